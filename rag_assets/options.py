@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -40,6 +40,10 @@ class FileOptions(Options):
         """Return option -> the file that it names."""
         named = {option: getattr(self, option) for option in self.file_options}
         return {option: Path(value) for option, value in named.items() if value is not None}
+
+    def with_files(self, files: Mapping[str, Path]) -> Self:
+        """Return the options with other paths to the files that :meth:`files` gives."""
+        return self.model_copy(update=dict(files))
 
 
 class OneOf:

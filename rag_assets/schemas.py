@@ -214,6 +214,43 @@ RUNS = TableSchema(
     ),
 )
 
+EXTERNAL_RANKINGS = TableSchema(
+    "external_rankings",
+    "one hit of one query as a search returned it: an id, a span, or a text",
+    ("query_id", "rank"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("rank", INT, "1 is the best"),
+        Column("score", FLOAT, "as the search returned it; null: none", True),
+        Column(
+            "id", TEXT, "of a chunk, of its parent or of a document; null: a span or text", True
+        ),
+        Column("text", TEXT, "the returned text; null: an id or span", True),
+        Column("document_id", TEXT, "the document of the span or text; null: not said", True),
+        Column("start", COUNT, "first character of the span, or of the text; null: not said", True),
+        Column("end", COUNT, "character after the last one; null: not said", True),
+        Column("source", TEXT, "what the search says that the text is from; null: nothing", True),
+    ),
+)
+
+EXTERNAL_HITS = TableSchema(
+    "external_hits",
+    "one hit of one query, located in the documents",
+    ("query_id", "rank"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("rank", INT, "1 is the best"),
+        Column("score", FLOAT, "as the search returned it; null: none", True),
+        Column("chunk_id", TEXT, "the chunk: of a chunking, document_id, or document_id#start-end"),
+        Column("unit_id", TEXT, "the chunk's parent, else the chunk"),
+        Column("document_id", TEXT, "its document; of a text that is from none, its chunk_id"),
+        Column("start", COUNT, "first character of the chunk; 0 where it was not located"),
+        Column("end", COUNT, "character after the last one; 0 where it was not located"),
+        Column("located", TEXT, "id, span, exact, normalised, ambiguous or missing"),
+        Column("text", TEXT, "the returned text where it was not located; else null", True),
+    ),
+)
+
 RERANKING_TEXTS = TableSchema(
     "reranking_texts",
     "one table of texts that a reranker reads",

@@ -26,6 +26,7 @@ from rag_assets.retrieval.base import (
 )
 from rag_assets.retrieval.dense.embedding import HnswOptions
 from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever, Tune
+from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
 from tests.walked_page import DOCS
@@ -35,6 +36,7 @@ HEAD = "| option | default | allowed | meaning |\n|---|---|---|---|\n"
 
 SHARED: Mapping[str, type[Options]] = {
     "base": BaseRetriever,
+    "external": ExternalRetriever,
     "fused": FusedRetriever,
     "reranked": RerankedRetriever,
 }
@@ -52,6 +54,7 @@ _FAMILIES = (
     LexicalRetriever,
     EmbeddingRetriever,
     ImportedRetriever,
+    ExternalRetriever,
     FusedRetriever,
     RerankedRetriever,
 )
@@ -111,7 +114,7 @@ def allowed(described: Mapping[str, Any]) -> str:
     """Return in words what a JSON schema allows."""
     if "anyOf" in described:
         parts = [one for one in described["anyOf"] if one.get("type") != "null"]
-        words = [allowed(one) for one in parts]
+        words = list(dict.fromkeys(allowed(one) for one in parts))
         return " or ".join(words + ["`null`"] * (len(parts) < len(described["anyOf"])))
     if "oneOf" in described or "$ref" in described:
         return "a block"

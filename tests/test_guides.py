@@ -14,6 +14,7 @@ from tests.walked_page import DOCS, walk
 
 GUIDES = {
     "first_evaluation.md": {"validate", "evaluate", "compare", "attribution", "plan"},
+    "how_to/own_search.md": {"plan", "evaluate"},
     "how_to/production_search.md": {
         "score",
         "evaluate",

@@ -46,6 +46,7 @@ def tiny(tmp_path: Path) -> Tiny:
     asked = pa.table({"id": ids, "vector": list(vectors)})
     pq.write_table(asked, one.folder / "vectors" / "queries.parquet")
     (one.folder / "runs" / "production.trec").write_text("q1 Q0 fares.md 1 2.5 ours\n")
+    (one.folder / "my_search.py").write_text("def retrieve(query, k): return []\n")
     one.write_rows("rewritten.jsonl", [{"query_id": "q1", "variants": ["a dog on board"]}])
     return one
 

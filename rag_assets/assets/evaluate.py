@@ -21,6 +21,7 @@ from rag_assets.assets.evaluation_steps import (
     finish,
     stale_stages,
 )
+from rag_assets.pipeline.asked_revisions import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 
@@ -72,6 +73,7 @@ def evaluate(
     """
     started = datetime.now(UTC)
     with pipeline.evaluating():
+        ask_revisions(pipeline, selection.retrievers)
         wanted = begin(pipeline, selection)
         stages = stale_stages(pipeline, wanted)
         first = next(stages, None)

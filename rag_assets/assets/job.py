@@ -30,6 +30,7 @@ from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.servers import failure, retry_policy_of_all
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment
+from rag_assets.pipeline.asked_revisions import ask_revisions
 from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
@@ -145,6 +146,8 @@ def _evaluate(
             selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
             if wish.retry_failed:
                 context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
+            if trigger != "sensor":  # it saw files change, and asks nobody
+                ask_revisions(pipeline, selection.retrievers)
             wanted = begin(pipeline, selection)
             yield from stages_brought_up_to_date(context, pipeline, stale_stages(pipeline, wanted))
             work = finish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Collection, Mapping
@@ -47,6 +48,7 @@ from rag_assets.report.overlaps import overlap_rows, overlaps_view
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import Slice
+from rag_assets.retrieval.external.allowed_code import ALLOW_CODE
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 
@@ -56,6 +58,11 @@ from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
     "--retry-failed",
     is_flag=True,
     help="Ask again for what a language model's or reranker's server did not answer before.",
+)
+@click.option(
+    "--allow-code",
+    is_flag=True,
+    help="Run the code that the experiment names although a fork's pull request brought it.",
 )
 @click.option(
     "--take-over",
@@ -69,6 +76,7 @@ def command(
     top_k: tuple[int, ...],
     form: str,
     retry_failed: bool,
+    allow_code: bool,
     take_over: bool,
 ) -> None:
     """Compute what is not up to date, then print the leaderboard.
@@ -82,6 +90,8 @@ def command(
 
     Example: rag-assets evaluate data/handbook
     """
+    if allow_code:
+        os.environ[ALLOW_CODE] = "1"
     settings = StoreSettings.resolve(store)
     experiment = open_experiment(path, settings, take_over=take_over)
     selection = Selection.of(experiment, retrievers, top_k)

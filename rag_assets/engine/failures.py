@@ -70,6 +70,11 @@ class Attempts:
         """
         return _with(recipe, self.of(first or recipe))
 
+    def before(self, recipe: Recipe) -> Recipe | None:
+        """Return a numbered recipe with the number of the attempt before; None: it is the first."""
+        number = int(recipe.config.get(ATTEMPT, 0))
+        return _with(recipe, number - 1) if number else None
+
     def add(self, recipe: Recipe) -> None:
         """Count a further attempt at a recipe, numbered or not.
 

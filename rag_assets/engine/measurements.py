@@ -9,6 +9,8 @@ machine. What is measured:
 - ``ask``: requests to a language model, documents that a reranking server or model scored, for
   one artifact; ``cached`` tells those that were known;
 - ``encode``: single queries through the embedding model, one at a time, without the vector cache;
+- ``answer``: all queries by a search that is not ours, as many at once as it is asked with, and
+  ``single``: a sample of them, one at a time;
 - ``write``: a language model's answers for a query set, those of a query added;
 - ``rerank``: a server's scores or orders for the candidates of single queries;
 - ``latency``: single queries from text to hits, one at a time, with all of these that they need;

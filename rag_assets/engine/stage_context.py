@@ -17,6 +17,7 @@ from rag_assets.compute.compute import Compute
 from rag_assets.engine.failures import Attempts
 from rag_assets.engine.measurements import Measurements
 from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.revisions import Revisions
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import Progress
 from rag_assets.retrieval.workspace import Workspace
@@ -128,6 +129,10 @@ class StageContext(Protocol):
     @property
     def attempts(self) -> Attempts:
         """How often a failed partition was tried again."""
+
+    @property
+    def revisions(self) -> Revisions:
+        """The revisions that evaluations asked searches for."""
 
     def artifact(self, key: ArtifactKey) -> Artifact:
         """Return the up-to-date artifact of a partition.

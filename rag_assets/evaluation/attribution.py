@@ -8,7 +8,8 @@
    it out, or cut it so that no unit holds enough of it.
 4. ``below_candidates``: units satisfy it, but the ranking of a base retriever, searched as deep as
    it is stored, holds none of them; for a retriever that reads others: none of them has one among
-   its candidates, as deep as they are read.
+   its candidates, as deep as they are read. Of a search with chunks of its own only those are known
+   that it returned for some query: what no chunk of them satisfies is here, and never at 3.
 5. ``lost_in_fusion``, ``lost_in_reranking``: an input has it among its first k, and this retriever
    moved it below k.
 6. ``cut_at_k``: it is ranked, but deeper than k. A fusion may rank it deeper than its ranking is
@@ -68,7 +69,7 @@ WITH units AS (
 SELECT query_id, evidence_id,
        CASE WHEN own.rank <= $k THEN 'found'
             WHEN n_units = 0 AND existing.query_id IS NULL THEN 'not_in_corpus'
-            WHEN n_units = 0 THEN 'no_chunk'
+            WHEN n_units = 0 AND $all_units_known THEN 'no_chunk'
             WHEN $n_inputs = 0 AND own.rank IS NULL THEN 'below_candidates'
             WHEN $n_inputs > 0 AND best IS NULL THEN 'below_candidates'
             WHEN best <= $k THEN $lost_in
@@ -93,6 +94,7 @@ def attributions(
     *,
     k: int,
     family: str,
+    all_units_known: bool = True,
     inputs: Mapping[str, pa.Table],
 ) -> pa.Table:
     """Say of each positive evidence where the retriever found or lost it.
@@ -104,6 +106,7 @@ def attributions(
         documents: a table with the column ``document_id``: the corpus.
         k: the cut-off asked about, at least 1.
         family: of the retriever; one that reads others must be in :data:`LOST_IN`.
+        all_units_known: whether the relevant units are of all units that it can find.
         inputs: name -> ranking of each retriever that this one reads, as deep as it reads it.
 
     Returns:
@@ -114,6 +117,7 @@ def attributions(
         "lost_in": LOST_IN[family] if inputs else "",
         "names": list(inputs),
         "n_inputs": len(inputs),
+        "all_units_known": all_units_known,
     }
     with scratch_connection() as connection:
         connection.register("ranking", ranking.select(["query_id", "rank", "unit_id"]))

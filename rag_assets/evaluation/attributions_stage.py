@@ -67,6 +67,7 @@ class Attributions(Stage):
             "k": int(key["top_k"]),
             "family": experiment.family(retriever),
             "inputs": list(experiment.inputs(retriever)),
+            **({"all_units_known": False} if experiment.located_of(retriever) else {}),
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
@@ -128,6 +129,7 @@ class RankingsRead:
             read_parquet(corpus, ["document_id"]),
             k=k,
             family=context.experiment.family(retriever),
+            all_units_known=not context.experiment.located_of(retriever),
             inputs={item[0]: self._ranking(context, *item) for item in inputs},
         )
 

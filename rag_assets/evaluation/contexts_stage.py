@@ -19,6 +19,8 @@ from rag_assets.models.model_files import sha256
 from rag_assets.models.model_names import context_tokenizer_file
 from rag_assets.models.token_counts import counts_by
 from rag_assets.package_versions import version
+from rag_assets.retrieval.external.stage import units_key
+from rag_assets.retrieval.external.units import own_contexts, texts_not_located
 from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.sources.stage import DOCUMENTS_KEY
@@ -101,9 +103,10 @@ class RetrieverContexts(Stage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunkings = experiment.chunkings_of(key["retriever"])
+        own = experiment.located_of(key["retriever"])
         inputs = [
             Input(f"contexts_{number}", contexts_key(name)) for number, name in enumerate(chunkings)
-        ]
+        ] + [Input(f"units_{number}", units_key(name)) for number, name in enumerate(own)]
         # An edge of the graph exists for all partitions or for none.
         if any(config.neighbours is not None for config in experiment.retrievers.values()):
             expands = experiment.retrievers[key["retriever"]].neighbours is not None
@@ -116,8 +119,9 @@ class RetrieverContexts(Stage):
         return {"judge": context.experiment.judge, **expanded}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        expands = context.experiment.retrievers[key["retriever"]].neighbours is not None
-        return _tokenizer_versions(context) if expands else {}
+        experiment, name = context.experiment, key["retriever"]
+        counts = experiment.retrievers[name].neighbours or experiment.located_of(name)
+        return _tokenizer_versions(context) if counts else {}
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -125,6 +129,9 @@ class RetrieverContexts(Stage):
         for key in keys:
             chunkings = context.experiment.chunkings_of(key["retriever"])
             tables = [context.artifact(contexts_key(name)).table() for name in chunkings]
+            count = partial(_count_tokens, context, key=key)
+            for name in context.experiment.located_of(key["retriever"]):
+                tables.append(own_contexts(context.artifact(units_key(name)).table(), count))
             expand = context.experiment.retrievers[key["retriever"]].neighbours
             if expand is not None:
                 tables = _expanded(context, key, tables, expand)
@@ -151,9 +158,13 @@ def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:
 
 
 def document_texts(context: StageContext) -> dict[str, str]:
-    """Return the text of every document by its id."""
+    """Return the text of every document by its id, and returned texts that are from none."""
     table = context.artifact(DOCUMENTS_KEY).table()
-    return dict(zip(table["document_id"].to_pylist(), table["text"].to_pylist(), strict=True))
+    texts = dict(zip(table["document_id"].to_pylist(), table["text"].to_pylist(), strict=True))
+    for name in context.experiment.retrievers:
+        units = context.current(units_key(name)) if context.experiment.locates(name) else None
+        texts |= texts_not_located(units.table()) if units is not None else {}
+    return texts
 
 
 def _count_tokens(context: StageContext, texts: Sequence[str], key: ArtifactKey) -> list[int]:

@@ -27,6 +27,8 @@ QUERY_KEYS = ("qid", "query_id")
 IDS_KEY = "retrieved_ids"
 SCORES_KEYS = ("retrieve_scores", "scores")
 ERROR_KEY = "error"
+HITS_KEY = "hits"
+"""Texts and spans; see :mod:`rag_assets.retrieval.imported.hit_lines`."""
 Numbers = Mapping[str, float]
 _FORM = 'must be {"query": {"document": number}}'
 
@@ -53,7 +55,7 @@ def read_lists(path: Path) -> list[ListedQuery]:
     """
     lists = [
         ListedQuery(number, query_id, _hits(row, path, number))
-        for number, query_id, row in _query_objects(path)
+        for number, query_id, row in query_objects(path)
     ]
     if not lists:
         raise DataError("holds no queries", file=path)
@@ -67,17 +69,22 @@ def read_lists_and_failures(path: Path) -> tuple[list[ListedQuery], dict[str, st
         DataError: as :func:`read_lists`, or an error is not a text.
     """
     lists, failures = [], {}
-    for number, query_id, row in _query_objects(path):
+    for number, query_id, row in query_objects(path):
         if row.get(ERROR_KEY) is None:
             lists.append(ListedQuery(number, query_id, _hits(row, path, number)))
         else:
-            failures[query_id] = _reason(row, path, number)
+            failures[query_id] = reason_of(row, path, number)
     if not lists and not failures:
         raise DataError("holds no queries", file=path)
     return lists, failures
 
 
-def _query_objects(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def query_objects(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield the line from 1, the query id and the object of each line.
+
+    Raises:
+        DataError: the file cannot be read, a line is no such object, or a query stands twice.
+    """
     lines: dict[str, int] = {}
     for number, row in read_objects(path):
         key, query_id = _first(row, QUERY_KEYS, path, number)
@@ -90,7 +97,12 @@ def _query_objects(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
         yield number, query_id, row
 
 
-def _reason(row: dict[str, Any], path: Path, number: int) -> str:
+def reason_of(row: dict[str, Any], path: Path, number: int) -> str:
+    """Return why a query failed, as its line says.
+
+    Raises:
+        DataError: it is no text, or the line has a list too.
+    """
     reason = row[ERROR_KEY]
     if not isinstance(reason, str) or not reason.strip():
         problem = "must be a text that is not empty"
@@ -172,6 +184,9 @@ def _first(
 
 
 def _hits(row: dict[str, Any], path: Path, number: int) -> tuple[tuple[str, float], ...]:
+    if HITS_KEY in row and IDS_KEY not in row:
+        problem = "are texts or spans, which a retriever reads with `chunking: own`"
+        raise DataError(problem, file=path, line=number, key=HITS_KEY)
     _, ids = _first(row, (IDS_KEY,), path, number)
     if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
         raise DataError("must be a list of texts", file=path, line=number, key=IDS_KEY)

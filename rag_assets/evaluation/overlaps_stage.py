@@ -36,6 +36,7 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
+from rag_assets.retrieval.external.base import OWN
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import OVERLAPS
 from rag_assets.scratch_duckdb import scratch_connection
@@ -123,7 +124,16 @@ def _pairs(experiment: Experiment) -> list[Pair]:
     if experiment.judge != "evidence":
         # Documents, and given chunks, are the same units whatever is searched.
         return pairs({name: () for name in experiment.retrievers})
-    return pairs({name: experiment.chunkings_of(name) for name in experiment.retrievers})
+    # A search with chunks of its own has no units in common with any other.
+    return pairs(
+        {
+            name: (
+                *experiment.chunkings_of(name),
+                *(f"{OWN}:{own}" for own in experiment.located_of(name)),
+            )
+            for name in experiment.retrievers
+        }
+    )
 
 
 def overlaps_key(top_k: int | str) -> ArtifactKey:

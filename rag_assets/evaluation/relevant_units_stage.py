@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -25,6 +24,7 @@ from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
+from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import RELEVANT_UNITS
 from rag_assets.scratch_duckdb import scratch_connection
@@ -101,13 +101,10 @@ class RelevantUnits(Stage):
         return [relevant_units_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        chunkings = experiment.chunkings_of(key["retriever"])
+        tables = chunk_keys(experiment, key["retriever"])
         return [
             Input("qrels", QRELS_KEY),
-            *[
-                Input(f"chunks_{number}", chunks_key(name), "spans")
-                for number, name in enumerate(chunkings)
-            ],
+            *[Input(f"chunks_{number}", one, "spans") for number, one in enumerate(tables)],
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
@@ -123,8 +120,8 @@ class RelevantUnits(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         qrels = context.artifact(QRELS_KEY).table()
         for key in keys:
-            chunkings = context.experiment.chunkings_of(key["retriever"])
-            chunks = [context.artifact(chunks_key(name)).table() for name in chunkings]
+            tables = chunk_keys(context.experiment, key["retriever"])
+            chunks = [context.artifact(one).table() for one in tables]
             expand = context.experiment.retrievers[key["retriever"]].neighbours
             units = None if expand is None else _expanded(chunks, expand)
             table = relevant_units(qrels, pa.concat_tables(chunks), context.experiment.judge, units)

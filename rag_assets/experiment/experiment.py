@@ -31,9 +31,12 @@ from rag_assets.experiment.retriever_rules import tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
+from rag_assets.retrieval.external.base import OWN, ExternalRetriever
 from rag_assets.sources.dataset import Dataset, Read
 from rag_assets.sources.formats import unread_labels
 from rag_assets.sources.rows import unknown_documents
+
+_WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ class Experiment:
         return self.has_qrels or bool(self.answerers)
 
     def family(self, retriever: str) -> str:
-        """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""
+        """Return ``lexical``, ``embedding``, ``imported``, ``external``, ``fused``, ..."""
         return self.retrievers[retriever].family
 
     def of_family(self, family: str) -> tuple[str, ...]:
@@ -156,7 +159,7 @@ class Experiment:
     def chunking_of(self, retriever: str) -> str:
         """Return the chunking that a base retriever searches."""
         config = self.retrievers[retriever]
-        if not isinstance(config, BaseRetriever | ImportedRetriever) or config.chunking is None:
+        if not isinstance(config, _WITH_CHUNKING) or config.chunking is None:
             raise ValueError(f"{retriever} has no chunking of its own")
         return config.chunking
 
@@ -164,10 +167,24 @@ class Experiment:
         """Return every chunking whose chunks can be in this retriever's runs, sorted."""
         inputs = self.inputs(retriever)
         if not inputs:
-            return (self.chunking_of(retriever),)
+            name = self.chunking_of(retriever)
+            return (name,) if name != OWN else ()
         return tuple(
             sorted({name for input_name in inputs for name in self.chunkings_of(input_name)})
         )
+
+    def locates(self, retriever: str) -> bool:
+        """Return whether hits of a base retriever are texts or spans to be located."""
+        config = self.retrievers[retriever]
+        is_own = isinstance(config, ImportedRetriever) and config.chunking == OWN
+        return is_own or isinstance(config, ExternalRetriever)
+
+    def located_of(self, retriever: str) -> tuple[str, ...]:
+        """Return the base retrievers with chunks of their own that can be in its runs, sorted."""
+        names = self.inputs(retriever)
+        if not names:
+            return (retriever,) if self.locates(retriever) else ()
+        return tuple(sorted({base for name in names for base in self.located_of(name)}))
 
     def query_set_of(self, retriever: str) -> str:
         """Return the query set that a base retriever searches for."""

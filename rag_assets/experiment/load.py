@@ -51,6 +51,7 @@ from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.regular_files import missing_file, unusable
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, ImportedRetriever
+from rag_assets.retrieval.external.base import OWN, ExternalRetriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.formats import FORMATS, open_dataset, unread_labels, with_columns
@@ -154,6 +155,8 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
 
     dataset = _open(source, yaml_file, config.dataset)
     chunkings = dict(config.chunking) or default_chunkings(dataset)
+    if OWN in chunkings:
+        raise fail(("chunking", OWN), "is the name for the chunks of a search that is not ours")
     retrievers = dict(config.retrievers) or default_retrievers()
     retrievers = {
         name: _with_chunking(name, retriever, list(chunkings), fail)
@@ -280,7 +283,14 @@ def _check_given_chunks(chunkings: Mapping[str, ChunkingConfig], fail: Fail) -> 
 def _with_chunking(
     name: str, config: RetrieverConfig, chunkings: list[str], fail: Fail
 ) -> RetrieverConfig:
-    if not isinstance(config, BaseRetriever | ImportedRetriever):
+    if not isinstance(config, BaseRetriever | ImportedRetriever | ExternalRetriever):
+        return config
+    if isinstance(config, ExternalRetriever) and config.chunking is None:
+        config = config.model_copy(update={"chunking": OWN})
+    if config.chunking == OWN and not isinstance(config, BaseRetriever):
+        if config.expand is not None:
+            problem = "what stands around a chunk is known of our chunkings only; leave it out"
+            raise fail(("retrievers", name, "expand"), problem)
         return config
     if config.chunking is None:
         if len(chunkings) > 1:
@@ -340,7 +350,7 @@ def _with_files(section: str, name: str, config: WithFiles, base: Path, fail: Fa
     for option, file in absolute.items():
         if not file.is_file():
             raise fail((section, name, option), missing_file(file))
-    return config.model_copy(update=absolute)
+    return config.with_files(absolute)
 
 
 def _metrics(config: ExperimentConfig, fail: Fail) -> tuple[tuple[str, ...], tuple[Metric, ...]]:

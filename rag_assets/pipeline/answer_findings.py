@@ -36,6 +36,9 @@ def answer_findings(pipeline: Pipeline) -> tuple[pa.Table, list[str]]:
     for name, options in pipeline.experiment.answerers.items():
         if options.budget is None:
             continue
+        if options.retriever is not None and pipeline.experiment.located_of(options.retriever):
+            skipped.append(f"the budget of {name}: its search has chunks of its own")
+            continue
         try:
             check_budget(pipeline.experiment, name, _units(pipeline, name))
         except ConfigError as error:

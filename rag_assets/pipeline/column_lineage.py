@@ -30,7 +30,7 @@ def _each(columns: str, origins: str) -> dict[str, str]:
     return dict.fromkeys(columns.split(), origins)
 
 
-_QUERY = "runs.query_id|query_sets.query_id|queries.query_id"
+_QUERY = "runs.query_id|external_hits.query_id|query_sets.query_id|queries.query_id"
 _WEIGHED = "query_metrics.{} query_facts.weight query_facts.split"
 _MEANS = "query_metrics.* query_facts.weight query_facts.split"
 _DIFFERENCES = "query_metrics.primary query_facts.weight query_facts.split"
@@ -72,16 +72,31 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("document_id", "chunks.document_id")
     | _each("start end", "chunks.start chunks.end")
     | _each("n_tokens text_digest", "chunks.text"),
-    "retriever_contexts": _each("context_id", "contexts.unit_id contexts.chunk_id")
-    | _each("document_id", "contexts.document_id")
-    | _each("start end", "contexts.start contexts.end")
-    | _each("n_tokens", "contexts.n_tokens")
-    | _each("text_digest", "contexts.text_digest"),
+    "retriever_contexts": _each(
+        "context_id", "contexts.unit_id|chunks.chunk_id contexts.chunk_id|chunks.chunk_id"
+    )
+    | _each("document_id", "contexts.document_id|chunks.document_id")
+    | _each("start end", "contexts.start|chunks.start contexts.end|chunks.end")
+    | _each("n_tokens", "contexts.n_tokens|chunks.text")
+    | _each("text_digest", "contexts.text_digest|chunks.text"),
+    "external_rankings": _each("query_id", "queries.query_id")
+    | _each("rank score id text document_id start end source", "queries.text"),
+    "external_hits": {
+        name: f"external_rankings.{name}" for name in ("query_id", "rank", "score", "text")
+    }
+    | _each(
+        "chunk_id unit_id document_id start end located",
+        "external_rankings.id external_rankings.text documents.text",
+    ),
     "runs": _each("query_id", _QUERY)
-    | _each("rank score", "runs.rank|query_sets.text|queries.query_id runs.score|chunks.text")
-    | _each("unit_id", "runs.unit_id|chunks.chunk_id")
-    | _each("chunk_id", "runs.chunk_id|chunks.chunk_id")
-    | _each("document_id", "runs.document_id|chunks.document_id"),
+    | _each(
+        "rank score",
+        "runs.rank|external_hits.rank|query_sets.text|queries.query_id "
+        "runs.score|external_hits.score|chunks.text",
+    )
+    | _each("unit_id", "runs.unit_id|external_hits.unit_id|chunks.chunk_id")
+    | _each("chunk_id", "runs.chunk_id|external_hits.chunk_id|chunks.chunk_id")
+    | _each("document_id", "runs.document_id|external_hits.document_id|chunks.document_id"),
     "reranking_texts": _each("digest", "queries.text chunks.text"),
     "list_similarities": _each("query_id", "runs.query_id")
     | _each("similarity input_similarity", "runs.chunk_id reranking_texts.digest"),

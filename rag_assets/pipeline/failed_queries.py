@@ -13,6 +13,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import QuerySetAnswers
+from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
@@ -75,7 +76,7 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
     """
     numbers: dict[ArtifactKey, int] = {}
     for stage in pipeline.stages():
-        if not isinstance(stage, QuerySetAnswers | RerankedRuns | Answers):
+        if not isinstance(stage, QuerySetAnswers | RerankedRuns | ExternalRankings | Answers):
             continue
         seen = set()
         for key in stage.keys(pipeline.experiment):
@@ -114,7 +115,7 @@ def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
         table = artifact.table()
         without = table.filter(pc.is_null(table.column("text")))
         return int(pc.count_distinct(without.column("query_id")).as_py())
-    if key.asset == Answers.name:
+    if key.asset in (Answers.name, ExternalRankings.name):
         return int(artifact.manifest.facts.get(UNANSWERED, 0))
     (name,) = pipeline.experiment.inputs(key["retriever"])
     before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))

@@ -89,7 +89,12 @@ def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
         return _variants(pipeline, client, key) if client else None
     if key.asset == "answers":
         return _answers(pipeline, key)
-    if key.asset not in ("embedding_index", "embedding_queries", "reranked_runs"):
+    if key.asset not in (
+        "embedding_index",
+        "embedding_queries",
+        "reranked_runs",
+        "external_rankings",
+    ):
         return None
     client = retriever_client(experiment, key["retriever"])
     if client is None:
@@ -105,6 +110,8 @@ def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
             variants = pipeline.current(query_set_key(experiment.query_set_of(key["retriever"])))
             own = variants.table()["text"].to_pylist() if variants is not None else None
             return _embedded(empty, retriever, own, passages=False)
+        case "external_rankings":
+            return _searched(pipeline, empty, retriever)
         case _:
             return _reranked(pipeline, empty, key["retriever"])
 
@@ -207,6 +214,17 @@ def _embedded(
     return replace(counted, requests=requests, tokens=tokens, cost=cost)
 
 
+def _searched(pipeline: Pipeline, line: Outgoing, retriever: object) -> Outgoing:
+    """Return what a search is asked: each query, and a sample of them once more."""
+    queries = pipeline.current(QUERIES_KEY)
+    line = replace(line, passages=0)
+    if queries is None:
+        return line
+    n, batch = queries.manifest.rows, getattr(retriever, "batch_size", 1)
+    again = min(n, pipeline.experiment.measurements.latency_sample)
+    return replace(line, questions=n, requests=-(-n // batch) + again)
+
+
 def _reranked(pipeline: Pipeline, line: Outgoing, name: str) -> Outgoing:
     experiment = pipeline.experiment
     retriever = experiment.retrievers[name]
@@ -218,7 +236,9 @@ def _reranked(pipeline: Pipeline, line: Outgoing, name: str) -> Outgoing:
     n = queries.manifest.rows
     texts = queries.table()["text"].to_pylist()
     asked = sum(len(text.encode()) for text in texts)
-    chunks = _chunks(pipeline, experiment.chunkings_of(name))
+    # What a search with chunks of its own returns is known when it was asked.
+    is_known = not experiment.located_of(name)
+    chunks = _chunks(pipeline, experiment.chunkings_of(name)) if is_known else None
     sizes = sorted((len(text.encode()) for text in chunks or ()), reverse=True)
     if isinstance(retriever, Listwise):
         moves = [end - start for start, end in windows(depth, retriever.window, retriever.step)]

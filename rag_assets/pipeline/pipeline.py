@@ -22,6 +22,7 @@ from rag_assets.compute.compute import Compute, compute_of
 from rag_assets.engine.failures import UNANSWERED, Attempts
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.revisions import Revisions
 from rag_assets.engine.stage import (
     FolderProduct,
     Product,
@@ -103,6 +104,7 @@ class Pipeline:
         self.measurements = Measurements(settings.store / MEASUREMENTS, experiment.name)
         self.rankings = Rankings(self)
         self.attempts = Attempts(root / "attempts", self.store)
+        self.revisions = Revisions(root / "revisions")
         self._code_versions = code_versions(settings.code_versions)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0

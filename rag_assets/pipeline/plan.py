@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.outgoing import Outgoing, answers_needed, outgoing, variants_needed
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan_sources import (
@@ -33,6 +34,8 @@ from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import query_set_key
+from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
+from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import ArtifactKey
@@ -41,6 +44,8 @@ COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
 ACTIONS = (COMPUTE, CHECK, REUSE)
 
 LLM_CALLS, TEXTS = "llm_calls", "texts"
+
+SEARCHED = ExternalRankings.name
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ class Plan:
         analyzers: retriever -> what ``analyzer: auto`` is for it; None where its index, which
             chooses by its chunks, is to be computed first.
         outgoing: what is sent to other machines, at most.
+        searches: retriever -> what an evaluation would run or ask for it, where it is a search that
+            is not ours.
     """
 
     experiment: str
@@ -87,6 +94,7 @@ class Plan:
     max_cost: float | None = None
     analyzers: Mapping[str, str | None] = field(default_factory=dict)
     outgoing: tuple[Outgoing, ...] = ()
+    searches: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def artifacts(self) -> tuple[Step, ...]:
@@ -134,7 +142,28 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
                 if step.action != REUSE and step.same_as is None
             ],
         ),
+        _searches(pipeline.experiment, planner.steps.values()),
     )
+
+
+def _searches(experiment: Experiment, steps: Iterable[Step]) -> dict[str, Sequence[str]]:
+    found: dict[str, Sequence[str]] = {}
+    for step in steps:
+        if step.key.asset == SEARCHED and step.action != REUSE:
+            config = experiment.retrievers[step.key["retriever"]]
+            if isinstance(config, ExternalRetriever):
+                found[step.key["retriever"]] = config.describe_for_plan()
+    return found
+
+
+def _asked_anew(experiment: Experiment, key: ArtifactKey) -> tuple[str, tuple[Reason]] | None:
+    """Return action and reason for answers that an evaluation asks for anew; None: not these."""
+    config = experiment.retrievers[key["retriever"]] if key.asset == SEARCHED else None
+    if not isinstance(config, ExternalRetriever) or not config.asks_revision:
+        return None
+    if config.revision == ALWAYS:
+        return COMPUTE, (Reason("asked in each evaluation (revision: always)"),)
+    return CHECK, (Reason("each evaluation asks for the revision"),)
 
 
 def _chosen_analyzers(pipeline: Pipeline, steps: Iterable[Step]) -> dict[str, str | None]:
@@ -168,6 +197,10 @@ class _Planner:
         pending = [i for i in inputs if self._is_pending(i.key) or self._may_return(i)]
         # An optional input that is still to come would make what is current now another one.
         current = self._pipeline.current(key) if not pending else None
+        anew = _asked_anew(self._pipeline.experiment, key)
+        if current is not None and anew is not None:
+            self.steps[key] = Step(key, *anew)
+            return
         if current is not None:
             same = self._same(key, current.manifest.fingerprint, ())
             self.steps[key] = Step(key, REUSE, same_as=same)

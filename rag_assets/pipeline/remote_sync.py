@@ -38,6 +38,7 @@ RANKINGS = "rankings"
 """The asset, and where snapshots name what they have of it."""
 POINTERS = ("current", "anchor")
 ATTEMPTS = "attempts"
+REVISIONS = "revisions"
 FAILED_CHECKS = "failed_checks"
 
 _BROUGHT = "brought.json"
@@ -59,11 +60,13 @@ def bring_records(root: Path) -> None:
     apply_removed(copy)
     # Read before the snapshots are listed, and written after they came: it names one of them.
     contents = copy.objects.each(lambda name: copy.objects.read(copy.name(root / name)), POINTERS)
-    folders = [root / name for name in (SNAPSHOTS, ATTEMPTS, FAILED_CHECKS)]
-    snapshots, attempts, failed = copy.objects.each(lambda folder: _there(copy, folder), folders)
+    folders = [root / name for name in (SNAPSHOTS, ATTEMPTS, REVISIONS, FAILED_CHECKS)]
+    snapshots, attempts, revisions, failed = copy.objects.each(
+        lambda folder: _there(copy, folder), folders
+    )
     copy.bring(snapshots)
     # Few, and their content changes: S3 knows the second of a change, which is not enough.
-    copy.bring(attempts, anew=True)
+    copy.bring([*attempts, *revisions], anew=True)
     # The same failures here as there: one that passes now was deleted by who saw it.
     for path in set((root / FAILED_CHECKS).glob("*.json")) - set(failed):
         remove(path)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.labels.pooling.pool import Pair, PooledUnit, Spans, pool, spans_of
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import DOCUMENTS_KEY
 
@@ -49,9 +49,10 @@ def _documents(pipeline: Pipeline) -> Spans:
 
 
 def _units(pipeline: Pipeline, retriever: str) -> Spans:
-    names = pipeline.experiment.chunkings_of(retriever)
-    tables = [unit_spans(pipeline.artifact(chunks_key(name)).table()) for name in names]
-    return spans_of(pa.concat_tables(tables))
+    keys = chunk_keys(pipeline.experiment, retriever)
+    spans = pa.concat_tables([unit_spans(pipeline.artifact(key).table()) for key in keys])
+    # A returned text that was not located is no span that anybody could judge.
+    return spans_of(spans.filter(pc.greater(spans.column("end"), 0)))
 
 
 def _judged(pipeline: Pipeline, retriever: str) -> set[Pair]:

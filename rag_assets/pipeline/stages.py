@@ -22,6 +22,8 @@ from rag_assets.evaluation.query_facts_stage import QueryFacts
 from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, RelevantUnits
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
+from rag_assets.retrieval.external.rankings_stage import ExternalRankings
+from rag_assets.retrieval.external.stage import ExternalHits, ExternalRuns, ExternalUnits
 from rag_assets.retrieval.fusion.stage import FusedRuns
 from rag_assets.retrieval.fusion.tuning_stage import Tuning
 from rag_assets.retrieval.imported.stage import ImportedRankings, ImportedRuns
@@ -40,7 +42,11 @@ from rag_assets.statistics.intervals_stage import Intervals
 _LEXICAL_RUNS = LexicalRuns()
 _EMBEDDING_RUNS = EmbeddingRuns()
 _IMPORTED_RUNS = ImportedRuns()
-_BASE_RUNS = {stage.family: stage for stage in (_LEXICAL_RUNS, _EMBEDDING_RUNS, _IMPORTED_RUNS)}
+_EXTERNAL_RUNS = ExternalRuns()
+_BASE_RUNS = {
+    stage.family: stage
+    for stage in (_LEXICAL_RUNS, _EMBEDDING_RUNS, _IMPORTED_RUNS, _EXTERNAL_RUNS)
+}
 _FUSED_RUNS = FusedRuns(_BASE_RUNS)
 _RERANKED_RUNS = RerankedRuns({**_BASE_RUNS, _FUSED_RUNS.family: _FUSED_RUNS})
 _ALL_RUNS = (*_BASE_RUNS.values(), _FUSED_RUNS, _RERANKED_RUNS)
@@ -61,6 +67,9 @@ STAGES: Mapping[str, Stage] = {
         EmbeddingIndexes(),
         LexicalQueries(),
         EmbeddingQueries(),
+        ExternalRankings(),
+        ExternalHits(),
+        ExternalUnits(),
         RelevantUnits(),
         Contexts(),
         RetrieverContexts(),
@@ -68,6 +77,7 @@ STAGES: Mapping[str, Stage] = {
         _EMBEDDING_RUNS,
         ImportedRankings(),
         _IMPORTED_RUNS,
+        _EXTERNAL_RUNS,
         DevRelevantUnits(),
         Tuning(_BASE_RUNS),
         _FUSED_RUNS,

@@ -13,8 +13,11 @@ from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, title_line
 from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.external.rankings_stage import ANSWER, ExternalRankings
 from rag_assets.retrieval.lexical.stage import term_counts_key
 
+ASKED = ExternalRankings.name
 _INDEXES = ("lexical_index", "embedding_index")
 _EMBEDDED = ("embedding_index", "embedding_queries")
 
@@ -31,6 +34,8 @@ def latency_rows(
     - ``p50_ms``, ``p95_ms``, ``p99_ms``: of single queries one at a time, with all that they need:
       what models take to write and to encode them, searching, fusing and reranking. A server's
       part is that of its requests when they were made. ``n_timed`` is their number.
+    - ``concurrency``: how many queries a search that is not ours is asked at once, and
+      ``concurrent_p50_ms``, ``concurrent_p95_ms``, ``concurrent_p99_ms``: of single queries then.
     - ``query_cost``: money that servers take for a query, on average; 0 where none is asked, None
       where a part of it is not known.
     - ``known_p50_ms``, ``known_p95_ms``, ``known_p99_ms``: the same with known vectors; None for
@@ -53,6 +58,7 @@ def latency_rows(
             "retriever": name,
             "queries_per_second": measured.queries_per_second(name),
             **measured.latency(name),
+            **measured.concurrent(name),
             **measured.index(name),
             **measured.embedded(name),
             "rerank_seconds": measured.rerank_seconds(name),
@@ -72,7 +78,7 @@ class _RetrieverMeasurements:
         self._rankings = result.rankings()
         self._fingerprints = {
             (entry.asset, entry.partition["retriever"]): entry.fingerprint
-            for asset in {*_INDEXES, *_EMBEDDED}
+            for asset in {*_INDEXES, *_EMBEDDED, ASKED}
             for entry in result.evaluation.entries_of(asset)
         }
         self._counts = {
@@ -86,8 +92,10 @@ class _RetrieverMeasurements:
         for name in (retriever, *self._experiment.inputs(retriever)):
             if self._is_written(name) or any(one["amount"] for one in self._known_scores(name)):
                 return None
-            ranking = self._rankings.get(name, "")
-            search = self._measurements.find("search", ranking)
+            if self._experiment.family(name) == "external":
+                search = self._of(ANSWER, ASKED, name)
+            else:
+                search = self._measurements.find("search", self._rankings.get(name, ""))
             if search is None or search["seconds"] is None:
                 return None
             seconds, n_queries = seconds + search["seconds"], search["amount"]
@@ -119,6 +127,15 @@ class _RetrieverMeasurements:
                 row["query_cost"] = (
                     cost / measured["amount"] if measured and cost is not None else None
                 )
+        return row
+
+    def concurrent(self, retriever: str) -> Row:
+        config = self._experiment.retrievers[retriever]
+        measured = self._of(ANSWER, ASKED, retriever)
+        n_at_once = config.concurrency if isinstance(config, ExternalRetriever) else None
+        row: Row = {"concurrency": n_at_once}
+        for name in ("p50_ms", "p95_ms", "p99_ms"):
+            row[f"concurrent_{name}"] = measured.get(name) if measured and n_at_once else None
         return row
 
     def index(self, retriever: str) -> Row:
@@ -233,7 +250,17 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
         "p50, p95, p99: with all that a query needs, as measured; -: a part was not measured.\n"
         "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached."
     )
-    return Group(title_line(title), table, "", notes, *_api_table(rows))
+    return Group(title_line(title), table, "", notes, *_at_once(rows), *_api_table(rows))
+
+
+def _at_once(rows: Sequence[Row]) -> list[RenderableType]:
+    """Return a line for each search that is asked several queries at once."""
+    return [
+        f"{row['retriever']}, {row['concurrency']} queries at once: p50, p95 and p99 of "
+        f"{', '.join(_value('ms', row[f'concurrent_{p}_ms']) for p in ('p50', 'p95', 'p99'))} ms"
+        for row in rows
+        if isinstance(row["concurrency"], int) and row["concurrency"] > 1
+    ]
 
 
 _API_COLUMNS = {

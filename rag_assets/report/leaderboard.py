@@ -242,6 +242,9 @@ def _interval(result: EvaluationResult, retriever: str, split: str) -> dict[str,
 def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> list[str]:
     """Return lines on what a mean does not show."""
     lines = []
+    own_chunks = {
+        entry.partition["retriever"] for entry in result.evaluation.entries_of("external_units")
+    }
     for row in rows:
         if row["position"] is None:
             lines.append(
@@ -267,8 +270,9 @@ def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> list[str]:
         if row["n_unreachable"]:
             absent = row.get("n_not_in_corpus")
             of_them = f" ({absent} of them in no document of the corpus)" if absent else ""
+            chunk = "chunk that it returned" if row["retriever"] in own_chunks else "chunk"
             lines.append(
-                f"{row['retriever']}: {row['n_unreachable']} evidences lie in no chunk{of_them}, "
+                f"{row['retriever']}: {row['n_unreachable']} evidences lie in no {chunk}{of_them}, "
                 "and stay in the denominator of recall"
             )
     return ["", *lines] if lines else []

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rag_assets.pipeline.outgoing import Outgoing
-from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, Plan, Step
+from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, SEARCHED, Plan, Step
 from rag_assets.report.formats import Row
 from rag_assets.report.terminal_table import FittedTable, plain_cell
 from rag_assets.store.artifacts import ArtifactKey
@@ -21,7 +21,8 @@ def plan_rows(plan: Plan) -> list[Row]:
     """Return one mapping a partition: asset, partition, action, reasons; what it costs, if known.
 
     ``partition`` maps dimensions to values, and a reason has ``what``, ``old`` and ``new``.
-    ``same_as`` stands at a partition whose artifact is that of an earlier one.
+    ``same_as`` stands at a partition whose artifact is that of an earlier one, ``search`` (lines of
+    what would be run or asked) at one for which a search that is not ours is asked.
     """
     return [
         {
@@ -31,9 +32,15 @@ def plan_rows(plan: Plan) -> list[Row]:
             "reasons": [asdict(reason) for reason in step.reasons],
             **(step.work or {}),
             **({"same_as": dict(step.same_as.partition)} if step.same_as else {}),
+            **_search(plan, step),
         }
         for step in plan.steps
     ]
+
+
+def _search(plan: Plan, step: Step) -> dict[str, list[str]]:
+    lines = plan.searches.get(dict(step.key.partition).get("retriever", ""), ())
+    return {"search": list(lines)} if step.key.asset == SEARCHED and lines else {}
 
 
 def flat_plan_rows(plan: Plan) -> list[Row]:
@@ -121,6 +128,9 @@ def _sums(plan: Plan) -> Iterable[str]:
     if plan.analyzers:
         chosen = (f"{name} {used or '(by its chunks)'}" for name, used in plan.analyzers.items())
         yield f"analyzer auto: {', '.join(chosen)}"
+    for name, lines in plan.searches.items():
+        for line in lines:
+            yield f"search {name}: {line}"
     if plan.count(CHECK):
         yield "check: computed unless what it reads comes out as it was before"
     calls, texts = plan.work("llm_calls"), plan.work("texts")

@@ -10,7 +10,7 @@ from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.analyzers import chosen_analyzers
 from rag_assets.report.view import Context, View
-from rag_assets.store.artifacts import Manifest
+from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.canonical import canonical_json
 
 _HASHES = "sha256"
@@ -34,6 +34,7 @@ def provenance(view: View) -> Context:
         "command": f"rag-assets evaluate {shlex.quote(evaluation.source)}",
         "versions": [(name, sorted(values)) for name, values in sorted(versions.items())],
         "models": [(name, sorted(values)) for name, values in sorted(models.items())],
+        "searches": dict(_searches(view)),
         "analyzers": chosen_analyzers(view.result),
         "configs": configs,
         "content": evaluation.content,
@@ -49,6 +50,15 @@ def _manifests(view: View) -> Iterator[tuple[SnapshotEntry, Manifest]]:
             manifest = view.result.manifest_of(entry)
             if manifest is not None:
                 yield entry, manifest
+
+
+def _searches(view: View) -> Iterator[tuple[str, list[str]]]:
+    """Yield each search that is not ours: since when its answers are believed, what was located."""
+    for entry in view.result.evaluation.entries_of("external_rankings"):
+        name = entry.partition["retriever"]
+        others = view.result.manifest(ArtifactKey.of("external_hits", retriever=name))
+        found = [one for one in (view.result.manifest_of(entry), others) if one is not None]
+        yield name, [note for one in found for note in one.facts.get("notes", [])]
 
 
 def _shared(entry: SnapshotEntry) -> str:

@@ -10,7 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from rag_assets.errors import UsageError
 from rag_assets.options import Number
+from rag_assets.retrieval.external.base import OWN, QueryResult
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis
 from rag_assets.retrieval.retriever import BASE, Retriever, Searcher
 from rag_assets.retrieval.workspace import Workspace
@@ -144,13 +146,25 @@ class EmbeddingRetriever(BaseRetriever, ABC):
 class ImportedRetriever(Retriever, ABC):
     """Options of a retriever that is read, not computed.
 
-    ``chunking`` names the chunks that its ids are of.
+    ``chunking`` names the chunks that its ids are of; ``own``: what was retrieved are texts and
+    spans, which are located in the documents.
     """
 
     family: ClassVar[str] = "imported"
     level: ClassVar[int] = BASE
 
     chunking: str | None = None
+
+    def read_hits(self, queries: pa.Table) -> Mapping[str, QueryResult]:
+        """Return what was retrieved for each query, with ``chunking: own``: texts and spans.
+
+        Args:
+            queries: table of :data:`rag_assets.schemas.QUERIES`.
+
+        Raises:
+            DataError: the file cannot be read.
+        """
+        raise UsageError(f"`chunking: {OWN}`: {self.type} has no texts or spans")
 
     @abstractmethod
     def read(self, queries: pa.Table, chunks: pa.Table, *, judge: str) -> Imported:

@@ -1,7 +1,7 @@
 """All retriever types: our own, each imported when it is first asked for, and those of packages.
 
 A package adds a type by an entry point of the group ``rag_assets.retrievers``: its name is the
-``type`` in an ``experiment.yaml``, its object a class of one of the five families.
+``type`` in an ``experiment.yaml``, its object a class of one of the six families.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 from rag_assets.plugins import Kind, Members, members
 from rag_assets.retrieval.base import EmbeddingRetriever, ImportedRetriever, LexicalRetriever
 from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.retriever import Retriever
 
 FAMILIES: tuple[type[Retriever], ...] = (
     LexicalRetriever,
     EmbeddingRetriever,
     ImportedRetriever,
+    ExternalRetriever,
     FusedRetriever,
     RerankedRetriever,
 )
@@ -40,6 +42,8 @@ _OWN = {
     "listwise": "reranking.listwise:Listwise",
     "mmr": "reranking.mmr:MMR",
     "run_file": "imported.run_file:RunFileRetriever",
+    "python": "external.python:PythonRetriever",
+    "http": "external.http:HttpRetriever",
     "vectors": "dense.vectors:FileVectorsRetriever",
     "openai_embedding": "dense.openai_embedding:OpenAIEmbedding",
     "splade": "dense.splade:Splade",

@@ -111,8 +111,8 @@ class Retriever(FileOptions):
     """Options of one retriever.
 
     Attributes:
-        family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``fused`` or
-            ``reranked``.
+        family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``external``,
+            ``fused`` or ``reranked``.
         level: a retriever reads only retrievers of lower levels.
         search_options: options that an index does not depend on.
         model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.

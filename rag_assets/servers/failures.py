@@ -104,8 +104,10 @@ def message_in(body: object) -> str | None:
     """Return what the content of an answer says is wrong, None where it says nothing."""
     for name in ("message", "detail", "error"):
         told = body.get(name) if isinstance(body, Mapping) else None
-        if isinstance(told, Mapping):
-            told = told.get("message")
+        if isinstance(told, list) and told:  # Weaviate's and FastAPI's
+            told = told[0]
+        if isinstance(told, Mapping):  # `reason` is Elasticsearch's, `msg` FastAPI's
+            told = told.get("message") or told.get("reason") or told.get("msg")
         if told:
             return str(told)
     return None

@@ -67,6 +67,8 @@ class Server:
         silence: seconds within them in which nothing comes; None: all of them.
         most_bytes: of an answer; with 0 its content is not read.
         hidden_path: whether the path is a credential too, as a webhook's is.
+        headers: further ones that hold credentials.
+        hidden: the credentials in them.
     """
 
     address: str
@@ -76,6 +78,8 @@ class Server:
     silence: float | None = None
     most_bytes: int = 256 * MEBIBYTE
     hidden_path: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
+    hidden: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -94,7 +98,7 @@ class Server:
         """All that a server could repeat."""
         parts = urlsplit(self.address)
         user = parts.netloc.rpartition("@")[0]
-        words = [self.key or "", user, unquote(user), *self._user, parts.query]
+        words = [self.key or "", user, unquote(user), *self._user, parts.query, *self.hidden]
         words += [value for _, value in parse_qsl(parts.query)]
         if self.hidden_path:
             words += [parts.path.strip("/"), *(w for w in parts.path.split("/") if len(w) > 2)]
@@ -103,12 +107,14 @@ class Server:
     @property
     def credentials(self) -> dict[str, str]:
         """The headers that say who asks."""
+        own = dict(self.headers)
         if any(self._user):
             pair = base64.b64encode(":".join(self._user).encode()).decode()
-            return {"authorization": f"Basic {pair}"}
+            return {**own, "authorization": f"Basic {pair}"}
         if self.key is None:
-            return {}
-        return {self.header: self.key if self.header == "api-key" else f"Bearer {self.key}"}
+            return own
+        value = self.key if self.header == "api-key" else f"Bearer {self.key}"
+        return {**own, self.header: value}
 
     @property
     def _user(self) -> tuple[str, str]:
@@ -182,11 +188,19 @@ class Transport:
         parts = urlsplit(self._server.address)
         # A webhook's path is as it was given.
         whole = f"{parts.path.rstrip('/')}{path}" if path else parts.path
+        headers = {"content-type": "application/json", "accept": "application/json"}
+        return self.send("POST", whole, headers, json.dumps(content).encode())
+
+    def send(self, method: str, target: str, headers: Mapping[str, str], content: bytes) -> bytes:
+        """Return the answer to a request for a target, which is a path and may be a query too.
+
+        Raises:
+            ServerFailure: there is none within the bounds, or it is an error.
+        """
+        parts = urlsplit(self._server.address)
+        origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         request = self._library.Request(
-            "POST",
-            urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], whole, "", "")),
-            headers={"content-type": "application/json", "accept": "application/json"},
-            content=json.dumps(content).encode(),
+            method, f"{origin}{target}", headers=headers, content=content
         )
         answer: bytes = self.handle_request(request).content
         return answer

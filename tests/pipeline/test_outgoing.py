@@ -85,6 +85,14 @@ def test_embeddings(stored: Tiny) -> None:
     )
 
 
+def test_a_search_is_asked_for_each_query_and_for_a_sample_again(stored: Tiny) -> None:
+    search = {"type": "http", "url": "https://e.org/search?index=a", "body": {"q": "{query}"}}
+    search |= {"hits": "hits", "id": "id", "revision": "1"}
+    stored.config["measurements"] = {"latency_sample": 2}
+    (line,) = outgoing(stored, search=search)
+    assert line == Outgoing("retrievers.search", "e.org", questions=6, requests=6 + 2, passages=0)
+
+
 def test_rerankers(stored: Tiny) -> None:
     api = {"type": "rerank_api", "input": "bm25", **AT, "candidates": 5, "batch_size": 2}
     paid = {"type": "cohere", "input": "bm25", **AT, "candidates": "top_k", "price": 2.0}

@@ -12,6 +12,7 @@ from rag_assets.testing import RetrieverContract
 from rag_assets.testing.retrievers import Evaluated
 from tests.llm.server import ordered, serving
 from tests.retrieval.contract import EvaluatedWithFiles
+from tests.retrieval.external import loopback
 from tests.retrieval.reranking.tiny_models import (
     cross_encoder,
     language_model,
@@ -54,6 +55,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "mmr": RERANKED,
     "run_file": {"path": "../given/run.trec"},
+    "python": {"call": "../given/search.py:retrieve"},
+    "http": {
+        "url": "<search>",
+        "body": {"query": "{query}", "k": "{k}"},
+        "hits": "hits",
+        "id": "id",
+        "score": "score",
+        "retries": 0,
+        "revision": "1",
+    },
     "vectors": {
         "chunk_vectors": "../given/chunks.parquet",
         "query_vectors": "../given/queries.parquet",
@@ -67,6 +78,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 ``../given`` for each experiment."""
 
 
+def best_documents(request: loopback.Request) -> loopback.Reply:
+    """Answer as the search in a file does; the request of an experiment brings its documents."""
+    return loopback.Reply({"hits": request.body["documents"][: request.body["k"]]})
+
+
 @pytest.fixture(scope="module")
 def retrievers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
     """One retriever of each type, named after it."""
@@ -76,8 +92,8 @@ def retrievers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, d
         "<language model>": str(language_model(folder / "gpt2")),
         "<masked language model>": str(masked_language_model(folder / "splade")),
     }
-    with serving(ordered) as server:
-        made |= {"<server>": server.root, "<v1>": server.base_url}
+    with serving(ordered) as server, loopback.serving(best_documents) as search:
+        made |= {"<server>": server.root, "<v1>": server.base_url, "<search>": search.root}
         yield {
             kind: {"type": kind, **{n: made.get(str(v), v) for n, v in options.items()}}
             for kind, options in OPTIONS.items()

@@ -47,7 +47,7 @@ def pool(
     *,
     depth: int,
 ) -> set[PooledUnit]:
-    """Return the unjudged units of the first ``depth`` ranks of all runs.
+    """Return the unjudged units of the first ``depth`` ranks of all runs, those that have a span.
 
     Args:
         runs: retriever -> table of :data:`rag_assets.schemas.RUNS`.
@@ -61,7 +61,7 @@ def pool(
         judged_units = judged.get(retriever, set())
         ids = (top.column(name).to_pylist() for name in ("query_id", "unit_id"))
         for pair in zip(*ids, strict=True):
-            if pair not in judged_units:
+            if pair not in judged_units and pair[1] in units[retriever]:
                 pooled.add(PooledUnit(pair[0], *units[retriever][pair[1]]))
     return pooled
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import StoreError
 from rag_assets.labels.health.findings import ERROR, WARNING
 from rag_assets.pipeline.evaluation_names import anchor_id
 from rag_assets.pipeline.evaluation_record import configuration_of
 from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
@@ -76,7 +76,7 @@ class Reads:
     def __init__(self, pipeline: Pipeline) -> None:
         """Read nothing yet."""
         self.pipeline = pipeline
-        self._units: dict[tuple[str, ...], pa.Table] = {}
+        self._units: dict[tuple[ArtifactKey, ...], pa.Table] = {}
 
     @cached_property
     def anchor(self) -> State | str:
@@ -112,14 +112,14 @@ class Reads:
         Raises:
             MissingArtifact: a chunking is not in the store.
         """
-        chunkings = self.pipeline.experiment.chunkings_of(retriever)
-        if chunkings not in self._units:
-            paths = [self.pipeline.artifact(chunks_key(name)).file for name in chunkings]
+        keys = tuple(chunk_keys(self.pipeline.experiment, retriever))
+        if keys not in self._units:
+            paths = [self.pipeline.artifact(key).file for key in keys]
             tables = [read_parquet(path, _UNITS) for path in paths]
-            self._units[chunkings] = pa.concat_tables(
+            self._units[keys] = pa.concat_tables(
                 [table.replace_schema_metadata(None) for table in tables]
             )
-        return self._units[chunkings]
+        return self._units[keys]
 
 
 MOST_EXAMPLES = 20

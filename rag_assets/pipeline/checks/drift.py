@@ -95,6 +95,11 @@ def _configured(
     for part, names in wanted.items():
         block = configuration.get(part, {})
         parts[part] = {name: block[name] for name in names if name in block}
+    # What a search holds by now is what drifts.
+    parts["retrievers"] = {
+        name: {key: value for key, value in options.items() if key != "revision"}
+        for name, options in parts["retrievers"].items()
+    }
     if any(isinstance(experiment.query_sets.get(name), PromptedQuerySet) for name in query_sets):
         parts |= {name: configuration.get(name) for name in ("llm", "llms")}
     return parts

@@ -7,7 +7,7 @@ a query's order it is the one of :mod:`rag_assets.ordering`, by the ids of the u
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
@@ -17,6 +17,8 @@ from rag_assets.errors import DataError
 from rag_assets.evaluation.run_files import RunFile, RunRow, read_run_rows
 from rag_assets.evaluation.units import PARENT_ID, unit_ids
 from rag_assets.retrieval.base import Imported, ImportedRetriever
+from rag_assets.retrieval.external.base import QueryResult
+from rag_assets.retrieval.imported.hit_lines import read_hit_lines
 from rag_assets.schemas import RUNS
 
 
@@ -25,7 +27,8 @@ class RunFileRetriever(ImportedRetriever):
 
     A file is TREC, or by its name JSON lines (``.jsonl``), JSON of ranx (``.json``) or Parquet
     (``.parquet``). Its ids are those of chunks of ``chunking``, of their parents or, where
-    documents are judged, of documents.
+    documents are judged, of documents. With ``chunking: own`` it is JSON lines with ``hits``:
+    texts and spans, which are located in the documents.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("path",)
@@ -39,6 +42,10 @@ class RunFileRetriever(ImportedRetriever):
         ranking = unit_run(run, queries.column("query_id").to_pylist(), chunks, judge)
         facts = {**ranking.counts, "notes": list(notes(ranking.counts))}
         return Imported(ranking.table, facts, ranking.failures)
+
+    def read_hits(self, queries: pa.Table) -> Mapping[str, QueryResult]:
+        """Read the texts and spans in the file."""
+        return read_hit_lines(self.path, queries.column("query_id").to_pylist())
 
 
 class _Unit(NamedTuple):

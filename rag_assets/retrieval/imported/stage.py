@@ -11,6 +11,7 @@ from rag_assets.engine.stage import TableProduct
 from rag_assets.engine.stage_context import Ranked, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.base import ImportedRetriever
+from rag_assets.retrieval.external.stage import hits_key, located_ranking
 from rag_assets.retrieval.runs_stage import FamilyStage, RunsStage
 from rag_assets.schemas import RUNS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -27,6 +28,9 @@ class ImportedRankings(FamilyStage):
     schema = RUNS
     row = "One retrieved unit of one query, as the file has it."
     group = "runs"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [key for key in super().keys(experiment) if not experiment.locates(key["retriever"])]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
@@ -59,10 +63,14 @@ class ImportedRuns(RunsStage):
     ends_known = False
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [Input("rankings", rankings_key(key["retriever"]))]
+        name = key["retriever"]
+        is_located = experiment.locates(name)
+        return [Input("rankings", hits_key(name) if is_located else rankings_key(name))]
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Return what was read."""
+        if context.experiment.locates(retriever):
+            return located_ranking(context, retriever)
         artifact = context.artifact(rankings_key(retriever))
         return Ranked(artifact.table(), artifact.manifest.failures)
 

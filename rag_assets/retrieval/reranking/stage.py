@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.compute.compute import LOCAL
 from rag_assets.engine.failures import UNANSWERED
@@ -17,6 +18,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.derived_runs_stage import DerivedRuns
+from rag_assets.retrieval.external.stage import chunk_keys, units_key
 from rag_assets.retrieval.reranking.candidates import candidate_lists, reordered
 from rag_assets.retrieval.runs_stage import model_kinds, run_key
 from rag_assets.schemas import RERANKING_TEXTS
@@ -45,13 +47,10 @@ class RerankingTexts(Stage):
         return [texts_key(name) for name in experiment.of_family(FAMILY)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        chunkings = experiment.chunkings_of(key["retriever"])
+        tables = chunk_keys(experiment, key["retriever"])
         return [
             Input("queries", QUERIES_KEY, "text"),
-            *[
-                Input(f"chunks_{number}", chunks_key(name), "indexed")
-                for number, name in enumerate(chunkings)
-            ],
+            *[Input(f"chunks_{number}", one, "indexed") for number, one in enumerate(tables)],
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
@@ -160,6 +159,10 @@ def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
         chunks = context.artifact(chunks_key(name)).table()
         own = texts_to_index(context.experiment, name, chunks)
         texts.update(zip(chunks.column("chunk_id").to_pylist(), own, strict=True))
+    for name in context.experiment.located_of(retriever):
+        units = context.artifact(units_key(name)).table()
+        ids = units.column("chunk_id").to_pylist()
+        texts.update(zip(ids, indexed_texts(units), strict=True))
     return texts
 
 

@@ -1,0 +1,153 @@
+"""The code that ``call`` names: where its source is, its version, and how it is loaded.
+
+Source is read to know the version; only an evaluation loads it. A file gets a module name of its
+own and changes no search path, so it can import what is installed and nothing that lies beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import cache, reduce
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import NamedTuple
+
+from rag_assets.code_versions.closure import Closure, SourceGraph, is_source
+from rag_assets.errors import UsageError
+from rag_assets.plain_text import shortened
+
+
+class Call(NamedTuple):
+    """``path/to/file.py:name`` or ``package.module:name``; a name may have dots.
+
+    Attributes:
+        place: the path or the module.
+        name: of a function, a class or an object in it.
+    """
+
+    place: str
+    name: str
+
+    @classmethod
+    def of(cls, text: str) -> Call:
+        """Read what stands in an ``experiment.yaml``.
+
+        Raises:
+            ValueError: it is neither form.
+        """
+        place, colon, name = text.rpartition(":")
+        call = cls(place, name)
+        module = place.split(".")
+        is_right = call.in_file or all(part.isidentifier() for part in module)
+        if not (colon and is_right and all(part.isidentifier() for part in name.split("."))):
+            raise ValueError(f"{text!r} must be package.module:name or path/to/file.py:name")
+        return call
+
+    @property
+    def in_file(self) -> bool:
+        """Whether it names a file."""
+        return self.place.endswith(".py")
+
+    def __str__(self) -> str:
+        """Return it as it stands in an ``experiment.yaml``."""
+        return f"{self.place}:{self.name}"
+
+    @property
+    def shown(self) -> str:
+        """The same with a file's name only: where the file lies makes no difference."""
+        return f"{Path(self.place).name if self.in_file else self.place}:{self.name}"
+
+
+def source_version(call: Call) -> str:
+    """Return the version of all code of its package, or file, that a call can reach; runs nothing.
+
+    Raises:
+        UsageError: the source cannot be found or read.
+    """
+    top, place = _source_place(call)
+    files = [place] if place.is_file() else sorted(filter(is_source, place.rglob("*")))
+    stamps = tuple((file, *_stamp(file)) for file in files if file.suffix == ".py")
+    return _followed(call, top, place, stamps)
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+@cache
+def _followed(call: Call, top: str, place: Path, stamps: tuple[object, ...]) -> str:
+    module = top if call.in_file else call.place
+    owner = call.name.partition(".")[0]
+    try:
+        found = Closure(SourceGraph({top: place}), [f"{module}:{owner}"])
+    except LookupError:  # it is imported from elsewhere, or made when the module runs
+        found = Closure(SourceGraph({top: place}), [], [top])
+    except (SyntaxError, ValueError, OSError) as error:
+        raise UsageError(f"call {call}: its source cannot be read: {error}") from error
+    return found.digest
+
+
+def _source_place(call: Call) -> tuple[str, Path]:
+    """Return the name of the package or module at the top, and its folder or file."""
+    if call.in_file:
+        return "called", Path(call.place)
+    top = call.place.partition(".")[0]
+    spec = None if top in sys.builtin_module_names else find_spec(top)
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    place = folders[0] if folders else spec.origin if spec is not None else None
+    if place is None or not Path(place).exists():
+        raise UsageError(
+            f"call {call}: no module {top} is installed here; install it (pip install -e .), or "
+            f"name its file, relative to the YAML file: path/to/{top}.py:{call.name}"
+        )
+    return top, Path(place)
+
+
+_LOADED: dict[str, str] = {}
+"""Module -> the version of its source when this process imported it."""
+
+
+def load(call: Call) -> object:
+    """Load the module, which runs it, and return what the name stands for.
+
+    Raises:
+        UsageError: it cannot be loaded, or has no such name; or a module was edited since this
+            process imported it.
+    """
+    try:
+        module = _module_of_file(Path(call.place)) if call.in_file else _module(call)
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a user's code does
+        problem = shortened(f"{type(error).__name__}: {error}", 300)
+        raise UsageError(f"call {call}: cannot be loaded: {problem}") from error
+    try:
+        return reduce(getattr, call.name.split("."), module)
+    except AttributeError as error:
+        raise UsageError(f"call {call}: {call.place} has no {call.name}") from error
+
+
+def _module(call: Call) -> object:
+    version = source_version(call)
+    if _LOADED.setdefault(call.place, version) != version:
+        raise UsageError(f"call {call}: its source changed since this process began; restart it")
+    return import_module(call.place)
+
+
+def _module_of_file(file: Path) -> object:
+    digest = hashlib.sha256(f"{file}\0".encode() + file.read_bytes()).hexdigest()[:16]
+    name = f"rag_assets_call_{digest}"
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file}: is no Python file")
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # what a class or a pickle looks for while the module runs
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tiny_experiment import Tiny
+
+SEARCH = """
+import re
+from pathlib import Path
+
+HERE = Path("<folder>")
+LOG = HERE.parent / "log.txt"
+LOG.write_text(LOG.read_text() + "loaded\\n" if LOG.exists() else "loaded\\n")
+
+
+def passages():
+    for name in sorted(HERE.rglob("*.md")):
+        for part in name.read_text().split("\\n\\n")[1:]:
+            yield name.relative_to(HERE).as_posix(), part.strip()
+
+
+def words(text):
+    return set(re.findall(r"[a-z]+", text.lower()))
+
+
+def retrieve(query, k):
+    with LOG.open("a") as log:
+        log.write(query + "\\n")
+    scored = [(len(words(query) & words(text)), name, text) for name, text in passages()]
+    best = sorted(scored, reverse=True)[:k]
+    return [{"text": text, "source": name, "score": score} for score, name, text in best]
+"""
+"""A search with chunks of its own: paragraphs. It writes down that it is loaded, and each query."""
+
+
+class Searched(Tiny):
+    """An experiment with a search of somebody's own beside BM25."""
+
+    @property
+    def log(self) -> list[str]:
+        """What the search wrote down."""
+        file = self.root / "log.txt"
+        return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+    def forget_log(self) -> None:
+        (self.root / "log.txt").unlink(missing_ok=True)
+
+    def write_search(self, code: str = SEARCH) -> None:
+        text = code.replace("<folder>", str(self.folder))
+        (self.folder / "my_search.py").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def searched(tmp_path: Path) -> Searched:
+    tiny = Searched(tmp_path / "tiny")
+    tiny.config["retrievers"] = {
+        "mine": {"type": "python", "call": "my_search.py:retrieve"},
+        "bm25": tiny.config["retrievers"]["bm25"],
+    }
+    tiny.config["baseline"] = "bm25"
+    tiny.write()
+    tiny.write_search()
+    return tiny

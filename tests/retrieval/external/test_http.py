@@ -1,0 +1,520 @@
+"""``type: http``: what is sent, how hits are found; each failure is one, with its reason."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from rag_assets.errors import UsageError
+from rag_assets.retrieval.external import http_connection
+from rag_assets.retrieval.external.base import Hit, QueryResult, Tools
+from rag_assets.retrieval.external.http import HttpRetriever
+from rag_assets.retrieval.workspace import ALONE, Workspace
+from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
+from tests.servers import hostile
+
+OPTIONS: Mapping[str, Any] = {
+    "type": "http",
+    "url": "http://127.0.0.1:9/search",
+    "body": {"q": "{query}", "n": "{k}"},
+    "hits": "hits",
+    "id": "id",
+    "revision": "1",
+    "backoff": 0,
+    "timeout": 5,
+}
+KEY = "k3y-of-tests+42/do-not-tell"
+
+
+def retriever(**options: Any) -> HttpRetriever:
+    return HttpRetriever.model_validate({**OPTIONS, **options})
+
+
+def search(
+    config: HttpRetriever, *texts: str, k: int = 10, workspace: Workspace = ALONE
+) -> list[QueryResult]:
+    with Tools(workspace) as tools:
+        return list(config.search([(f"q{n}", text) for n, text in enumerate(texts)], k, tools))
+
+
+def echo(request: Request) -> Reply:
+    """Answer each query by a hit of its own text."""
+    return Reply({"hits": [{"id": request.body["q"], "score": 1.5}]})
+
+
+def always(content: object, status: int = 200, **headers: str) -> Callable[[Request], Reply]:
+    return lambda request: Reply(content, status, headers)
+
+
+def ids(results: list[QueryResult]) -> list[str | None]:
+    return [hit.id for result in results for hit in result.hits]
+
+
+def asked(server: Loopback) -> list[str]:
+    return [request.body["q"] for request in server.received]
+
+
+def test_a_query_is_sent_and_its_hits_are_read() -> None:
+    with serving(echo) as server:
+        config = retriever(url=f"{server.root}/search", headers={"X-Tenant": "acme"}, score="score")
+        (result,) = search(config, 'a "quoted" {k}', k=7)
+    assert result.error is None
+    assert result.seconds is not None
+    assert result.hits == [Hit(id='a "quoted" {k}', score=1.5)]
+    (request,) = server.received
+    assert (request.method, request.path) == ("POST", "/search")
+    assert request.body == {"q": 'a "quoted" {k}', "n": 7}
+    assert request.headers["x-tenant"] == "acme"
+    assert request.headers["content-type"] == "application/json"
+
+
+def test_a_url_with_a_query() -> None:
+    with serving(always({"hits": ["a", "b", "c"]})) as server:
+        url = f"{server.root}/find?q={{query}}&limit={{k}}&mode=exact"
+        config = retriever(url=url, method="GET", body=None, id="@")
+        assert ids(search(config, "x&y=#ü", k=2)) == ["a", "b"]  # no more than k
+    (request,) = server.received
+    assert (request.method, request.path, request.body) == ("GET", "/find", None)
+    assert request.parameters == {"q": "x&y=#ü", "limit": "2", "mode": "exact"}
+
+
+@pytest.mark.parametrize(
+    ("options", "row", "hit"),
+    [
+        ({"id": "no"}, {"no": 17}, Hit(id="17")),
+        ({"id": "join('/', [a, b])"}, {"a": "x", "b": "y"}, Hit(id="x/y")),
+        ({"id": "id", "score": "s"}, {"id": "a", "s": None}, Hit(id="a")),
+        ({"id": "id", "score": "to_number(s)"}, {"id": "a", "s": "0.25"}, Hit(id="a", score=0.25)),
+        (
+            {"id": None, "document_id": "doc", "start": "span[0]", "end": "span[1]"},
+            {"doc": 3, "span": [0, 12]},
+            Hit(document_id="3", start=0, end=12),
+        ),
+        (
+            {"id": None, "text": "t", "source": "meta.file", "start": "meta.at"},
+            {"t": "words", "meta": {"file": "a.md", "at": 4}},
+            Hit(text="words", source="a.md", start=4),
+        ),
+        ({"id": None, "text": "t", "source": "meta.file"}, {"t": "words"}, Hit(text="words")),
+    ],
+)
+def test_what_a_hit_can_be(options: dict[str, Any], row: object, hit: Hit) -> None:
+    with serving(always({"hits": [row]})) as server:
+        (result,) = search(retriever(url=server.root, **options), "x")
+    assert (result.error, result.hits) == (None, [hit])
+
+
+def test_no_hits_are_a_result() -> None:
+    with serving(always({"hits": []})) as server:
+        (result,) = search(retriever(url=server.root), "x")
+    assert (result.error, list(result.hits)) == (None, [])
+
+
+GOOD = {"hits": [{"id": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "reason"),
+    [
+        (always({}, 500), {}, "HTTP 500: Internal Server Error"),
+        (
+            always({"error": {"type": "parsing_exception", "reason": "unknown query [mach]"}}, 400),
+            {},
+            "HTTP 400: unknown query [mach]",
+        ),
+        (
+            always({"detail": [{"loc": ["body", "q"], "msg": "Field required"}]}, 422),
+            {},
+            "HTTP 422: Field required",
+        ),
+        (always({"error": [{"message": "no class Manual"}]}, 422), {}, "HTTP 422: no class Manual"),
+        (always(b"<html>Welcome</html>"), {}, "it is no JSON"),
+        (always(b'{"hits": [{"id": "a"'), {}, "it is no JSON"),
+        (
+            always({"took": 3, "results": []}),
+            {},
+            "`hits: hits` matches nothing in an object with the keys results, took",
+        ),
+        (
+            always({"message": "index is closed"}),
+            {},
+            "`hits: hits` matches nothing in an object with the keys message; the server says: "
+            "index is closed",
+        ),
+        (always([]), {}, "`hits: hits` matches nothing in a list of 0"),
+        (always({"hits": {"total": 3}}), {}, "`hits: hits` is an object with the keys total; it "),
+        (always({"hits": "none"}), {}, '`hits: hits` is "none"; it must be a list'),
+        (
+            always({"hits": [{"id": "a"}, {"_id": "b"}]}),
+            {},
+            "hit 2: `id: id` matches nothing; it must be a text or a whole number",
+        ),
+        (always({"hits": [{"id": ["a"]}]}), {}, "hit 1: `id: id` is a list of 1; it must be a te"),
+        (always({"hits": [{"id": True}]}), {}, "hit 1: `id: id` is true; it must be a text or a"),
+        (always({"hits": [{"id": 1.5}]}), {}, "hit 1: `id: id` is 1.5; it must be a text or a"),
+        (
+            always({"hits": [{"id": "a", "s": "high"}]}),
+            {"score": "s"},
+            'hit 1: `score: s` is "high"; it must be a finite number',
+        ),
+        (always(b'{"hits": [{"id": "a", "s": NaN}]}'), {"score": "s"}, "it must be a finite numb"),
+        (always(b'{"hits": [{"id": "a", "s": 1e999}]}'), {"score": "s"}, "it must be a finite n"),
+        (
+            always({"hits": [{"d": "a", "s": -1, "e": 4}]}),
+            {"id": None, "document_id": "d", "start": "s", "end": "e"},
+            "hit 1: `start: s` is -1; it must be a whole number from 0",
+        ),
+        (
+            always({"hits": [{"d": "a", "s": 1}]}),
+            {"id": None, "document_id": "d", "start": "s", "end": "e"},
+            "hit 1: `end: e` matches nothing; it must be a whole number from 0",
+        ),
+        (
+            always({"hits": [{"t": "words", "f": 4}]}),
+            {"id": None, "text": "t", "source": "f"},
+            "hit 1: `source: f` is 4; it must be a text",
+        ),
+        (
+            always({"hits": [{"id": [1]}]}),
+            {"id": "join('-', id)"},
+            "hit 1: `id: join('-', id)`: In function join(), invalid type for value: 1, expected",
+        ),
+        (
+            always({**GOOD, "errors": [{"message": "half of the shards failed"}]}),
+            {"error": "errors[0].message"},
+            "the server says: half of the shards failed",
+        ),
+        (
+            always({"hits": [{"d": "a", "s": 0, "e": 2**31}]}),
+            {"id": None, "document_id": "d", "start": "s", "end": "e"},
+            "hit 1: `end: e` is 2147483648; it must be a whole number from 0",
+        ),
+        (always({**GOOD, "why": {"größe": 0}}), {"error": "why"}, 'server says: {"größe": 0}'),
+        (always({**GOOD, "timed_out": True}), {"error": "timed_out"}, "the server says: true"),
+        (always({}, 302, Location="http://192.0.2.1/x"), {}, "a redirect to http://192.0.2.1, whi"),
+        (always({}, 302, Location="/other"), {}, "a redirect to another path, which is not foll"),
+    ],
+)
+def test_an_answer_that_is_none_is_a_failed_query(
+    answer: Callable[[Request], Reply], options: dict[str, Any], reason: str
+) -> None:
+    with serving(answer) as server:
+        (result,) = search(retriever(url=server.root, retries=0, **options), "x")
+    assert result.error is not None
+    assert reason in result.error
+    assert list(result.hits) == []
+
+
+@pytest.mark.parametrize("empty", [None, False, "", [], {}])
+def test_an_error_that_is_empty_is_none(empty: object) -> None:
+    with serving(always({**GOOD, "errors": empty})) as server:
+        (result,) = search(retriever(url=server.root, error="errors"), "x")
+    assert result.error is None
+
+
+def test_a_failure_of_one_query_leaves_the_others_alone() -> None:
+    def answer(request: Request) -> Reply:
+        return Reply({}, 400) if request.body["q"] == "b" else echo(request)
+
+    with serving(answer) as server:
+        results = search(retriever(url=server.root), "a", "b", "c")
+    assert [result.error is None for result in results] == [True, False, True]
+    assert ids(results) == ["a", "c"]
+
+
+def test_a_server_that_is_not_there() -> None:
+    with serving(echo) as server:
+        url = server.root
+    results = search(retriever(url=url, retries=0), *"abcde")
+    assert "the connection failed" in str(results[0].error)
+    assert all(result.error for result in results)
+    assert [str(r.error).startswith("not asked: 3 requests in a row") for r in results] == [
+        *[False] * 3,
+        *[True] * 2,
+    ]
+
+
+def test_a_server_that_is_slow() -> None:
+    def answer(request: Request) -> Reply:
+        if request.body["q"] == "slow":
+            server.stopping.wait(20)
+        return echo(request)
+
+    with serving(answer) as server:
+        results = search(retriever(url=server.root, timeout=0.3, retries=0), "a", "slow", "b")
+    assert [result.error for result in results] == [None, "no answer within 0.3 s", None]
+    assert ids(results) == ["a", "b"]
+
+
+def test_after_a_refusal_of_all_requests_no_other_is_sent() -> None:
+    with serving(always({"message": "who are you"}, 401)) as server:
+        results = search(retriever(url=server.root), *"abc")
+    assert len(server.received) == 1
+    assert results[0].error == "HTTP 401: who are you"
+    assert results[2].error == "not asked: the API key is not accepted (HTTP 401: who are you)"
+
+
+def test_failures_that_are_not_in_a_row_do_not_end_the_search() -> None:
+    def answer(request: Request) -> Reply:
+        return echo(request) if request.body["q"] == "good" else Reply({}, 503)
+
+    with serving(answer) as server:
+        results = search(retriever(url=server.root, retries=0), *["bad", "bad", "good"] * 3)
+    assert [result.error is None for result in results] == [False, False, True] * 3
+
+
+def test_a_row_of_failures_begins_anew_after_an_answer() -> None:
+    def answer(request: Request) -> Reply:
+        return echo(request) if request.body["q"] == "good" else Reply({}, 503)
+
+    with serving(answer) as server:
+        results = search(
+            retriever(url=server.root, retries=0), *["good", "bad", "bad", "bad", "good"]
+        )
+    assert len(server.received) == 4
+    assert str(results[-1].error).startswith("not asked: 3 requests in a row failed, the last by:")
+
+
+@pytest.mark.parametrize(
+    ("status", "n_sent"), [(503, 3), (429, 3), (500, 3), (400, 1), (422, 1), (401, 1)]
+)
+def test_what_may_succeed_later_is_tried_again(status: int, n_sent: int) -> None:
+    with serving(always({}, status)) as server:
+        search(retriever(url=server.root, retries=2), "a")
+    assert len(server.received) == n_sent
+
+
+def test_a_retry_that_succeeds() -> None:
+    replies = [Reply({}, 503), Reply({}, 429, {"Retry-After": "0"}), Reply(GOOD)]
+    with serving(lambda _: replies.pop(0)) as server:
+        (result,) = search(retriever(url=server.root), "a")
+    assert (result.error, ids([result])) == (None, ["a"])
+
+
+def test_a_server_that_wants_to_be_left_alone_for_long() -> None:
+    with serving(always({}, 429, Retry_After="x", **{"Retry-After": "86400"})) as server:
+        (result,) = search(retriever(url=server.root), "a")
+    assert "HTTP 429" in str(result.error)
+    assert len(server.received) == 1
+
+
+def test_an_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "MOST_BYTES", 2**20)
+    with serving(always(b" " * (2**20 + 1) + json.dumps(GOOD).encode())) as server:
+        (result,) = search(retriever(url=server.root), "a")
+    assert "it is longer than 1 MiB" in str(result.error)
+
+
+def test_a_redirect_gets_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEARCH_KEY", KEY)
+    with serving(echo) as other, serving(always({}, 307, Location=other.root)) as server:
+        headers = {"authorization": "Bearer ${SEARCH_KEY}"}
+        (result,) = search(retriever(url=server.root, headers=headers, retries=0), "a")
+    assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
+    assert other.received == []
+    assert "which is not followed" in str(result.error)
+
+
+@pytest.mark.parametrize("status", [200, 400, 401])
+@pytest.mark.parametrize("encoding", hostile.ENCODINGS)
+def test_a_credential_stands_nowhere(
+    status: int, encoding: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SEARCH_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    encode = hostile.ENCODINGS[encoding]
+
+    def answer(request: Request) -> Reply:
+        told = encode(request.headers["authorization"].removeprefix("ApiKey "))
+        return Reply({"message": told, "hits": [{"id": told}]}, status)
+
+    with serving(answer) as server:
+        headers = {"Authorization": "ApiKey ${SEARCH_KEY}"}
+        config = retriever(url=server.root, headers=headers, id="missing || id")
+        results = search(config, "a", "b")
+    assert server.received[0].headers["authorization"] == f"ApiKey {KEY}"
+    stored = [results, config, config.ranking_config(), config.describe_for_plan(), caplog.text]
+    for form in (KEY, encode(KEY)):
+        assert form.strip("\"'b=").lower() not in repr(stored).lower()
+
+
+def test_a_fingerprint_knows_nothing_of_a_credential() -> None:
+    one, other = (
+        retriever(headers={"x-api-key": f"${{{name}}}", "x-tenant": "acme"}).ranking_config()
+        for name in ("KEY_A", "KEY_B")
+    )
+    assert one == other
+    assert one["headers"] == {"x-tenant": "acme"}
+
+
+def test_pace_retries_and_revision_are_no_part_of_what_is_found() -> None:
+    config = retriever(retries=5, backoff=3, requests_per_second=2, concurrency=4, timeout=9)
+    assert config.ranking_config() == retriever().ranking_config()
+    assert config.ranking_config() != retriever(hits="other").ranking_config()
+
+
+def test_a_variable_that_is_not_set_is_said_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SEARCH_KEY", raising=False)
+    with serving(echo) as server:
+        config = retriever(url=server.root, headers={"x-api-key": "${SEARCH_KEY}"})
+        with pytest.raises(UsageError, match="variable SEARCH_KEY of header 'x-api-key' is not"):
+            search(config, "a")
+    assert server.received == []
+
+
+def test_a_plan_says_who_would_be_asked_and_asks_nobody() -> None:
+    with serving(echo) as server:
+        config = retriever(url=f"{server.root}/s?tenant=acme", concurrency=4)
+        lines = config.describe_for_plan()
+    assert lines == [f"asks {server.root}/s by POST, a request for each query, 4 at once"]
+    assert server.received == []
+    (line,) = retriever(url="https://h/s", batch_size=2, **BATCH).describe_for_plan()
+    assert line == "asks https://h/s by POST, a request for 2 queries"
+
+
+def test_results_are_in_order_however_many_are_asked_at_once() -> None:
+    at_once = threading.Barrier(3)
+
+    def answer(request: Request) -> Reply:
+        at_once.wait(10)  # three requests are here, or this fails
+        return echo(request)
+
+    with serving(answer) as server:
+        results = search(retriever(url=server.root, concurrency=3, retries=0), *"abcdef")
+    assert ids(results) == [*"abcdef"]
+
+
+def test_one_request_at_a_time_where_nothing_else_is_said() -> None:
+    lock, most = threading.Semaphore(1), []
+
+    def answer(request: Request) -> Reply:
+        most.append(lock.acquire(blocking=False))
+        reply = echo(request)
+        lock.release()
+        return reply
+
+    with serving(answer) as server:
+        search(retriever(url=server.root), *"abcdef")
+    assert most == [True] * 6
+    assert asked(server) == [*"abcdef"]
+
+
+BATCH = {
+    "body": {"qs": "{queries}", "n": "{k}"},
+    "answers": "results",
+    "hits": "found",
+    "id": "@",
+}
+
+
+def test_several_queries_a_request() -> None:
+    def answer(request: Request) -> Reply:
+        return Reply({"results": [{"found": [q, "x"]} for q in request.body["qs"]]})
+
+    with serving(answer) as server:
+        results = search(retriever(url=server.root, batch_size=2, **BATCH), *"abcde", k=1)
+    assert [request.body["qs"] for request in server.received] == [["a", "b"], ["c", "d"], ["e"]]
+    assert ids(results) == [*"abcde"]
+    # What one of two queries took is not known.
+    assert [result.seconds is None for result in results] == [True] * 4 + [False]
+
+
+def test_a_request_for_several_queries_that_fails() -> None:
+    def answer(request: Request) -> Reply:
+        if request.body["qs"] == ["a", "b"]:
+            return Reply({"results": [{"found": ["a"]}]})
+        return Reply({"results": [{"found": [q]} if q != "c" else {} for q in request.body["qs"]]})
+
+    with serving(answer) as server:
+        results = search(retriever(url=server.root, batch_size=2, **BATCH), *"abcd")
+    problem = "`answers: results` has 1 elements for 2 queries"
+    assert [result.error for result in results[:2]] == [problem] * 2
+    assert "`hits: found` matches nothing in an empty object" in str(results[2].error)
+    assert (results[3].error, ids(results)) == (None, ["d"])
+
+
+def test_no_more_requests_than_the_rate_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=100.0, slept=[])
+
+    def sleep(seconds: float) -> None:
+        clock.slept.append(seconds)
+        clock.now += seconds
+
+    fake = SimpleNamespace(monotonic=lambda: clock.now, perf_counter=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr(http_connection, "time", fake)
+    with serving(echo) as server:
+        results = search(retriever(url=server.root, requests_per_second=4), *"abc")
+    assert clock.slept == [0.0, 0.25, 0.25]
+    assert [result.seconds for result in results] == [0.0] * 3  # waiting is no answering
+
+
+def test_vectors_of_a_model_of_ours(static_model: Path) -> None:
+    from rag_assets.models.encoder import Encoder
+
+    options = {
+        "body": {"vector": "{vector}", "q": "{query}"},
+        "embedding": {"model": str(static_model), "query_prompt": "query: "},
+    }
+    with serving(echo) as server:
+        config = retriever(url=server.root, **options)
+        search(config, "a dog", "a ferry")
+    encoder = Encoder(str(static_model), query_prompt="query: ")
+    wanted = encoder.encode(["a dog", "a ferry"], kind="query").tolist()
+    assert [request.body["vector"] for request in server.received] == wanted
+    other = retriever(url=server.root, **{**options, "embedding": {"model": str(static_model)}})
+    assert config.ranking_config() != other.ranking_config()
+    assert set(config.versions()) == {"sentence-transformers", "torch", "transformers"}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"revision": None}, "needs `revision`, since what is searched cannot be seen from here"),
+        ({"revision": {"sql": "SELECT 1"}}, "asks a database; this search is none"),
+        ({"hits": "hits.["}, "'hits.[' is no JMESPath"),
+        ({"id": ""}, "String should have at least 1 character"),
+        ({"id": None}, "a hit is one of three: `id`; `text`; or `document_id`, `start` and `end`"),
+        ({"text": "t"}, "a hit is one of three"),
+        ({"id": None, "document_id": "d"}, "a hit is one of three"),
+        ({"source": "s"}, "`id` says all; leave document_id, start, end and source out"),
+        ({"body": {"q": "fixed"}}, "have no place for the '{query}' or its '{vector}'"),
+        ({"body": None}, "`method: POST` needs a body, `method: GET` has none"),
+        ({"method": "GET"}, "`method: POST` needs a body, `method: GET` has none"),
+        ({"body": {"q": "{queries}"}}, "a request for several queries needs `answers`"),
+        ({"batch_size": 2}, "a request for several queries needs `answers`"),
+        (
+            {"answers": "a", "body": {"q": "{query}", "all": "{queries}"}},
+            "`answers` belongs to '{queries}' or '{vectors}', and to them alone",
+        ),
+        ({"answers": "a"}, "`answers` belongs to '{queries}' or '{vectors}', and to them alone"),
+        ({"body": {"q": "{vector}"}}, "`embedding` and a '{vector}' in the request belong toge"),
+        ({"embedding": {"model": "m"}}, "`embedding` and a '{vector}' in the request belong tog"),
+    ],
+)
+def test_options_that_contradict_each_other(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        retriever(**options)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("name", hostile.ANSWERS)
+def test_whatever_is_answered_is_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEARCH_KEY", KEY)
+    with hostile.Hostile(hostile.ANSWERS[name]) as server, hostile.within(5):
+        headers = {"authorization": "Bearer ${SEARCH_KEY}"}
+        config = retriever(url=server.root, headers=headers, timeout=0.3, retries=0)
+        (result,) = search(config, "a")
+    assert result.error is not None
+    assert "\n" not in result.error
+    assert len(result.error) < 300
+    assert KEY not in result.error

@@ -1,0 +1,267 @@
+"""Searches behind HTTP in an evaluation: judged on evidence, asked once, failures no zeros."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from rag_assets.cli import main
+from rag_assets.evaluation.metrics_stage import summary_key
+from rag_assets.store.artifacts import ArtifactKey
+from tests.retrieval.external.engines import VARIABLES, Index, elasticsearch
+from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
+from tests.retrieval.external.test_http_recipes import RECIPES
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+
+pytest.importorskip("rag_assets.retrieval.external.stage", reason="needs the stage of searches")
+
+RANKINGS = ArtifactKey.of("external_rankings", retriever="mine")
+HITS = ArtifactKey.of("external_hits", retriever="mine")
+
+
+def every_text(request: Request) -> Reply:
+    """Answer each query by all documents as ids."""
+    return Reply({"hits": [{"id": name} for name in DOCUMENTS]})
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with serving(every_text) as running:
+        yield running
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, server: Loopback) -> Tiny:
+    """A search that is asked by HTTP, beside BM25."""
+    tiny = Tiny(tmp_path / "tiny")
+    tiny.config["retrievers"] = {
+        "mine": {
+            "type": "http",
+            "url": f"{server.root}/search",
+            "body": {"q": "{query}", "n": "{k}"},
+            "hits": "hits",
+            "id": "id",
+            "revision": "1",
+            "retries": 0,
+        },
+        "bm25": tiny.config["retrievers"]["bm25"],
+    }
+    tiny.config |= {"baseline": "bm25", "measurements": {"latency_sample": 6}}
+    return tiny.write()
+
+
+def rag_assets(tiny: Tiny, *arguments: str, code: int = 0) -> str:
+    """Run a command on the experiment."""
+    where = [str(tiny.folder), "--store", str(tiny.settings.store)]
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(main, [*arguments, *where])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def facts(tiny: Tiny, key: ArtifactKey) -> dict[str, Any]:
+    return dict(tiny.pipeline().artifact(key).manifest.facts)
+
+
+def means(tiny: Tiny, top_k: int = 5) -> dict[str, Any]:
+    rows = tiny.pipeline().artifact(summary_key("mine")).table().to_pylist()
+    return next(row for row in rows if row["top_k"] == top_k)
+
+
+def reasons(tiny: Tiny, key: ArtifactKey = HITS) -> dict[str, str]:
+    return dict(tiny.pipeline().artifact(key).manifest.failures)
+
+
+def test_an_index_with_chunks_of_its_own_is_judged_on_evidence(
+    tiny: Tiny, static_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rag_assets.models.encoder import Encoder
+
+    for variable, value in VARIABLES.items():
+        monkeypatch.setenv(variable, value)
+    encoder = Encoder(str(static_model))
+    index = Index.of(DOCUMENTS, lambda texts: encoder.encode(texts, kind="document"))
+    with serving(elasticsearch(index)) as server:
+        for name in ("elastic_bm25", "elastic_hybrid"):
+            options = dict(RECIPES[name][1])
+            options["url"] = re.sub(r"^http://[^/]+", server.root, options["url"])
+            if "embedding" in options:
+                options["embedding"] = {"model": str(static_model)}
+            tiny.configure(name, **options)
+        del tiny.config["retrievers"]["mine"]
+        tiny.configure("fused", type="rrf", inputs=["elastic_bm25", "bm25"], candidates=5)
+        printed = rag_assets(tiny, "evaluate")
+    assert all(name in printed for name in ("elastic_bm25", "elastic_hybrid", "bm25", "fused"))
+    pipeline = tiny.pipeline()
+    for name in ("elastic_bm25", "elastic_hybrid"):
+        located = pipeline.artifact(ArtifactKey.of("external_hits", retriever=name))
+        # Each passage stands once in its document.
+        assert set(located.manifest.facts["located"]) == {"exact"}
+        rows = pipeline.artifact(summary_key(name)).table().to_pylist()
+        best = max(row["hit_rate"] for row in rows)
+        assert best == 1.0  # each evidence is a paragraph, and so is each passage of the index
+        assert {row["n_failed"] for row in rows} == {0}
+
+
+def test_each_query_is_asked_once_and_once_more_for_its_latency(
+    tiny: Tiny, server: Loopback
+) -> None:
+    assert "mine" in rag_assets(tiny, "evaluate")
+    asked = [request.body["q"] for request in server.received]
+    texts = [str(query["text"]) for query in QUERIES]
+    assert (asked[:6], sorted(asked[6:])) == (texts, sorted(texts))
+    rag_assets(tiny, "evaluate")
+    assert len(server.received) == 12
+    tiny.configure("mine", revision="2")
+    rag_assets(tiny, "evaluate")
+    assert len(server.received) == 24
+
+
+def test_always_asks_in_each_evaluation_and_a_plan_asks_nobody(
+    tiny: Tiny, server: Loopback
+) -> None:
+    tiny.configure("mine", revision="always")
+    planned = rag_assets(tiny, "plan")
+    assert f"asks {server.root}/search by POST, a request for each query" in planned
+    rag_assets(tiny, "validate")
+    assert server.received == []
+    for number in (1, 2):
+        rag_assets(tiny, "evaluate")
+        assert len(server.received) == 12 * number
+    rag_assets(tiny, "plan")
+    assert len(server.received) == 24
+
+
+def test_a_credential_is_in_no_file(
+    tiny: Tiny, server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_KEY", "a-secret-0123456789")
+
+    def answer(request: Request) -> Reply:
+        told = request.headers["authorization"]
+        if "dog" in request.body["q"]:
+            return Reply({"message": f"no such thing for {told}"}, 400)
+        return Reply({"hits": [{"id": "fares.md"}], "told": told})
+
+    server.answer = answer
+    tiny.configure("mine", headers={"authorization": "Bearer ${SEARCH_KEY}"})
+    printed = rag_assets(tiny, "evaluate", code=3)
+    assert server.received[0].headers["authorization"] == "Bearer a-secret-0123456789"
+    assert "a-secret" not in printed
+    files = [file for file in tiny.root.rglob("*") if file.is_file()]
+    assert len(files) > 50
+    assert [file for file in files if b"a-secret" in file.read_bytes()] == []
+
+
+def closed(server: Loopback) -> None:
+    server.answer = lambda request: Reply({}, 503)
+
+
+def slow(server: Loopback) -> None:
+    def answer(request: Request) -> Reply:
+        server.stopping.wait(20)
+        return every_text(request)
+
+    server.answer = answer
+
+
+def wrong_json(server: Loopback) -> None:
+    server.answer = lambda request: Reply(b"<html>")
+
+
+def wrong_shape(server: Loopback) -> None:
+    server.answer = lambda request: Reply({"results": []})
+
+
+def unknown_ids(server: Loopback) -> None:
+    server.answer = lambda request: Reply({"hits": [{"id": "fares.md"}, {"id": "no.md"}]})
+
+
+@pytest.mark.parametrize(
+    ("becomes", "reason"),
+    [
+        (closed, "HTTP 503: Service Unavailable"),
+        (slow, "no answer within 0.2 s"),
+        (wrong_json, "the answer is not what the protocol says: it is no JSON"),
+        (wrong_shape, "`hits: hits` matches nothing in an object with the keys results"),
+        (unknown_ids, "the search returned the id 'no.md', which no chunk or document has"),
+    ],
+)
+def test_a_server_that_fails_is_named_and_nothing_is_scored(
+    tiny: Tiny, server: Loopback, becomes: Callable[[Loopback], None], reason: str
+) -> None:
+    becomes(server)
+    tiny.configure("mine", timeout=0.2)
+    printed = rag_assets(tiny, "evaluate", code=3)
+    assert "failed on 6 of 6 queries" in printed
+    found = reasons(tiny)
+    assert len(found) == 6
+    assert found["q1"] == reason
+    own = means(tiny)
+    assert (own["n_failed"], own["n_queries"]) == (6, 0)
+    assert (own["hit_rate"], own["ndcg"]) == (None, None)
+
+
+def test_failed_queries_are_asked_again_where_that_is_wanted(tiny: Tiny, server: Loopback) -> None:
+    def flaky(request: Request) -> Reply:
+        return Reply({}, 400) if "dog" in request.body["q"] else every_text(request)
+
+    server.answer = flaky
+    rag_assets(tiny, "evaluate", code=3)
+    assert (means(tiny)["n_failed"], means(tiny)["n_queries"]) == (1, 5)
+    server.answer = every_text
+    rag_assets(tiny, "evaluate", code=3)
+    rag_assets(tiny, "evaluate", "--retry-failed")
+    assert (means(tiny)["n_failed"], means(tiny)["n_queries"]) == (0, 6)
+
+
+def test_another_order_the_second_time_is_said(tiny: Tiny, server: Loopback) -> None:
+    def turning(request: Request) -> Reply:
+        names = list(DOCUMENTS) if len(server.received) <= 6 else list(DOCUMENTS)[::-1]
+        return Reply({"hits": [{"id": name} for name in names]})
+
+    server.answer = turning
+    rag_assets(tiny, "evaluate")
+    found = facts(tiny, RANKINGS)
+    assert (found["asked_twice"], found["differed"]) == (6, 6)
+    assert any("gave other hits, or another order" in line for line in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"hits": "hits.["}, "`retrievers.mine.hits`: 'hits.[' is no JMESPath"),
+        ({"headers": {"Cookie": "abc-1"}}, "`retrievers.mine.headers`: 'Cookie' holds a cred"),
+        ({"body": {"n": {"k": None}}}, "`retrievers.mine.body`: {k} without quotes is a mapping"),
+        ({"id": None}, "`retrievers.mine`: a hit is one of three: `id`; `text`; or"),
+        ({"revision": None}, "`retrievers.mine`: needs `revision`, since what is searched cannot"),
+        ({"top": 5}, "`retrievers.mine.top`: unknown key 'top'"),
+        ({"embedding": {"model": "m", "prompt": "x"}}, "embedding.prompt`: unknown key 'prompt'"),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_line(
+    tiny: Tiny, options: dict[str, Any], problem: str
+) -> None:
+    tiny.configure("mine", **options)
+    if options.get("revision", "") is None:
+        del tiny.config["retrievers"]["mine"]["revision"]
+        tiny.write_config()
+    printed = rag_assets(tiny, "validate", code=2)
+    assert problem in printed
+    assert re.search(r"experiment\.yaml:\d+: ", printed)
+    assert "abc-1" not in printed
+
+
+def test_the_recipes_of_the_page_load(tiny: Tiny) -> None:
+    tiny.write_document("service_version.txt", "1")
+    text = (tiny.folder / "experiment.yaml").read_text(encoding="utf-8")
+    config = yaml.safe_load(text)
+    config["retrievers"] |= {name: options for name, (_, options) in RECIPES.items()}
+    tiny.config = config
+    tiny.write_config()
+    assert set(RECIPES) < set(tiny.pipeline().experiment.retrievers)

@@ -1,0 +1,220 @@
+"""The recipes of docs/search_engines.md, each against an engine that answers in the real shape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rag_assets.retrieval.external.base import QueryResult, Tools
+from rag_assets.retrieval.external.http import HttpRetriever
+from rag_assets.retrieval.workspace import ALONE
+from tests.retrieval.external.engines import ENGINES, VARIABLES, Index, Ranked
+from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
+from tests.tiny_experiment import DOCUMENTS, QUERIES
+from tests.walked_page import DOCS
+
+PAGE = (DOCS / "search_engines.md").read_text(encoding="utf-8")
+_SECTION = re.compile(r"^## (.+)\n((?:(?!^## ).*\n)*)", re.M)
+_BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
+
+RECIPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    name: (heading, options)
+    for heading, text in _SECTION.findall(PAGE)
+    for block in _BLOCK.findall(text)
+    for name, options in yaml.safe_load(block)["retrievers"].items()
+}
+"""Retriever -> its heading and its options as the page has them."""
+
+HARMFUL = [
+    'a "dog" \\" and a \\\\ "',
+    '"}}) {text}}} #',
+    'dog}}, limit: 1) \' OR "1"="1',
+    "{k} {query} {query:json} {vector}",
+    "dog\nticket\ttab \u2028 😀",
+    "?&=+%2F#",
+]
+TEXTS = [str(query["text"]) for query in QUERIES] + HARMFUL
+
+
+@pytest.fixture(scope="module")
+def index(static_model: Path) -> Index:
+    from rag_assets.models.encoder import Encoder
+
+    encoder = Encoder(str(static_model))
+    return Index.of(DOCUMENTS, lambda texts: encoder.encode(texts, kind="document"))
+
+
+@pytest.fixture(params=RECIPES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(name: str, index: Index, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+    for variable, value in VARIABLES.items():
+        monkeypatch.setenv(variable, value)
+    with serving(ENGINES[RECIPES[name][0]](index)) as running:
+        yield running
+
+
+def recipe(name: str, server: Loopback, model: Path, **changes: Any) -> HttpRetriever:
+    """Return what the page has, with the address of the test's server and a model that is here."""
+    options = {**RECIPES[name][1], "retries": 0, **changes}
+    options["url"] = re.sub(r"^https?://[^/]+", server.root, options["url"])
+    if "embedding" in options:
+        options["embedding"] = {**options["embedding"], "model": str(model)}
+    return HttpRetriever.model_validate(options)
+
+
+def search(config: HttpRetriever, texts: list[str], k: int = 5) -> list[QueryResult]:
+    with Tools(ALONE) as tools:
+        return list(config.search([(f"q{n}", text) for n, text in enumerate(texts)], k, tools))
+
+
+def expected(name: str, index: Index, config: HttpRetriever, text: str) -> Ranked:
+    vector = config.embedding.vectors([text], ALONE)[0] if config.embedding is not None else None
+    if name.endswith("_hybrid"):
+        return index.by_both(text, vector)
+    return index.by_vector(vector) if vector is not None else index.by_words(text)
+
+
+def test_a_recipe_finds_what_its_engine_ranks(
+    name: str, server: Loopback, index: Index, static_model: Path
+) -> None:
+    config = recipe(name, server, static_model)
+    results = search(config, TEXTS)
+    assert [result.error for result in results] == [None] * len(TEXTS)
+    for text, result in zip(TEXTS, results, strict=True):
+        wanted = [passage for _, passage in expected(name, index, config, text)[:5]]
+        if config.text is None:
+            found = [(hit.document_id, hit.start, hit.end) for hit in result.hits]
+            assert found == [(p.file, p.start, p.start + len(p.text)) for p in wanted]
+            assert all(DOCUMENTS[p.file][p.start :].startswith(p.text) for p in wanted)
+        else:
+            assert [(h.source, h.text) for h in result.hits] == [(p.file, p.text) for p in wanted]
+        scores = [hit.score for hit in result.hits]
+        if config.score is not None:
+            assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
+    assert any(len(result.hits) == 5 for result in results)
+
+
+# Vectors find something for every query.
+@pytest.mark.parametrize("name", [name for name in RECIPES if "embedding" not in RECIPES[name][1]])
+def test_a_query_without_hits_is_no_failure(
+    name: str, server: Loopback, static_model: Path
+) -> None:
+    config = recipe(name, server, static_model)
+    (result,) = search(config, ["zzz"])
+    assert (result.error, list(result.hits)) == (None, [])
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if "headers" in RECIPES[name][1]])
+def test_a_credential_that_is_refused_is_the_reason(
+    name: str, server: Loopback, static_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = recipe(name, server, static_model)
+    for variable in VARIABLES:
+        monkeypatch.setenv(variable, "another-key-9876543210")
+    (result,) = search(config, ["dog"])
+    reason = r"HTTP 401: (unable to authenticate|anonymous access not enabled|who are you)"
+    assert re.fullmatch(reason, str(result.error))
+
+
+FAILED: Mapping[str, list[tuple[object, int, str]]] = {
+    "Elasticsearch": [
+        (
+            {"timed_out": True, "_shards": {"failed": 0}, "hits": {"hits": []}},
+            200,
+            "the server says: timed out",
+        ),
+        (
+            {
+                "timed_out": False,
+                "_shards": {"failed": 1, "failures": [{"reason": {"reason": "no such shard"}}]},
+                "hits": {"hits": []},
+            },
+            200,
+            "the server says: no such shard",
+        ),
+        (
+            {"error": {"type": "index_not_found_exception", "reason": "no such index [manual]"}},
+            404,
+            "HTTP 404: no such index [manual]",
+        ),
+    ],
+    "Weaviate": [
+        (
+            {
+                "data": {"Get": {"Manual": None}},
+                "errors": [{"message": "vector lengths don't match: 384 vs 768"}],
+            },
+            200,
+            "the server says: vector lengths don't match: 384 vs 768",
+        ),
+        ({"error": [{"message": "read-only"}]}, 500, "HTTP 500: read-only"),
+    ],
+    "Vespa": [
+        (
+            {
+                "root": {
+                    "id": "toplevel",
+                    "fields": {"totalCount": 0},
+                    "errors": [{"code": 12, "summary": "Timed out", "message": "no time left"}],
+                }
+            },
+            200,
+            "the server says: no time left",
+        ),
+        (
+            {
+                "root": {
+                    "fields": {"totalCount": 1},
+                    "coverage": {"coverage": 50, "degraded": {"timeout": True}},
+                    "children": [{"relevance": 1.0, "fields": {"text": "x", "file": "y"}}],
+                }
+            },
+            200,
+            "the server says: searched a part only",
+        ),
+        ({"timing": {}}, 200, "matches nothing in an object with the keys timing"),
+    ],
+    "A service of your own": [
+        ({"results": [{"problem": "no index", "contexts": []}]}, 200, "the server says: no index"),
+    ],
+}
+FAILED = {**FAILED, "OpenSearch": FAILED["Elasticsearch"]}
+
+
+@pytest.mark.parametrize(
+    ("heading", "body", "status", "reason"),
+    [(heading, *one) for heading, several in FAILED.items() for one in several],
+)
+def test_what_an_engine_says_is_wrong_is_a_failed_query(
+    heading: str,
+    body: object,
+    status: int,
+    reason: str,
+    static_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable, value in VARIABLES.items():
+        monkeypatch.setenv(variable, value)
+
+    def answer(request: Request) -> Reply:
+        return Reply(body, status)
+
+    first = next(name for name, (own, _) in RECIPES.items() if own == heading)
+    with serving(answer) as server:
+        (result,) = search(recipe(first, server, static_model), ["dog"])
+    assert reason in str(result.error)
+    assert list(result.hits) == []
+
+
+def test_every_engine_has_its_recipes() -> None:
+    assert {heading for heading, _ in RECIPES.values()} == set(ENGINES)
+    assert all(options["type"] == "http" for _, options in RECIPES.values())

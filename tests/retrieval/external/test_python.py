@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from rag_assets.errors import UsageError
+from rag_assets.retrieval.external.base import Hit, QueryResult, RevisionQuery, Tools
+from rag_assets.retrieval.external.python import PythonRetriever
+from rag_assets.retrieval.external.workers import MOST_LATE, Workers
+from rag_assets.retrieval.workspace import ALONE
+
+QUERIES = [("q1", "one"), ("q2", "two"), ("q3", "three")]
+
+
+@pytest.fixture
+def tools() -> Iterator[Tools]:
+    with Tools(ALONE) as opened:
+        yield opened
+
+
+class Asked:
+    """Asks code that stands in a file."""
+
+    def __init__(self, folder: Path, tools: Tools) -> None:
+        self.file = folder / "search.py"
+        self.tools = tools
+
+    def __call__(self, code: str, name: str = "f", k: int = 2, **options: Any) -> list[QueryResult]:
+        self.file.write_text(code, encoding="utf-8")
+        config = PythonRetriever(type="python", call=f"{self.file}:{name}", **options)
+        return list(config.search(QUERIES, k, self.tools))
+
+    def ids(self, *given: Any, **options: Any) -> list[list[str | None]]:
+        results = self(*given, **options)
+        assert [result.error for result in results] == [None] * 3
+        return [[hit.id for hit in result.hits] for result in results]
+
+
+@pytest.fixture
+def asked(tmp_path: Path, tools: Tools) -> Asked:
+    return Asked(tmp_path, tools)
+
+
+TWO = [["one", "2"], ["two", "2"], ["three", "2"]]
+
+
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        ("def f(query, k):\n    return [query, str(k), 'cut']", {}),
+        ("def f(query):\n    return [query, '2']", {}),
+        ("async def f(query, k):\n    return [query, str(k)]", {}),
+        ("def f(query, k, *, end):\n    return [query, end]", {"options": {"end": "2"}}),
+        ("def f(queries, k):\n    return [[q, str(k)] for q in queries]", {"batch": True}),
+        ("async def f(queries, k):\n    return ([q, str(k)] for q in queries)", {"batch": True}),
+        ("class f:\n    def __call__(self, query, k):\n        return [query, str(k)]", {}),
+        (
+            "class f:\n    def __init__(self, end):\n        self.end = end\n"
+            "    def retrieve(self, query):\n        return [query, self.end]",
+            {"options": {"end": "2"}},
+        ),
+        (
+            "def f(*, end='2'):\n    def search(query, k):\n        return [query, end]\n"
+            "    return search",
+            {},
+        ),
+        ("class C:\n    async def invoke(self, query):\n        return [query, '2']\nf = C()", {}),
+        (
+            "class C:\n    def run(self, query, top_k):\n"
+            "        return {'documents': [query, str(top_k)]}\nf = C()",
+            {},
+        ),
+    ],
+)
+def test_functions_objects_classes_and_factories_are_asked(
+    asked: Asked, code: str, options: dict[str, Any]
+) -> None:
+    assert asked.ids(code, **options) == TWO
+
+
+def test_a_dotted_name_is_a_method(asked: Asked) -> None:
+    code = "class C:\n    def find(self, query, k):\n        return [query, str(k)]\nc = C()"
+    assert asked.ids(code, name="c.find") == TWO
+
+
+@pytest.mark.parametrize(
+    ("code", "k_of"),
+    [
+        (
+            "class C:\n    search_kwargs = {'k': 4, 'x': 1}\n    def invoke(self, query):\n"
+            "        return [str(self.search_kwargs)]\nf = C()",
+            "{'k': 2, 'x': 1}",
+        ),
+        (
+            "class C:\n    k = 4\n    def invoke(self, _):\n        return [str(self.k)]\nf = C()",
+            "2",
+        ),
+        (
+            "class C:\n    similarity_top_k = 4\n    def retrieve(self, query):\n"
+            "        return [str(self.similarity_top_k)]\nf = C()",
+            "2",
+        ),
+    ],
+)
+def test_an_object_is_asked_for_k_where_it_has_a_place_for_it(
+    asked: Asked, code: str, k_of: str
+) -> None:
+    assert asked.ids(code) == [[k_of]] * 3
+
+
+def test_plain_texts_are_ids_or_texts(asked: Asked) -> None:
+    (first, *_) = asked("def f(query, k):\n    return [query]", returns="texts")
+    assert first.hits == [Hit(text="one")]
+
+
+def test_what_fails_is_a_failure_of_its_query(asked: Asked) -> None:
+    code = (
+        "def f(query, k):\n    if query == 'two':\n        raise ValueError('no\\nsuch index')\n"
+        "    return [query] if query == 'one' else 5"
+    )
+    first, second, third = asked(code)
+    assert first.error is None
+    assert first.seconds is not None
+    assert second == QueryResult(error="ValueError: no such index")
+    assert (third.error or "").startswith("returned int 5, not a list of hits")
+
+
+def test_a_generator_that_raises_is_a_failure_of_its_query(asked: Asked) -> None:
+    code = "def f(query, k):\n    yield query\n    raise OSError('gone')"
+    assert {result.error for result in asked(code)} == {"OSError: gone"}
+
+
+def test_a_batch_of_generators_that_raises_fails(asked: Asked) -> None:
+    code = "def f(queries, k):\n    yield queries\n    raise OSError('gone')"
+    assert {result.error for result in asked(code, batch=True)} == {"OSError: gone"}
+
+
+def test_a_batch_of_another_length_fails_as_a_whole(asked: Asked) -> None:
+    results = asked("def f(queries, k):\n    return [[], []]", batch=True)
+    assert {result.error for result in results} == {"returned 2 lists of hits for 3 queries"}
+
+
+def test_a_batch_that_raises_fails_as_a_whole(asked: Asked) -> None:
+    results = asked("def f(queries, k):\n    raise OSError('down')", batch=True)
+    assert {result.error for result in results} == {"OSError: down"}
+
+
+def test_what_is_opened_once_stays_until_the_tools_are_closed(asked: Asked) -> None:
+    count = "N = []\ndef f(query, k):\n    return [str(len(N))]\nN.append(1)"
+    assert asked.ids(count) == [["1"]] * 3
+    assert asked.ids(count) == [["1"]] * 3
+
+
+def test_a_call_that_is_late_fails_and_the_next_is_asked(asked: Asked) -> None:
+    code = (
+        "import time\ndef f(query, k):\n    time.sleep(30 if query == 'one' else 0)\n"
+        "    return [query]"
+    )
+    began = time.monotonic()
+    first, second, third = asked(code, timeout=0.3)
+    assert first == QueryResult(error="took longer than 0.3 s")
+    assert [one.hits for one in (second, third)] == [[Hit("two")], [Hit("three")]]
+    assert time.monotonic() - began < 20
+
+
+def test_a_coroutine_that_is_late_fails(asked: Asked) -> None:
+    code = "import asyncio\nasync def f(query, k):\n    await asyncio.sleep(30)"
+    assert {one.error for one in asked(code, timeout=0.2)} == {"took longer than 0.2 s"}
+
+
+def test_after_some_late_calls_the_others_are_not_made() -> None:
+    calls: list[int] = []
+    stop = threading.Event()
+
+    def late(number: int) -> None:
+        calls.append(number)
+        stop.wait(30)
+
+    workers = Workers(1, 0.1)
+    outcomes = list(workers.each(lambda n=n: late(n) for n in range(8)))  # type: ignore[misc]
+    stop.set()
+    workers.close()
+    assert calls == list(range(MOST_LATE))
+    assert [outcome.error for outcome in outcomes[:MOST_LATE]] == ["took longer than 0.1 s"] * 3
+    assert {outcome.error for outcome in outcomes[MOST_LATE:]} == {
+        "not asked: 3 calls in a row took longer than 0.1 s"
+    }
+
+
+def test_as_many_are_asked_at_once_as_is_said_and_the_order_stays() -> None:
+    together = threading.Barrier(3, timeout=20)
+
+    def work(number: int) -> int:
+        together.wait()  # three calls at once, or none gets on
+        return number
+
+    workers = Workers(3, 20)
+    outcomes = list(workers.each(lambda n=n: work(n) for n in range(9)))  # type: ignore[misc]
+    workers.close()
+    assert [outcome.value for outcome in outcomes] == list(range(9))
+
+
+def test_coroutines_share_one_event_loop(asked: Asked) -> None:
+    code = (
+        "import asyncio\nasync def f(query, k):\n    return [str(id(asyncio.get_running_loop()))]"
+    )
+    assert len({str(ids) for ids in asked.ids(code, concurrency=3)}) == 1
+    assert asyncio._get_running_loop() is None
+
+
+def test_with_one_call_at_a_time_the_thread_that_loads_is_the_one_that_asks(asked: Asked) -> None:
+    code = (
+        "import threading\nLOADED = threading.get_ident()\n"
+        "def f(query, k):\n    return [str(threading.get_ident() == LOADED)]"
+    )
+    assert asked.ids(code) == [["True"]] * 3
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "problem"),
+    [
+        ("f = 17", {}, "is a int, which is no function, nor has it `invoke`, `retrieve` or `run`"),
+        ("def f(a, b, c):\n    pass", {}, "cannot be called as f(query, k)"),
+        (
+            "def f(query, k):\n    pass",
+            {"options": {"x": 1}},
+            "cannot be called as f(query, k, x=)",
+        ),
+        ("class f:\n    pass", {"options": {"x": 1}}, "cannot be called with x (its `options`)"),
+        (
+            "class f:\n    def __init__(self):\n        raise OSError('no index')",
+            {},
+            "cannot be made: OSError: no index",
+        ),
+        (
+            "class C:\n    def invoke(self, query):\n        pass\nf = C()",
+            {"batch": True},
+            "`batch` is for a function, a class or a factory; this is an object with `invoke`",
+        ),
+        (
+            "class C:\n    def run(self, query_embedding, top_k):\n        pass\nf = C()",
+            {},
+            "its `run` takes no `query` but query_embedding, top_k; write a function",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_stops_everything(
+    asked: Asked, code: str, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        asked(code, **options)
+    assert problem in str(raised.value)
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ValidationError, match="must be package"):
+        PythonRetriever(type="python", call="search")
+    with pytest.raises(ValidationError, match="asks a database; this search is none"):
+        PythonRetriever(type="python", call="a:b", revision=RevisionQuery(sql="SELECT 1"))
+
+
+def test_where_a_file_lies_makes_no_difference(tmp_path: Path) -> None:
+    made = [PythonRetriever(type="python", call=f"{place}/s.py:f") for place in ("/a", "/b")]
+    assert made[0].ranking_config() == made[1].ranking_config()
+    moved = made[0].with_files({"call": tmp_path / "s.py"})
+    assert moved.files() == {"call": tmp_path / "s.py"}
+    assert moved.describe_for_plan() == [f"runs {tmp_path}/s.py:f in this process"]
