@@ -230,7 +230,9 @@ def _tau_b(means: Floats) -> Floats:
     first, second = np.triu_indices(means.shape[1] // 2, 1)
     a, b = (_signs(half[:, first] - half[:, second]) for half in np.hsplit(means, 2))
     pairs = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
-    return np.divide((a * b).sum(axis=1), pairs, out=np.full(len(a), np.nan), where=pairs > 0)
+    taus = np.full(len(a), np.nan)
+    np.divide((a * b).sum(axis=1), pairs, out=taus, where=pairs > 0)
+    return taus
 
 
 def _signs(differences: Floats) -> Floats:
