@@ -147,6 +147,7 @@ def test_tau_equals_scipys_and_its_interval_holds_it() -> None:
     found = order_agreement(labels, verdicts, Resampling(resamples=500), clusters=None)
     means = labels.mean(axis=0), verdicts.mean(axis=0)
     assert found.tau == pytest.approx(stats.kendalltau(*means).statistic)
+    assert found.tau is not None
     assert found.low is not None
     assert found.high is not None
     assert found.low < found.tau < found.high <= 1

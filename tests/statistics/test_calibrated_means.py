@@ -126,7 +126,8 @@ def test_forty_clusters_are_under_50_however_many_labels_they_hold() -> None:
 def test_where_everything_is_labelled_people_alone_are_believed() -> None:
     labels, own, _ = sample(120, 0, 6)
     found = calibrated_mean(labels, own, np.array([]))
-    assert (found.method, found.value) == (HUMAN_ONLY, pytest.approx(labels.mean()))
+    assert found.method == HUMAN_ONLY
+    assert found.value == pytest.approx(labels.mean())
 
 
 def test_without_a_label_there_is_no_number() -> None:
