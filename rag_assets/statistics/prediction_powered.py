@@ -167,10 +167,8 @@ def _optimal_weight(units: Calibration, labels: Floats, verdicts: Floats) -> flo
 
 def _residuals(units: Units, column: int) -> tuple[float, Floats]:
     """Return sum(S) / sum(W), and (S - mean * W) / mean(W) of each unit."""
-    sums, weights = units.column(column)
+    sums, weights = units.sums[:, column], units.weights[:, column]
     total = _sum(weights)
-    if not total > 0:
-        raise ValueError("no unit has a value")
     mean = _sum(sums) / total
     return mean, (sums - mean * weights) / (total / weights.size)
 

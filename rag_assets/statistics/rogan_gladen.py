@@ -20,6 +20,7 @@ import numpy as np
 
 from rag_assets.statistics.prediction_powered import NO_LABELS, Estimate
 from rag_assets.statistics.resampling import Floats
+from rag_assets.statistics.units import SAME
 
 METHOD = "Rogan-Gladen, labels of another time"
 
@@ -61,7 +62,7 @@ def rogan_gladen(
         return none._replace(reason="labels of both kinds, and verdicts, are needed")
     p, q1, q0 = given.mean(), right.mean(), 1 - wrong.mean()
     youden = q0 + q1 - 1
-    if youden < SMALLEST_YOUDEN:
+    if youden < SMALLEST_YOUDEN - SAME:
         return none._replace(
             reason=f"sensitivity + specificity - 1 is {youden:.2f}; {SMALLEST_YOUDEN} is needed"
         )

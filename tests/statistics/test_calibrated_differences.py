@@ -14,6 +14,8 @@ from rag_assets.statistics.calibrated_differences import (
     WITH_VERDICTS,
     calibrated_difference,
 )
+from rag_assets.statistics.t_test import spread
+from rag_assets.statistics.units import units_of
 from tests.statistics.judge_simulations import simulations
 
 DRAWS = 500
@@ -66,6 +68,53 @@ def test_the_arithmetic_of_labels_alone_is_the_t_test_of_one_sample() -> None:
     interval = stats.ttest_1samp(labels, 0).confidence_interval()
     assert found[:3] == pytest.approx((labels.mean(), *interval))
     assert (found.method, found.weight, found.reason) == (HUMAN_ONLY, 0.0, None)
+
+
+def test_clusters_and_weights_are_those_of_a_ratio() -> None:
+    """Labels alone, of clusters that hold unequal weights: Cochran's error of sum(S) / sum(W)."""
+    rng = np.random.default_rng(1)
+    labels, weights = rng.choice([-1.0, 0.0, 1.0], 120), rng.uniform(0.5, 3, 120)
+    names = [f"c{number:02}" for number in rng.integers(0, 40, 120)]
+    found = calibrated_difference(
+        labels,
+        np.zeros(120),
+        np.zeros(50),
+        clusters=(names, [f"u{number}" for number in range(50)]),
+        weights=(weights, np.ones(50)),
+    )
+    units = units_of(labels[:, None], weights, names)
+    expected = spread(*units.column(0))
+    assert expected is not None
+    half = stats.t.ppf(0.975, expected.n_units - 1) * expected.error
+    assert found[:3] == pytest.approx((expected.mean, expected.mean - half, expected.mean + half))
+
+
+def test_weights_reach_the_verdicts() -> None:
+    """Every question five times as heavy changes nothing; as heavy as drawn, PPI's own formula."""
+    labels, own, others = next(simulations.simulated_pairs(simulations.PAIRS[0], 1))
+    heavy = calibrated_difference(
+        labels, own, others, weights=(np.full(100, 5.0), np.full(1000, 5.0))
+    )
+    assert heavy == pytest.approx(calibrated_difference(labels, own, others))
+    weights = np.random.default_rng(2).uniform(0.5, 2, 1100)
+    found = calibrated_difference(labels, own, others, weights=(weights[:100], weights[100:]))
+    parts = (
+        np.average(others, weights=weights[100:]),
+        np.average(labels - found.weight * own, weights=weights[:100]),
+    )
+    assert found.value == pytest.approx(found.weight * parts[0] + parts[1])
+
+
+def test_a_judge_that_says_the_opposite_has_no_weight() -> None:
+    labels, own, others = next(simulations.simulated_pairs(simulations.PAIRS[4], 1))
+    found = calibrated_difference(labels, -own, -others)
+    assert (found.weight, found.method) == (0.0, HUMAN_ONLY)
+    assert found.value == pytest.approx(labels.mean())
+
+
+def test_a_single_label() -> None:
+    found = calibrated_difference(np.ones(1), np.ones(1), np.ones(9))
+    assert (found.value, found.low, found.n_labels) == (1.0, None, 1)
 
 
 @pytest.mark.parametrize(("n_different", "shown"), [(0, False), (1, False), (9, False), (10, True)])

@@ -125,6 +125,8 @@ def test_forty_clusters_are_under_50_however_many_labels_they_hold() -> None:
 
 def test_where_everything_is_labelled_people_alone_are_believed() -> None:
     labels, own, _ = sample(120, 0, 6)
+    assert calibrated_mean(labels, own, np.array([1.0, 0.0])).method == WITH_VERDICTS
+    assert calibrated_mean(labels, own, np.array([1.0])).method == HUMAN_ONLY
     found = calibrated_mean(labels, own, np.array([]))
     assert found.method == HUMAN_ONLY
     assert found.value == pytest.approx(labels.mean())
@@ -147,6 +149,14 @@ def test_a_judge_that_says_nothing_has_no_weight(says: float) -> None:
     assert found.low is not None
     assert found.high is not None
     assert found.high - found.low == pytest.approx(np.subtract(*wilson(0.7, 100)[::-1]), abs=0.03)
+
+
+def test_the_mean_of_the_verdicts_stands_for_a_missing_one() -> None:
+    labels, own, others = sample(60, 100, 10)
+    own[:5], others[:20] = np.nan, np.nan
+    mean = np.nanmean(np.concatenate([own, others]))
+    filled = np.nan_to_num(own, nan=mean), np.nan_to_num(others, nan=mean)
+    assert calibrated_mean(labels, own, others) == pytest.approx(calibrated_mean(labels, *filled))
 
 
 def test_missing_verdicts_leave_the_estimate_valid() -> None:
