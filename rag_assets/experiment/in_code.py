@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,23 +55,29 @@ def _at(source: Path, data: Mapping[str, Any]) -> object:
     return {**dataset, "path": source} if isinstance(dataset, Mapping) else dataset
 
 
-def refused(error: ValidationError, data: Mapping[str, Any], above: Location = ()) -> ConfigError:
+def refused(
+    error: ValidationError, data: Mapping[str, Any], above: Location = (), n_hidden: int = 0
+) -> ConfigError:
     """Return the error for data in code that is not valid.
 
     Args:
         error: what pydantic says.
         data: what was validated, from the top of an experiment.
         above: where the part is that was validated, the type of its member included.
+        n_hidden: so many keys above it are not told.
     """
     errors = [{**one, "loc": (*above, *one["loc"])} for one in error.errors()]
     location, text = first_problem(errors, dict.fromkeys(_locations(data), 0))
-    return ConfigError(text, key=dotted(location))
+    return ConfigError(text, key=dotted(location[n_hidden:]))
 
 
 def _locations(value: object, place: Location = ()) -> Iterator[Location]:
     """Yield the place of every key and item."""
-    items = value.items() if isinstance(value, Mapping) else ()
-    items = enumerate(value) if isinstance(value, list | tuple) else items
+    items: Iterable[tuple[Any, object]] = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
     for key, one in items:
         yield (*place, key)
         yield from _locations(one, (*place, key))

@@ -144,4 +144,6 @@ def _live(name: str, options: Mapping[str, Any]) -> LiveRetriever:
     try:
         return LiveRetriever.model_validate(LiveRetriever.block(name, options))
     except ValidationError as error:
-        raise refused(error, {"retrievers": {name: options}}, ("retrievers", name, "")) from error
+        raise refused(
+            error, {"retrievers": {name: options}}, ("retrievers", name, "python")
+        ) from error

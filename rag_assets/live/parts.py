@@ -79,7 +79,9 @@ class BM25:
         """
         given = {"k1": k1, "b": b, "analyzer": analyzer, **options}
         given = {name: float(v) if name in {"k1", "b"} else v for name, v in given.items()}
-        self.options: bm25.BM25 = _checked(bm25.BM25, {"type": "bm25", **given})
+        self.options: bm25.BM25 = _checked(
+            "retrievers", "bm25", bm25.BM25, {"type": "bm25", **given}
+        )
         self.texts: dict[str, str] = {}
         rows = document_rows(texts, "texts")
         if rows:
@@ -101,7 +103,7 @@ class BM25:
             raise UsageError("BM25() has no texts to search; give some: BM25(texts)")
         if not isinstance(query, str):
             raise UsageError(f"the query is {type(query).__name__} {query!r:.60}; expected a text")
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        if k < 1:
             raise UsageError(f"k is {k!r:.20}; expected a whole number of at least 1")
         (hits,) = self._searcher.search([query], k, None)
         ids = [self._searcher.chunk_ids[position] for position in hits.positions.tolist()]
@@ -249,7 +251,9 @@ def chunk(text: str, strategy: str = "recursive", **options: Any) -> list[TextCh
         raise UsageError(f"text is {type(text).__name__} {text!r:.60}; expected one text")
     if strategy not in CHUNKING_TYPES:
         raise UsageError(f"unknown strategy {allowed_names(strategy, CHUNKING_TYPES)}")
-    chunker = _checked(CHUNKING_TYPES[strategy], {"strategy": strategy, **options})
+    chunker = _checked(
+        "chunking", strategy, CHUNKING_TYPES[strategy], {"strategy": strategy, **options}
+    )
     (pieces,) = chunker.cutter(_embed_by)([text])
     return [TextChunk(text[p.start : p.end], *p) for p in pieces]
 
@@ -258,8 +262,9 @@ def _embed_by(model: str) -> Embed:
     return partial(Encoder(model).encode, kind="document")
 
 
-def _checked(options: type[Any], given: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _checked(section: str, member: str, options: type[Any], given: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Return options of a member of a section of an experiment."""
     try:
         return options.model_validate(given)
     except ValidationError as error:
-        raise refused(error, given) from error
+        raise refused(error, {section: {"": given}}, (section, "", member), 2) from error

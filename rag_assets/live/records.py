@@ -96,7 +96,7 @@ class Records(NamedTuple):
             yield
         except RowError as error:
             placed = getattr(self, error.file.stem, None)
-            if not placed:
+            if placed is None:
                 raise
             table = documents if error.file.stem == DOCUMENTS else error.file.stem
             place = table if error.line is None else placed[error.line - 1].place
@@ -191,7 +191,11 @@ def _items(
             yield f"{name}, row {number}", row
         return
     if isinstance(given, str | bytes | Path) or not isinstance(given, Iterable):
-        hint = "; a folder or file is evaluate(path)" if isinstance(given, str | Path) else ""
+        hint = (
+            "; a folder or file is evaluate(path)"
+            if name == DOCUMENTS and isinstance(given, str | Path)
+            else ""
+        )
         expected = form.format(keys=_KEYS[kind])
         raise UsageError(f"{name} is {_what(given)}; expected {expected}{hint}")
     for number, value in enumerate(given):
