@@ -131,7 +131,7 @@ def drop_report(
         UsageError: a floor or the tolerance is no number.
     """
     for name, floor in {**floors, "tolerance": tolerance}.items():
-        if isinstance(floor, bool) or not isinstance(floor, int | float) or math.isnan(floor):
+        if not isinstance(floor, int | float) or math.isnan(floor):
             raise UsageError(f"the floor of {name} is {floor!r:.40}; expected a number")
     below = [name for name in floors if values[name].value < floors[name] - tolerance - SAME]
     whose = f" of {retriever}" if retriever is not None else ""

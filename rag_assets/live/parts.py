@@ -25,10 +25,10 @@ from rag_assets.retrieval.lexical import bm25
 from rag_assets.schemas import RELEVANT_UNITS
 from rag_assets.sources.record_folders import JsonlDataset
 
-Run = Mapping[str, Mapping[str, float] | Sequence[str]]
-"""Query id -> document id -> score, or a list of document ids, best first."""
+Run = Mapping[Any, Mapping[Any, float] | Sequence[Any]]
+"""Query id -> document id -> score, or a list of document ids, best first; texts or integers."""
 
-Qrels = Mapping[str, Mapping[str, int] | Iterable[str]]
+Qrels = Mapping[Any, Mapping[Any, int] | Iterable[Any]]
 """Query id -> document id -> grade, or the ids of relevant documents."""
 
 

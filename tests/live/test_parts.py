@@ -73,7 +73,7 @@ def test_values_are_those_of_pytrec_eval(
 
 
 def test_lists_are_rankings_and_numbers_are_ids() -> None:
-    scores = metrics({1: [3, 4]}, {1: [4], "2": {3: 1}}, ["mrr", "hit_rate@1"])  # type: ignore[dict-item]
+    scores = metrics({1: [3, 4]}, {1: [4], "2": {3: 1}}, ["mrr", "hit_rate@1"])
     assert scores.means == {"mrr": 0.25, "hit_rate@1": 0.0}
     assert (scores.n_queries, scores.n_missing) == (2, 1)
     assert repr(scores).startswith("Scores(means={'mrr': 0.25, 'hit_rate@1': 0.0}, n_queries=2")
