@@ -158,7 +158,8 @@ def _said(view: View) -> list[str]:
         text += f", or for less time {head['cheaper']['retriever']}"
     sentences = [f"{text}."]
     if head["equal"]:
-        sentences.append(f"{', '.join(head['equal'])} has the same value.")
+        verb = "has" if len(head["equal"]) == 1 else "have"
+        sentences.append(f"{', '.join(head['equal'])} {verb} the same value.")
     elif head["evidence"]:
         first = head["evidence"][0]
         real = "real" if first["shown"] else "not shown to be real"
