@@ -86,7 +86,7 @@ def evaluate(
     Of ``path``, what is not current is computed through Dagster in this process, as
     ``rag-assets evaluate`` does; where that changes anything, the HTML report and the warehouse are
     written again. Of ``documents``, ``queries`` and ``judgments``, all is computed at once, without
-    Dagster, and nothing is left behind unless there is a ``store``::
+    Dagster, report and warehouse, and nothing is left behind unless there is a ``store``::
 
         result = rag_assets.evaluate(
             documents={"fares": "A dog needs a ticket.", "storm": "The harbour closes."},

@@ -130,7 +130,8 @@ def drop_report(
     Raises:
         UsageError: a floor or the tolerance is no number.
     """
-    for name, floor in {**floors, "tolerance": tolerance}.items():
+    given: dict[str, object] = {**floors, "tolerance": tolerance}
+    for name, floor in given.items():
         if not isinstance(floor, int | float) or math.isnan(floor):
             raise UsageError(f"the floor of {name} is {floor!r:.40}; expected a number")
     below = [name for name in floors if values[name].value < floors[name] - tolerance - SAME]

@@ -30,7 +30,8 @@ DOCUMENTS = {
 }
 QUERIES = {"q1": "ticket for a dog", "q2": "southern harbour", "q3": "summer bike"}
 JUDGMENTS = {"q1": ["fares"], "q2": ["storm"], "q3": ["bikes"]}
-SMALL = {"top_k": [2], "settings": {"metrics": ["mrr", "hit_rate"]}}
+METRICS = {"metrics": ["mrr", "hit_rate"]}
+SMALL = {"top_k": [2], "settings": METRICS}
 
 
 def evaluated(retrievers: dict[str, object], **given: Any) -> EvaluationTable:
@@ -81,7 +82,7 @@ def result() -> EvaluationTable:
             "tfidf": {"type": "tfidf"},
             "both": {"type": "rrf", "inputs": ["function", "bm25"]},
         },
-        settings={**SMALL["settings"], "chunking": {"whole": {"strategy": "none"}}},
+        settings={**METRICS, "chunking": {"whole": {"strategy": "none"}}},
     )
 
 
@@ -229,6 +230,11 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         "`retrievers.a.retuns`: unknown key 'retuns' (did you mean 'returns'?)",
     ),
     "a setting": ({"settings": {"topk": [1]}}, ConfigError, "`topk`: unknown key 'topk'"),
+    "retrievers twice": (
+        {"settings": {"retrievers": {}}},
+        UsageError,
+        "settings holds retrievers; give them as `retrievers` alone",
+    ),
     "a metric": ({"settings": {"primary": "mmr@1"}}, ConfigError, "`primary`: unknown metric"),
     "an experiment's name": (
         {"name": "My search"},

@@ -113,7 +113,7 @@ WRONG: dict[str, tuple[Callable[[], object], type[RagAssetsError], str]] = {
         "run['q'] holds 'd' twice",
     ),
     "a grade": (
-        lambda: metrics({}, {"q": {"d": 0.5}}, ["mrr"]),  # type: ignore[dict-item]
+        lambda: metrics({}, {"q": {"d": 0.5}}, ["mrr"]),
         UsageError,
         "qrels['q']['d'] is 0.5; a grade is a whole number",
     ),
