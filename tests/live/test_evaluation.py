@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import re
 import subprocess
@@ -95,6 +96,28 @@ def test_values_are_those_that_follow_from_what_was_returned(result: EvaluationT
     assert alone == dict.fromkeys(alone, pytest.approx(1 / 3))
     assert values["bm25"] == values["search"] == values["tfidf"] == 1.0
     assert values["both"] > values["function"]
+
+
+def test_values_are_those_of_the_same_data_in_a_folder(
+    result: EvaluationTable, tmp_path: Path
+) -> None:
+    def write(name: str, rows: list[dict[str, str]]) -> None:
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    write("documents.jsonl", [{"doc_id": i, "text": text} for i, text in DOCUMENTS.items()])
+    write("queries.jsonl", [{"query_id": i, "text": text} for i, text in QUERIES.items()])
+    write("judgments.jsonl", [{"query_id": i, "doc_id": own[0]} for i, own in JUDGMENTS.items()])
+    (tmp_path / "experiment.yaml").write_text(
+        "retrievers: {bm25: {type: bm25}, tfidf: {type: tfidf}}\n"
+        "chunking: {whole: {strategy: none}}\ntop_k: [2]\nmetrics: [mrr, hit_rate]\n",
+        encoding="utf-8",
+    )
+    folder = rag_assets.evaluate(tmp_path, tmp_path / "store")
+    names = ["retriever", "mrr", "hit_rate", "n_queries", "tokens"]
+    ours = {row["retriever"]: row for row in result.leaderboard.select(names).to_pylist()}
+    for row in folder.leaderboard.select(names).to_pylist():
+        assert row == ours[row["retriever"]]
 
 
 def test_it_prints_a_leaderboard_with_intervals(result: EvaluationTable) -> None:
