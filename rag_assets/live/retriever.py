@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from operator import index
 from typing import Any
 
@@ -40,9 +40,8 @@ class LiveRetriever(CodeRetriever):
 
     def hits(self, answer: object, k: int) -> list[Hit]:
         """Return the hits; a whole number is taken as its decimal text."""
-        if isinstance(answer, list | tuple):
-            answer = [_with_text_ids(one) for one in answer]
-        elif isinstance(answer, Iterator):
+        no_list = isinstance(answer, str | bytes | Mapping) or hasattr(answer, "model_fields")
+        if isinstance(answer, Iterable) and not no_list:
             answer = map(_with_text_ids, answer)
         return super().hits(answer, k)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -150,7 +151,7 @@ def test_lists_and_frames_give_the_same_and_numbers_are_ids(result: EvaluationTa
     labels = {0: [0], 1: [1], 2: [2]}
     lists = evaluated({"own": positions}, documents=texts, queries=asked, judgments=labels)
     frames = evaluated(
-        {"own": positions},
+        {"own": lambda query: np.arange(2)},
         documents=pl.DataFrame({"id": range(3), "text": texts}),
         queries=pd.DataFrame({"query_id": range(3), "text": asked}),
         judgments=pd.DataFrame({"query_id": range(3), "doc_id": range(3)}),
