@@ -201,7 +201,7 @@ def leaderboard(path: Path | str, store: Path | str | None = None) -> Evaluation
 
 
 def compare(
-    path: Path | str,
+    path: Path | str | EvaluationTable,
     *retrievers: str,
     store: Path | str | None = None,
     metric: str | None = None,
@@ -212,7 +212,7 @@ def compare(
     The last evaluation is read; nothing is searched again.
 
     Args:
-        path: as for :func:`load_experiment`.
+        path: as for :func:`load_experiment`; or what :func:`evaluate` returned.
         retrievers: two names: the second is compared with the first; none for all pairs. An
             answerer is named with its cut-off, as ``plain@5``.
         store: as for :func:`evaluate`.
@@ -226,7 +226,10 @@ def compare(
     """
     from rag_assets.pipeline.selection import check_cell_names
     from rag_assets.report.comparison_views import Comparison
+    from rag_assets.report.evaluation_table import EvaluationTable
 
+    if isinstance(path, EvaluationTable):
+        return Comparison.of(path, retrievers, metric, split)
     check_cell_names(load_experiment(path), retrievers)
     return Comparison.of(leaderboard(path, store), retrievers, metric, split)
 

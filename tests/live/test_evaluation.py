@@ -21,7 +21,7 @@ import polars as pl
 import pytest
 
 import rag_assets
-from rag_assets.errors import ConfigError, DataError, UsageError
+from rag_assets.errors import ConfigError, DataError, NotEvaluated, UsageError
 from rag_assets.report.evaluation_table import EvaluationTable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,6 +129,14 @@ def test_it_prints_a_leaderboard_with_intervals(result: EvaluationTable) -> None
     assert re.search(r"function\s+0\.5000 \(0\.000 to 1\.000\)\s+0\.6667", own), own
     assert "low to high: 95 % intervals" in lines
     assert "<table" in result._repr_html_()
+
+
+def test_two_retrievers_of_it_are_compared(result: EvaluationTable) -> None:
+    pair = rag_assets.compare(result, "function", "bm25", metric="mrr@2")
+    assert [row["difference"] for row in pair.rows] == [pytest.approx(1 - 0.5)]
+    assert repr(pair).startswith("live: differences in mrr@2\n")
+    with pytest.raises(NotEvaluated, match="nope"):
+        rag_assets.compare(result, "function", "nope")
 
 
 def test_a_retriever_that_fails_counts_as_failed_and_not_as_0() -> None:
