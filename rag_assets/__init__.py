@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from rag_assets.api import compare, evaluate, history, leaderboard, load_experiment, score
+
+if TYPE_CHECKING:
+    from rag_assets.live.parts import BM25, chunk, metrics
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BM25",
     "RetrievalExperiment",
+    "chunk",
     "compare",
     "evaluate",
     "history",
     "leaderboard",
     "load_experiment",
+    "metrics",
     "score",
 ]
 
 
+_LATER = {
+    "RetrievalExperiment": "component",
+    **dict.fromkeys(("BM25", "chunk", "metrics"), "live.parts"),
+}
+"""Name -> the module that it is imported from when it is asked for: they need heavy libraries."""
+
+
 def __getattr__(name: str) -> object:
-    """Import what needs Dagster when it is asked for: the component."""
-    if name == "RetrievalExperiment":
-        return import_module("rag_assets.component").RetrievalExperiment
+    """Import what needs Dagster or other libraries when it is asked for."""
+    if name in _LATER:
+        return getattr(import_module(f"rag_assets.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """List the component too: `dg` finds it so."""
+    """List these too: `dg` finds the component so."""
     return sorted({*globals(), *__all__})

@@ -6,19 +6,16 @@ model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
+
+from rag_assets.errors import UsageError
 
 if TYPE_CHECKING:
     from rag_assets.evaluation.score import Scores
     from rag_assets.experiment import Experiment
-    from rag_assets.labels.generation.question_files import Reviewed
-    from rag_assets.llm.completions import Estimate
-    from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.plan import Plan
-    from rag_assets.pipeline.question_generation import Asking, Generation
-    from rag_assets.progress import Progress
     from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.metric_history import MetricHistory
@@ -41,6 +38,7 @@ def load_experiment(path: Path | str) -> Experiment:
     return load(path)
 
 
+@overload
 def evaluate(
     path: Path | str,
     store: Path | str | None = None,
@@ -48,33 +46,116 @@ def evaluate(
     top_k: Sequence[int] = (),
     *,
     take_over: bool = False,
-) -> EvaluationTable:
-    """Bring the experiment at ``path`` up to date, as ``rag-assets evaluate`` does.
+) -> EvaluationTable: ...
 
-    What is not current is computed through Dagster in this process; where that changes anything,
-    the HTML report and the warehouse are written again.
+
+@overload
+def evaluate(
+    *,
+    documents: object,
+    queries: object,
+    retrievers: Mapping[str, object],
+    judgments: object = None,
+    top_k: Sequence[int] = (),
+    store: Path | str | None = None,
+    name: str = "live",
+    settings: Mapping[str, Any] | None = None,
+) -> EvaluationTable: ...
+
+
+def evaluate(
+    path: Path | str | None = None,
+    store: Path | str | None = None,
+    retrievers: Sequence[str] | Mapping[str, object] = (),
+    top_k: Sequence[int] = (),
+    *,
+    take_over: bool = False,
+    documents: object = None,
+    queries: object = None,
+    judgments: object = None,
+    name: str = "live",
+    settings: Mapping[str, Any] | None = None,
+) -> EvaluationTable:
+    """Evaluate the experiment at ``path``, or what is given: no file and no folder is needed.
+
+    Of ``path``, what is not current is computed through Dagster in this process, as
+    ``rag-assets evaluate`` does; where that changes anything, the HTML report and the warehouse are
+    written again. Of ``documents``, ``queries`` and ``judgments``, all is computed at once, without
+    Dagster, report and warehouse, and nothing is left behind unless there is a ``store``::
+
+        result = rag_assets.evaluate(
+            documents={"fares": "A dog needs a ticket.", "storm": "The harbour closes."},
+            queries={"q1": "ticket for a dog"},
+            judgments={"q1": ["fares"]},
+            retrievers={"mine": retrieve, "bm25": rag_assets.BM25()},
+        )
 
     Args:
         path: as for :func:`load_experiment`.
-        store: folder for artifacts and state; ``RAG_ASSETS_STORE``, else ``data/store``, if absent.
-        retrievers: names of those to evaluate; all if empty.
-        top_k: the cut-offs to evaluate; all if empty.
+        store: folder for artifacts and state. Of ``path``, ``RAG_ASSETS_STORE``, else
+            ``data/store``, if absent; else a temporary one, which goes with the result.
+        retrievers: of ``path``, names of those to evaluate, all if empty. Else each by its name: a
+            function of (query, k) or of the query; an object with ``invoke``, ``retrieve`` or
+            ``run`` (LangChain, LlamaIndex, Haystack); ``rag_assets.BM25()``; or a dict as in an
+            ``experiment.yaml``, such as ``{"type": "embedding"}``, or with a function as ``call``:
+            ``{"call": retrieve, "returns": "texts", "concurrency": 4}``. The first is the baseline.
+        top_k: of ``path``, the cut-offs to evaluate, all if empty; else which there are, (1, 3, 5,
+            10, 100) if empty.
         take_over: go on with the evaluations of another experiment that has this name in the store:
             this one is a copy of it.
+        documents: a list of texts, whose ids are 0, 1, ...; a dict of id to text; or a list of
+            dicts or a data frame (pandas, polars, pyarrow) with ``doc_id``, ``text`` and if wanted
+            ``title``.
+        queries: the same, with ``query_id`` and ``text``.
+        judgments: query id -> document id -> grade, or -> a list of relevant ids; a list of (query
+            id, document id, grade); or a list of dicts or a data frame with ``query_id``,
+            ``doc_id``, and if wanted ``relevance`` and ``quote``, the passage that answers. None:
+            there are no labels, and the retrievers are compared with each other.
+        name: of the experiment, in ``store``.
+        settings: any other keys of an ``experiment.yaml``, such as ``metrics``, ``primary`` and
+            ``chunking``.
 
     Returns:
         The evaluation: ``result.leaderboard`` is a table of
         :data:`rag_assets.schemas.LEADERBOARD`, all means in [0, 1]. Without labels there is none,
-        and ``result.overlaps`` compares the retrievers at each top_k. A notebook shows headline and
-        leaderboard; ``to_arrow()``, ``to_pandas()``, ``to_polars()`` and ``plot()`` are for more.
-        ``result.answers`` is the same of answerers.
+        and ``result.overlaps`` compares the retrievers at each top_k. ``print`` and a notebook show
+        headline and leaderboard; ``to_arrow()``, ``to_pandas()``, ``to_polars()`` and ``plot()``
+        are for more. ``result.answers`` is the same of answerers.
 
     Raises:
-        UsageError: nothing at ``path``, a retriever or cut-off is not the experiment's, or another
-            experiment has its name in the store.
+        UsageError: nothing at ``path``, a retriever or cut-off is not the experiment's, another
+            experiment has its name in the store; or something that is given is of no known form.
         RagAssetsError: invalid configuration or data, a model that cannot be had, or a store that
             cannot be written.
     """
+    if path is None:
+        data = {"documents": documents, "queries": queries}
+        for what, given in data.items():
+            if given is None:
+                raise UsageError(f"`{what}` is missing; give documents, queries and retrievers")
+        if not isinstance(retrievers, Mapping) or not retrievers:
+            problem = f"retrievers is {type(retrievers).__name__} {retrievers!r:.60}"
+            raise UsageError(f"{problem}; expected a dict of name to retriever, at least one")
+        from rag_assets.live.evaluation import evaluate as evaluate_records
+        from rag_assets.live.records import Records
+
+        cutoffs = {"top_k": list(top_k)} if top_k else {}
+        records = Records.of(documents, queries, judgments)
+        chosen = {**(settings or {}), **cutoffs, "name": name}
+        return evaluate_records(records, retrievers, chosen, store)
+    if documents is not None or queries is not None or isinstance(retrievers, Mapping):
+        raise UsageError("give a path, or documents, queries and retrievers, not both")
+    return _evaluate_path(path, store, retrievers, top_k, take_over=take_over)
+
+
+def _evaluate_path(
+    path: Path | str,
+    store: Path | str | None,
+    retrievers: Sequence[str],
+    top_k: Sequence[int],
+    *,
+    take_over: bool,
+) -> EvaluationTable:
     from rag_assets.assets.evaluate import as_in_a_script
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
     from rag_assets.compute.compute import release_workers
@@ -120,7 +201,7 @@ def leaderboard(path: Path | str, store: Path | str | None = None) -> Evaluation
 
 
 def compare(
-    path: Path | str,
+    path: Path | str | EvaluationTable,
     *retrievers: str,
     store: Path | str | None = None,
     metric: str | None = None,
@@ -131,7 +212,7 @@ def compare(
     The last evaluation is read; nothing is searched again.
 
     Args:
-        path: as for :func:`load_experiment`.
+        path: as for :func:`load_experiment`; or what :func:`evaluate` returned.
         retrievers: two names: the second is compared with the first; none for all pairs. An
             answerer is named with its cut-off, as ``plain@5``.
         store: as for :func:`evaluate`.
@@ -145,7 +226,10 @@ def compare(
     """
     from rag_assets.pipeline.selection import check_cell_names
     from rag_assets.report.comparison_views import Comparison
+    from rag_assets.report.evaluation_table import EvaluationTable
 
+    if isinstance(path, EvaluationTable):
+        return Comparison.of(path, retrievers, metric, split)
     check_cell_names(load_experiment(path), retrievers)
     return Comparison.of(leaderboard(path, store), retrievers, metric, split)
 
@@ -241,109 +325,3 @@ def score(
 
     run, labels = read_run_file(Path(run_path)), read_labels(Path(qrels_path))
     return score_tables(run, labels.judgments, metrics, trec_mean=trec_mean)
-
-
-def generate(
-    path: Path | str,
-    sheet: Path | str | None = None,
-    out: Path | str | None = None,
-    asking: Asking | None = None,
-    *,
-    store: Path | str | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> Generation:
-    """Have a language model ask questions about the chunks at ``path``, as ``generate`` does.
-
-    Args:
-        path: as for :func:`load_experiment`; needs neither queries nor labels.
-        sheet: a CSV file to write, on which people say which questions to keep.
-        out: a dataset folder to write, with every question that was kept.
-        asking: what is asked, of whom, and how much may be spent.
-        store: folder for artifacts and state; ``RAG_ASSETS_STORE``, else ``data/store``, if absent.
-        force: replace a sheet or a generated dataset that is there.
-        progress: shows how far it is.
-
-    Raises:
-        UsageError: something is at ``sheet`` or ``out``, or no model is configured.
-        DataError: no question was kept; says why.
-        BudgetReached: the limits allow no more; a second call asks only for the rest.
-        ModelUnavailable: the endpoint does not serve; likewise.
-    """
-    from rag_assets.labels.generation.question_files import (
-        check_free,
-        check_new_file,
-        review_sheet,
-        write_folder,
-    )
-    from rag_assets.pipeline.question_generation import (
-        Asking,
-        generate_from_chunks,
-        require_questions,
-    )
-    from rag_assets.store.atomic import write_text
-
-    if sheet is not None:
-        check_new_file(Path(sheet), force=force)
-    if out is not None:
-        check_free(Path(out), force=force)
-    found = generate_from_chunks(_opened(path, store, progress), asking or Asking())
-    require_questions(found, Path(path))
-    if sheet is not None:
-        check_new_file(Path(sheet), force=force)
-        write_text(Path(sheet), review_sheet(found.found.questions, found.documents))
-    if out is not None:
-        write_folder(found.found.questions, found.documents, Path(out), force=force)
-    return found
-
-
-def estimate_generation(
-    path: Path | str,
-    asking: Asking | None = None,
-    *,
-    store: Path | str | None = None,
-    progress: Progress | None = None,
-) -> Estimate:
-    """Return what :func:`generate` would ask and what that costs at most; asks nothing."""
-    from rag_assets.pipeline import question_generation
-
-    return question_generation.estimate_generation(
-        _opened(path, store, progress), asking or question_generation.Asking()
-    )
-
-
-def import_questions(
-    path: Path | str, sheet: Path | str, out: Path | str, *, force: bool = False
-) -> Reviewed:
-    """Write the questions of a sheet that people want to keep as a dataset folder.
-
-    Args:
-        path: as for :func:`generate`: the documents.
-        sheet: what :func:`generate` wrote, with ``yes`` or ``no`` under ``keep``.
-        out: the dataset folder to write.
-        force: replace a generated dataset that is there.
-
-    Raises:
-        UsageError: something is at ``out``.
-        DataError: a row of the sheet is not as it was written, or none says yes.
-    """
-    from rag_assets.errors import DataError
-    from rag_assets.labels.generation.question_files import check_free, read_review, write_folder
-
-    check_free(Path(out), force=force)
-    documents = load_experiment(path).dataset.read_documents().table
-    reviewed = read_review(Path(sheet), documents)
-    if not reviewed.questions.num_rows:
-        raise DataError("no row says yes under `keep`; nothing is written", file=Path(sheet))
-    write_folder(reviewed.questions, documents, Path(out), force=force)
-    return reviewed
-
-
-def _opened(path: Path | str, store: Path | str | None, progress: Progress | None) -> Pipeline:
-    from rag_assets.pipeline.pipeline import Pipeline
-    from rag_assets.pipeline.registry import open_experiment
-    from rag_assets.progress import no_progress
-    from rag_assets.store.settings import StoreSettings
-
-    settings = StoreSettings.resolve(store)
-    return Pipeline(open_experiment(path, settings), settings, progress or no_progress)

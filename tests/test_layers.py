@@ -10,8 +10,9 @@ import pytest
 from tests.import_graph import PACKAGE, imports
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cli*", "definitions", "component", "testing*"),
-    ("api",),
+    ("cli*", "definitions", "component", "testing*", "pytest_plugin"),
+    ("api", "question_api"),
+    ("live*",),
     ("assets*",),
     ("report*",),
     ("pipeline*",),

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rag_assets import api
+from rag_assets import question_api
 from rag_assets.cli.options import (
     Decorated,
     Integer,
@@ -148,7 +148,9 @@ def command(
     if sheet is None and out is None:
         raise UsageError("name what to write: --sheet FILE, --out FOLDER, or both")
     _warn(path, asking)
-    made = api.generate(path, sheet, out, asking, store=store, force=force, progress=progress_bar)
+    made = question_api.generate(
+        path, sheet, out, asking, store=store, force=force, progress=progress_bar
+    )
     _report(made, [place for place in (sheet, out) if place is not None])
 
 
@@ -167,7 +169,7 @@ def _warn(path: Path, asking: Asking) -> None:
 def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, force: bool) -> None:
     if sheet is not None or out is None:
         raise UsageError("--import reads a sheet and writes a dataset: give --out, and no --sheet")
-    review = api.import_questions(path, reviewed, out, force=force)
+    review = question_api.import_questions(path, reviewed, out, force=force)
     print_line(
         f"{out}: {review.questions.num_rows} questions kept, {review.n_refused} refused, "
         f"{review.n_open} without yes or no left out"
@@ -176,7 +178,7 @@ def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, fo
 
 def _estimate(path: Path, store: Path | None, asking: Asking) -> None:
     _warn(path, asking)
-    estimate = api.estimate_generation(path, asking, store=store, progress=progress_bar)
+    estimate = question_api.estimate_generation(path, asking, store=store, progress=progress_bar)
     cost = "" if estimate.cost_at_most is None else f", cost at most {estimate.cost_at_most:.4g}"
     print_line(f"{estimate.calls} requests to send{cost}; {estimate.cached} answers are known")
 

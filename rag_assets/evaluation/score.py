@@ -44,7 +44,7 @@ class Scores:
     """
 
     means: dict[str, float | None]
-    per_query: list[dict[str, object]]
+    per_query: list[dict[str, object]] = field(repr=False)
     n_queries: int
     n_unanswerable: int
     n_missing: int

@@ -102,7 +102,7 @@ def load_experiment(path: Path | str) -> Experiment:
     if file is None:
         return default_experiment(path)
     yaml_file = with_names_of_today(expand_grids(with_names_of_today(read_yaml(file))))
-    return _complete(file, yaml_file, validate(yaml_file))
+    return complete(file, yaml_file, validate(yaml_file))
 
 
 def default_experiment(path: Path) -> Experiment:
@@ -112,7 +112,7 @@ def default_experiment(path: Path) -> Experiment:
         UsageError: there is nothing at ``path``.
         DataError: the dataset's format is not recognised.
     """
-    return _complete(path, None, ExperimentConfig(dataset=DatasetConfig(path=path)))
+    return complete(path, None, ExperimentConfig(dataset=DatasetConfig(path=path)))
 
 
 def _experiment_file(path: Path) -> Path | None:
@@ -147,8 +147,18 @@ def _error(yaml_file: YamlFile | None, location: Location, problem: str) -> Exce
     return ConfigError(problem, file=yaml_file.path, line=yaml_file.line_of(location), key=key)
 
 
-def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig) -> Experiment:
-    """Fill in the defaults and check what only holds between keys."""
+def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig) -> Experiment:
+    """Fill in the defaults and check what only holds between keys.
+
+    Args:
+        source: the YAML file; without one the folder or file of the data.
+        yaml_file: what it holds, for the errors.
+        config: what was read.
+
+    Raises:
+        ConfigError: two keys do not go together; names file, line and key.
+        DataError: the dataset's format is not recognised.
+    """
 
     def fail(location: Location, problem: str) -> Exception:
         return _error(yaml_file, location, problem)

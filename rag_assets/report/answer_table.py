@@ -14,12 +14,12 @@ from rag_assets.report.answers import SHOWN, answer_rows
 from rag_assets.report.formats import Row
 from rag_assets.report.notebook import (
     Cell,
+    Shown,
     Tabular,
     figure,
     look,
     number,
     plain,
-    table_html,
     whiskers,
     words,
 )
@@ -66,7 +66,7 @@ class AnswerTable(Tabular):
         Raises:
             UsageError: the answerers have no such metric.
         """
-        rows = self._shown()
+        rows = self._rows()
         names = [name for name in METRICS if any(row.get(name) is not None for row in rows)]
         chosen = metric or str(self.result.chosen_metric(None, tuple(self.result.answer_metrics)))
         if chosen not in names:
@@ -90,11 +90,11 @@ class AnswerTable(Tabular):
             yaxis={"title": {"text": chosen}, "rangemode": "tozero"},
         )
 
-    def _shown(self) -> list[Row]:
+    def _rows(self) -> list[Row]:
         return answer_rows(self.result, self.result.chosen_split())
 
-    def _repr_html_(self) -> str:
-        rows = self._shown()
+    def _shown(self) -> list[Shown]:
+        rows = self._rows()
         names = [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
         cells = [
             [
@@ -110,7 +110,7 @@ class AnswerTable(Tabular):
         learned = any(row["learned"] for row in rows)
         notes = ["* its generator was trained on questions of this split"] if learned else []
         headings = ["answerer", *(SHOWN[name] for name in names), "failed"]
-        return table_html(title, headings, cells, notes=notes)
+        return [Shown(title, headings, cells, notes=notes)]
 
 
 def _name(row: Row) -> str:

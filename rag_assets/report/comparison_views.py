@@ -20,11 +20,11 @@ from rag_assets.report.formats import interval_name, interval_text, p_text, sign
 from rag_assets.report.metric_choice import check_names, is_of_answers, named, noun
 from rag_assets.report.notebook import (
     Cell,
+    Shown,
     Tabular,
     colours,
     figure,
     plain,
-    table_html,
     whiskers,
     words,
 )
@@ -304,11 +304,11 @@ class Comparison(Tabular):
         """
         return _figure(self, dark)
 
-    def _repr_html_(self) -> str:
-        return _html(self)
+    def _shown(self) -> list[Shown]:
+        return [_shown(self)]
 
 
-def _html(comparison: Comparison) -> str:
+def _shown(comparison: Comparison) -> Shown:
     """Return a row a pair, and of one pair the verdict in words."""
     compared = comparison.compared
     of = "" if compared.split == "all" else f", {compared.split} split"
@@ -320,7 +320,7 @@ def _html(comparison: Comparison) -> str:
     verdicts = comparison.verdicts if len(comparison.rows) == 1 else []
     after = " after Holm over all pairs" if adjusted else ""
     notes = [f"* p < {ALPHA}{after}: chance hardly explains it", *compared.notes]
-    return table_html(title, [*headings, "won", "tied", "lost"], rows, verdicts, notes)
+    return Shown(title, [*headings, "won", "tied", "lost"], rows, verdicts, notes)
 
 
 def _cells(row: Row, adjusted: bool) -> list[Cell]:

@@ -11,15 +11,16 @@ from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.report.answer_table import AnswerTable
 from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
+from rag_assets.report.gate import incomplete_parts
 from rag_assets.report.notebook import (
     Cell,
+    Shown,
     Tabular,
     colours,
     figure,
     look,
     number,
     plain,
-    table_html,
     whiskers,
     words,
 )
@@ -66,9 +67,9 @@ class EvaluationTable(EvaluationResult, Tabular):
         """
         return _figure(self, metric, dark)
 
-    def _repr_html_(self) -> str:
-        answers = self.answers._repr_html_() if self.answer_metrics else ""
-        return _html(self) + answers
+    def _shown(self) -> list[Shown]:
+        answers = self.answers._shown() if self.answer_metrics else []
+        return [*_shown(self), *answers]
 
 
 def _table(result: EvaluationResult) -> pa.Table:
@@ -85,7 +86,7 @@ def _table(result: EvaluationResult) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _html(result: EvaluationResult) -> str:
+def _shown(result: EvaluationResult) -> list[Shown]:
     """Return the headline and the leaderboard at the primary cut-off."""
     view = View(result)
     board = leaderboard(view)
@@ -95,7 +96,7 @@ def _html(result: EvaluationResult) -> str:
     if result.evaluation.unread_labels is not None:
         title += f"; {result.evaluation.unread_labels}"
     if board is None:
-        return _overlaps_html(result, title)
+        return [_overlaps(result, title)]
     one = board["boards"][0]
     measures = board["measures"]
     columns = columns_of(NOTEBOOK, one["rows"])
@@ -105,19 +106,20 @@ def _html(result: EvaluationResult) -> str:
     if board["has_near"]:
         notes.append(f"~ not shown to be worse than the best on {result.evaluation.primary}")
     if view.confidence:
-        notes.append(f"small figures: {100 * view.confidence:g} % intervals")
+        notes.append(f"low to high: {100 * view.confidence:g} % intervals")
     if len(board["boards"]) > 1:
         others = ", ".join(str(other["k"]) for other in board["boards"][1:])
         notes.append(f"to_arrow(), to_pandas() and to_polars() also have top_k {others}")
     rows = [_row(row, columns) for row in one["rows"]]
-    return table_html(title, headings, rows, _said(view), notes) + _answers_html(view)
+    said = [*incomplete_parts(result), *_said(view)]
+    return [Shown(title, headings, rows, said, notes), *_answers(view)]
 
 
-def _answers_html(view: View) -> str:
-    """Return the answerers, and from corpus to answer; empty where nothing was answered."""
+def _answers(view: View) -> list[Shown]:
+    """Return the answerers, and from corpus to answer; nothing where nothing was answered."""
     section = answers(view)
     if section is None:
-        return ""
+        return []
     title = f"{view.result.evaluation.experiment}: answers to {section['n_questions']} questions"
     names = [name for _, name in section["metrics"]]
     rows = [
@@ -128,14 +130,13 @@ def _answers_html(view: View) -> str:
         ]
         for row in section["groups"][0]["rows"]
     ]
-    board = table_html(title, ["answerer", *names, "failed"], rows, answers_said(section["head"]))
+    board = Shown(title, ["answerer", *names, "failed"], rows, answers_said(section["head"]))
     if not section["answerers"]:
-        return board
+        return [board]
     classes = [
         [words(row["name"]), *(_share(cell) for cell in row["cells"])] for row in section["classes"]
     ]
-    flow = table_html("From corpus to answer", ["class", *section["answerers"]], classes)
-    return board + flow
+    return [board, Shown("From corpus to answer", ["class", *section["answerers"]], classes)]
 
 
 def _share(row: Context | None) -> Cell:
@@ -157,7 +158,8 @@ def _said(view: View) -> list[str]:
         text += f", or for less time {head['cheaper']['retriever']}"
     sentences = [f"{text}."]
     if head["equal"]:
-        sentences.append(f"{', '.join(head['equal'])} has the same value.")
+        verb = "has" if len(head["equal"]) == 1 else "have"
+        sentences.append(f"{', '.join(head['equal'])} {verb} the same value.")
     elif head["evidence"]:
         first = head["evidence"][0]
         real = "real" if first["shown"] else "not shown to be real"
@@ -180,7 +182,7 @@ def _row(row: Context, columns: Sequence[BoardColumn]) -> list[Cell]:
     return [*cells, *(Cell(column.text(row.get(column.name), "")) for column in columns)]
 
 
-def _overlaps_html(result: EvaluationResult, title: str) -> str:
+def _overlaps(result: EvaluationResult, title: str) -> Shown:
     rows = [
         [
             words(f"{row['retriever_a']}, {row['retriever_b']}"),
@@ -190,7 +192,7 @@ def _overlaps_html(result: EvaluationResult, title: str) -> str:
         for row in overlap_rows(result)
     ]
     sentences = ["Without labels no metric exists; this is how alike the retrievers rank."]
-    return table_html(title, ["retrievers", "top_k", "overlap", "RBO"], rows, sentences)
+    return Shown(title, ["retrievers", "top_k", "overlap", "RBO"], rows, sentences)
 
 
 def _figure(result: EvaluationResult, metric: str | None, dark: bool) -> go.Figure:

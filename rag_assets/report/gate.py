@@ -249,7 +249,7 @@ def gate(
         metric=str(pair.metric),
         split=pair.split,
         rules=rules,
-        incomplete=tuple(_incomplete(new)),
+        incomplete=tuple(incomplete_parts(new)),
         checks=checks,
         notes=tuple(_notes(pair, retrievers)) if against != BASELINE else (),
     )
@@ -326,7 +326,7 @@ def _warning(drop: Drop, rules: Rules) -> str | None:
     )
 
 
-def _incomplete(result: EvaluationResult) -> list[str]:
+def incomplete_parts(result: EvaluationResult) -> list[str]:
     """Return what of an evaluation is missing, and on which queries a retriever failed."""
     if result.evaluation.complete:
         return []

@@ -29,13 +29,13 @@ from rag_assets.report.metric_choice import (
 )
 from rag_assets.report.notebook import (
     Cell,
+    Shown,
     Tabular,
     colours,
     figure,
     look,
     number,
     plain,
-    table_html,
     words,
 )
 from rag_assets.store.remote.mirror import shown_store
@@ -146,8 +146,8 @@ class MetricHistory(Tabular):
         """
         return _figure(self, dark)
 
-    def _repr_html_(self) -> str:
-        return _html(self)
+    def _shown(self) -> list[Shown]:
+        return [_shown(self)]
 
 
 def _values(history: History, metric: Metric, since: str) -> list[Row]:
@@ -170,7 +170,7 @@ def _check(metric: Metric, names: Sequence[str], available: list[str]) -> None:
             )
 
 
-def _html(history: MetricHistory) -> str:
+def _shown(history: MetricHistory) -> Shown:
     """Return a row an evaluation and retriever, the newest evaluation first."""
     rows: list[list[Cell]] = []
     for group in reversed(list(_by_evaluation(history.rows).values())):
@@ -184,9 +184,8 @@ def _html(history: MetricHistory) -> str:
             rows.append([words(*when), name, value, Cell(change), words(what)])
     headings = ["evaluation", noun(history.metric), str(history.metric), "change", "what changed"]
     notes = ["without a change: the first of its name, or over other queries, labels or weights"]
-    return table_html(
-        f"{history.experiment}: {history.metric} over evaluations", headings, rows, notes=notes
-    )
+    title = f"{history.experiment}: {history.metric} over evaluations"
+    return Shown(title, headings, rows, notes=notes)
 
 
 def _by_evaluation(rows: list[Row]) -> dict[str, list[Row]]:

@@ -1,4 +1,4 @@
-"""What a notebook shows: escaped HTML, data frames, and figures in the report's colours.
+"""What Python shows: tables as text and escaped HTML, data frames, figures in the report's colours.
 
 Results say what they hold as an Arrow table; everything here reads that and computes nothing.
 """
@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
+from rag_assets.plain_text import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,50 @@ def words(text: str, small: str = "") -> Cell:
 def number(value: float | None, small: str = "", *, best: bool = False) -> Cell:
     """Return a cell with a mean in four decimals; empty where there is none."""
     return Cell("" if value is None else f"{value:.4f}", small, best)
+
+
+class Shown(NamedTuple):
+    """What is shown of a table; the fields are those of :func:`table_html`."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    said: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def table_text(shown: Shown) -> str:
+    """Return a table as lines of text.
+
+    The second lines of cells stand in brackets, of the first column of numbers that has such: with
+    all of them lines would be too long.
+    """
+    columns = range(len(shown.headings))
+    rows = shown.rows[:MOST]
+    detailed = next((n for n in columns if any(_has_interval(row[n]) for row in rows)), None)
+    texts = [[_text(cell, n == detailed) for n, cell in enumerate(row)] for row in rows]
+    lines = [[one_line(heading) for heading in shown.headings], *texts]
+    widths = [max(len(line[n]) for line in lines) for n in columns]
+    right = [n > 0 and all(row[n].number for row in rows) for n in columns]
+    table = [
+        "  ".join(
+            text.rjust(width) if is_right else text.ljust(width)
+            for text, width, is_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    more = len(shown.rows) - MOST
+    notes = [*shown.notes, *([f"{more} more rows are left out"] if more > 0 else [])]
+    return "\n".join([*map(one_line, (shown.title, *shown.said)), *table, *map(one_line, notes)])
+
+
+def _has_interval(cell: Cell) -> bool:
+    return cell.number and bool(cell.small)
+
+
+def _text(cell: Cell, detailed: bool) -> str:
+    small = f" ({one_line(cell.small)})" if detailed and cell.small else ""
+    return f"{one_line(cell.text)}{small}" or "-"
 
 
 def table_html(
@@ -171,8 +216,16 @@ class Tabular(ABC):
         """Return an interactive figure, in the colours of the report."""
 
     @abstractmethod
+    def _shown(self) -> Sequence[Shown]:
+        """Return the tables that are shown."""
+
+    def __repr__(self) -> str:
+        """Return what ``print`` shows."""
+        return "\n\n".join(map(table_text, self._shown()))
+
     def _repr_html_(self) -> str:
         """Return what a notebook shows; all text from data is escaped."""
+        return "".join(table_html(*shown) for shown in self._shown())
 
     def to_pandas(self) -> pd.DataFrame:
         """Return :meth:`to_arrow` as a pandas data frame.

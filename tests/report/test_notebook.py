@@ -17,7 +17,16 @@ from rag_assets.report import notebook as palette
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.metric_history import SCHEMA, MetricHistory
-from rag_assets.report.notebook import MOST, Cell, Tabular, table_html, words
+from rag_assets.report.notebook import (
+    MOST,
+    Cell,
+    Shown,
+    Tabular,
+    number,
+    table_html,
+    table_text,
+    words,
+)
 from rag_assets.report.view import View
 from rag_assets.schemas import COMPARISONS, LEADERBOARD
 from tests.tiny_experiment import Tiny
@@ -126,6 +135,7 @@ def test_html_of_an_evaluation_is_its_leaderboard(changed: EvaluationTable) -> N
 def test_html_of_a_pair_has_the_verdict(changed: EvaluationTable) -> None:
     pair = Comparison.of(changed, ("bm25", "bm25-whole"))
     (verdict,) = pair.verdicts
+    assert verdict in repr(pair)
     table = Table(pair._repr_html_())
     assert verdict in " ".join(pair._repr_html_().split())
     assert table.rows[1][0] == "bm25-whole - bm25"
@@ -152,6 +162,9 @@ def test_what_cannot_be_compared_is_refused(changed: EvaluationTable) -> None:
 
 
 def test_html_of_a_history_says_what_changed(over_time: MetricHistory) -> None:
+    assert repr(over_time).startswith(
+        f"{over_time.experiment}: {over_time.metric} over evaluations"
+    )
     rows = Table(over_time._repr_html_()).rows
     assert rows[0] == ["evaluation", "retriever", "ndcg@5", "change", "what changed"]
     first = [row[4] for row in rows[1:] if row[0]]
@@ -240,3 +253,28 @@ def test_without_labels_the_overlaps_are_shown(tmp_path: Any) -> None:
     assert len(Table(result._repr_html_()).rows) == 4
     with pytest.raises(NotEvaluated, match="no labels"):
         result.plot()
+
+
+def test_a_table_as_text_has_the_intervals_of_its_first_mean_alone() -> None:
+    rows = [
+        [words("a", "later"), number(0.5, "0.400 to 0.600"), number(1, "0.900 to 1.000")],
+        [words("longer"), number(None), number(0.25)],
+    ]
+    shown = Shown("title", ["name", "mrr@1", "map@1"], rows, ["said."], ["a note"])
+    assert table_text(shown).splitlines() == [
+        "title",
+        "said.",
+        "name                      mrr@1   map@1",
+        "a       0.5000 (0.400 to 0.600)  1.0000",
+        "longer                        -  0.2500",
+        "a note",
+    ]
+
+
+def test_a_table_as_text_holds_nothing_that_a_terminal_obeys() -> None:
+    hostile = "\x1b[31mred\nline"
+    shown = Shown(hostile, [hostile], [[words(hostile)]] * (MOST + 1), [hostile], [hostile])
+    lines = table_text(shown).splitlines()
+    assert len(lines) == MOST + 5
+    assert lines[-1] == "1 more rows are left out"
+    assert all(line.isprintable() for line in lines)

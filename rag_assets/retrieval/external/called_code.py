@@ -7,6 +7,7 @@ own and changes no search path, so it can import what is installed and nothing t
 from __future__ import annotations
 
 import hashlib
+import inspect
 import sys
 from functools import cache, reduce
 from importlib import import_module
@@ -106,8 +107,8 @@ def _source_place(call: Call) -> tuple[str, Path]:
     return top, Path(place)
 
 
-_LOADED: dict[str, str] = {}
-"""Module -> the version of its source when this process imported it."""
+_LOADED: dict[Call, str] = {}
+"""What this process imported -> the version of its source then."""
 
 
 def load(call: Call) -> object:
@@ -130,9 +131,34 @@ def load(call: Call) -> object:
         raise UsageError(f"call {call}: {call.place} has no {call.name}") from error
 
 
+def version_of_loaded(definition: object) -> str | None:
+    """Return the version of the source of a function or class of this process; None: unknown.
+
+    It is unknown of what is made when a program runs (a lambda, a function with variables of
+    another one, an object with state), and where the source is not what the process has.
+    """
+    if not (inspect.isfunction(definition) or inspect.isclass(definition)):
+        return None
+    name = definition.__qualname__
+    module: object = sys.modules.get(definition.__module__)
+    try:
+        file = Path(inspect.getsourcefile(definition) or "").absolute()
+        in_file = definition.__module__ == "__main__"
+        call = Call.of(f"{file if in_file else definition.__module__}:{name}")
+        found: object = reduce(getattr, name.split("."), module)
+        if found is not definition:  # another has its name
+            return None
+        if not file.is_relative_to(_source_place(call)[1].absolute()):
+            return None
+        version = source_version(call)
+    except (AttributeError, OSError, TypeError, UsageError, ValueError):
+        return None
+    return version if _LOADED.setdefault(call, version) == version else None
+
+
 def _module(call: Call) -> object:
     version = source_version(call)
-    if _LOADED.setdefault(call.place, version) != version:
+    if _LOADED.setdefault(call, version) != version:
         raise UsageError(f"call {call}: its source changed since this process began; restart it")
     return import_module(call.place)
 

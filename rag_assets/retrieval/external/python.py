@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -13,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.base import ExternalRetriever, QueryResult, Tools
+from rag_assets.retrieval.external.base import ExternalRetriever, Hit, QueryResult, Tools
 from rag_assets.retrieval.external.called_code import Call, load, source_version
 from rag_assets.retrieval.external.returned import Unusable, hits_of
 from rag_assets.retrieval.external.workers import Outcome, Workers, reason_of
@@ -28,7 +29,67 @@ _METHODS = ("invoke", "retrieve", "run")
 """What retrievers of LangChain, LlamaIndex and Haystack are asked by."""
 
 
-class PythonRetriever(ExternalRetriever):
+class CodeRetriever(ExternalRetriever):
+    """A search in Python that is asked in this process.
+
+    A function of (query, k), of (queries, k) with ``batch``, or of the query alone; an object with
+    ``invoke`` (LangChain), ``retrieve`` (LlamaIndex) or ``run`` (Haystack); or a class or a
+    function that gives one. ``options`` are its keyword arguments.
+    """
+
+    needs_revision: ClassVar[bool] = False
+
+    type: Literal["python"]
+    call: Annotated[str, Field(min_length=1)]
+    options: dict[str, Any] = Field(default_factory=dict)
+    batch: Annotated[bool, Field(strict=True)] = False
+    returns: Literal["ids", "texts"] = "ids"
+
+    @abstractmethod
+    def load(self) -> object:
+        """Return the function, the class or the object.
+
+        Raises:
+            UsageError: it cannot be loaded.
+        """
+
+    def search(
+        self, queries: Sequence[tuple[str, str]], k: int, tools: Tools
+    ) -> Iterator[QueryResult]:
+        """Call the code; what it raises for a query is why that query failed."""
+        workers, ask = tools.once("python", partial(_opened, self))
+        texts = [text for _, text in queries]
+        if not self.batch:
+            for outcome in workers.each(partial(ask, text, k) for text in texts):
+                yield self._result(outcome, k)
+            return
+        batches = [texts[i : i + BATCH_QUERIES] for i in range(0, len(texts), BATCH_QUERIES)]
+        outcomes = workers.each(partial(ask, own, k) for own in batches)
+        for own, outcome in zip(batches, outcomes, strict=True):
+            for answer in _apart(outcome, len(own)):
+                yield self._result(answer, k)
+
+    def hits(self, answer: object, k: int) -> list[Hit]:
+        """Return the first ``k`` hits of what the code gave for a query.
+
+        Raises:
+            Unusable: it is no list of hits.
+        """
+        return hits_of(answer, k, as_texts=self.returns == "texts")
+
+    def _result(self, outcome: Outcome[object], k: int) -> QueryResult:
+        if outcome.error is not None:
+            return QueryResult(error=outcome.error)
+        try:
+            hits = self.hits(outcome.value, k)
+        except Unusable as error:
+            return QueryResult(error=str(error))
+        except Exception as error:  # whatever a generator, or a foreign object, raises
+            return QueryResult(error=reason_of(error))
+        return QueryResult(hits, outcome.seconds)
+
+
+class PythonRetriever(CodeRetriever):
     """A search in your own Python code.
 
     ``call`` is ``package.module:name`` of an installed module, or ``path/to/file.py:name`` relative
@@ -39,14 +100,6 @@ class PythonRetriever(ExternalRetriever):
     says what a plain text is. Without a ``revision`` the source that it can reach in its package is
     one, together with the documents.
     """
-
-    needs_revision: ClassVar[bool] = False
-
-    type: Literal["python"]
-    call: Annotated[str, Field(min_length=1)]
-    options: dict[str, Any] = Field(default_factory=dict)
-    batch: Annotated[bool, Field(strict=True)] = False
-    returns: Literal["ids", "texts"] = "ids"
 
     @field_validator("call")
     @classmethod
@@ -89,32 +142,9 @@ class PythonRetriever(ExternalRetriever):
             call = call._replace(place=str(Path(call.place).relative_to(here)))
         return [f"runs {call} in this process"]
 
-    def search(
-        self, queries: Sequence[tuple[str, str]], k: int, tools: Tools
-    ) -> Iterator[QueryResult]:
-        """Call the code; what it raises for a query is why that query failed."""
-        workers, ask = tools.once("python", partial(_opened, self))
-        texts = [text for _, text in queries]
-        if not self.batch:
-            for outcome in workers.each(partial(ask, text, k) for text in texts):
-                yield self._result(outcome, k)
-            return
-        batches = [texts[i : i + BATCH_QUERIES] for i in range(0, len(texts), BATCH_QUERIES)]
-        outcomes = workers.each(partial(ask, own, k) for own in batches)
-        for own, outcome in zip(batches, outcomes, strict=True):
-            for answer in _apart(outcome, len(own)):
-                yield self._result(answer, k)
-
-    def _result(self, outcome: Outcome[object], k: int) -> QueryResult:
-        if outcome.error is not None:
-            return QueryResult(error=outcome.error)
-        try:
-            hits = hits_of(outcome.value, k, as_texts=self.returns == "texts")
-        except Unusable as error:
-            return QueryResult(error=str(error))
-        except Exception as error:  # whatever a generator, or a foreign object, raises
-            return QueryResult(error=reason_of(error))
-        return QueryResult(hits, outcome.seconds)
+    def load(self) -> object:
+        """Import what ``call`` names."""
+        return load(Call.of(self.call))
 
 
 def _apart(outcome: Outcome[object], n_queries: int) -> list[Outcome[object]]:
@@ -133,7 +163,7 @@ def _apart(outcome: Outcome[object], n_queries: int) -> list[Outcome[object]]:
 
 
 @contextmanager
-def _opened(config: PythonRetriever) -> Iterator[tuple[Workers, Ask]]:
+def _opened(config: CodeRetriever) -> Iterator[tuple[Workers, Ask]]:
     workers = Workers(config.concurrency, config.timeout)
     try:
         yield workers, workers.first(partial(_loaded, config))
@@ -141,14 +171,13 @@ def _opened(config: PythonRetriever) -> Iterator[tuple[Workers, Ask]]:
         workers.close()
 
 
-def _loaded(config: PythonRetriever) -> Ask:
+def _loaded(config: CodeRetriever) -> Ask:
     """Return how the code is asked.
 
     Raises:
         UsageError: it cannot be loaded, or what it names cannot be asked.
     """
-    call = Call.of(config.call)
-    target, options = load(call), dict(config.options)
+    call, target, options = config.call, config.load(), dict(config.options)
     if inspect.isclass(target) or _is_factory(target, options):
         target, options = _made(call, target, options), {}
     method = next((name for name in _METHODS if _is_method_of(target, name)), None)
@@ -166,7 +195,7 @@ def _loaded(config: PythonRetriever) -> Ask:
     if _takes(target, 1, options):
         return lambda query, k: target(query, **options)
     given = ", ".join(["query", "k", *(f"{name}=" for name in options)])
-    raise UsageError(f"call {call}: cannot be called as {call.name}({given})")
+    raise UsageError(f"call {call}: cannot be called as {call.rpartition(':')[2]}({given})")
 
 
 def _is_factory(target: object, options: Mapping[str, Any]) -> bool:
@@ -179,7 +208,7 @@ def _is_factory(target: object, options: Mapping[str, Any]) -> bool:
     )
 
 
-def _made(call: Call, factory: Any, options: Mapping[str, Any]) -> object:  # noqa: ANN401
+def _made(call: str, factory: Any, options: Mapping[str, Any]) -> object:  # noqa: ANN401
     if not _takes(factory, 0, options):
         names = ", ".join(options) or "no arguments"
         raise UsageError(f"call {call}: cannot be called with {names} (its `options`)")
@@ -204,7 +233,7 @@ def _is_method_of(target: object, name: str) -> bool:
     return not inspect.isroutine(target) and callable(getattr(target, name, None))
 
 
-def _by_invoke(call: Call, target: Any) -> Ask:  # noqa: ANN401
+def _by_invoke(call: str, target: Any) -> Ask:  # noqa: ANN401
     @cache
     def asking_for(k: int) -> Any:  # noqa: ANN401
         """Return a copy that gives ``k`` documents, where it has a place for that."""
@@ -215,7 +244,7 @@ def _by_invoke(call: Call, target: Any) -> Ask:  # noqa: ANN401
     return lambda query, k: asking_for(k).invoke(query)
 
 
-def _by_retrieve(call: Call, target: Any) -> Ask:  # noqa: ANN401
+def _by_retrieve(call: str, target: Any) -> Ask:  # noqa: ANN401
     @cache
     def asking_for(k: int) -> Any:  # noqa: ANN401
         has_place = isinstance(getattr(target, "similarity_top_k", None), int)
@@ -224,7 +253,7 @@ def _by_retrieve(call: Call, target: Any) -> Ask:  # noqa: ANN401
     return lambda query, k: asking_for(k).retrieve(query)
 
 
-def _by_run(call: Call, target: Any) -> Ask:  # noqa: ANN401
+def _by_run(call: str, target: Any) -> Ask:  # noqa: ANN401
     if callable(getattr(target, "warm_up", None)):
         target.warm_up()
     parameters = inspect.signature(target.run).parameters
@@ -246,7 +275,7 @@ def _with(target: Any, name: str, value: object) -> Any:  # noqa: ANN401
     return found
 
 
-_METHOD_OF: Mapping[str, Callable[[Call, Any], Ask]] = {
+_METHOD_OF: Mapping[str, Callable[[str, Any], Ask]] = {
     "invoke": _by_invoke,
     "retrieve": _by_retrieve,
     "run": _by_run,

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+import functools
+import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.called_code import Call, load, source_version
+from rag_assets.retrieval.external.called_code import (
+    Call,
+    load,
+    source_version,
+    version_of_loaded,
+)
 
 
 def call(file: Path, name: str = "retrieve") -> Call:
@@ -135,3 +144,67 @@ def test_a_module_that_was_edited_since_it_was_imported_is_refused(
     write(file, "VALUE = 22\n")
     with pytest.raises(UsageError, match="changed since this process began; restart it"):
         load(named)
+
+
+CODE = """
+LIMIT = 3
+def helper(): return LIMIT
+def retrieve(query, k): return helper()
+def other(query, k): return []
+def made(n):
+    def inner(query, k): return [n]
+    return inner
+class Search:
+    def invoke(self, query): return []
+hidden = made(3)
+short = lambda query, k: []
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package that can be imported, and its module."""
+    write(tmp_path / "live_code" / "__init__.py", "")
+    file = write(tmp_path / "live_code" / "search.py", CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield file
+    for name in [name for name in sys.modules if name.partition(".")[0] == "live_code"]:
+        del sys.modules[name]
+
+
+def test_several_names_of_a_module_are_loaded(package: Path) -> None:
+    assert [load(Call("live_code.search", name)) for name in ("LIMIT", "retrieve.__name__")] == [
+        3,
+        "retrieve",
+    ]
+
+
+def test_what_stands_in_a_source_is_known_by_it(package: Path) -> None:
+    module = import_module("live_code.search")
+    version = version_of_loaded(module.retrieve)
+    assert version == source_version(Call("live_code.search", "retrieve")) is not None
+    assert version != version_of_loaded(module.other)
+    assert version_of_loaded(module.Search) is not None
+    write(package, CODE.replace("LIMIT = 3", "LIMIT = 4"))
+    assert version_of_loaded(module.retrieve) is None  # the process has another one
+    assert version_of_loaded(module.other) is not None
+
+
+def test_what_is_made_when_a_program_runs_is_not_known(package: Path) -> None:
+    module = import_module("live_code.search")
+    names = ("hidden", "short")
+    assert [version_of_loaded(getattr(module, name)) for name in names] == [None, None]
+    known = module.Search()
+    made = [known, known.invoke, functools.partial(module.retrieve, k=3), len, 3]
+    assert [version_of_loaded(one) for one in made] == [None] * len(made)
+    unread: dict[str, object] = {"__name__": "live_code.search"}
+    exec("def retrieve(query, k): return []", unread)
+    assert version_of_loaded(unread["retrieve"]) is None
+
+
+def test_a_function_of_a_script_is_known_by_the_script(tmp_path: Path) -> None:
+    said = "from rag_assets.retrieval.external.called_code import version_of_loaded\n"
+    code = f"{said}def f(query): return []\nprint(version_of_loaded(f))\n"
+    file = write(tmp_path / "mine.py", code)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == source_version(call(file, "f"))

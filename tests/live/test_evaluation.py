@@ -1,0 +1,318 @@
+"""``rag_assets.evaluate`` over what is given in code, without a file."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import rag_assets
+from rag_assets.errors import ConfigError, DataError, NotEvaluated, UsageError
+from rag_assets.report.evaluation_table import EvaluationTable
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = {
+    "fares": "A single ticket costs 40 crowns.\n\nA dog needs a ticket of 10 crowns.",
+    "storm": "The southern harbour closes in a storm.\n\nA ticket is then valid on the next day.",
+    "bikes": "A bike needs no ticket in summer.",
+}
+QUERIES = {"q1": "ticket for a dog", "q2": "southern harbour", "q3": "summer bike"}
+JUDGMENTS = {"q1": ["fares"], "q2": ["storm"], "q3": ["bikes"]}
+METRICS = {"metrics": ["mrr", "hit_rate"]}
+SMALL = {"top_k": [2], "settings": METRICS}
+
+
+def evaluated(retrievers: dict[str, object], **given: Any) -> EvaluationTable:
+    data = {"documents": DOCUMENTS, "queries": QUERIES, "judgments": JUDGMENTS}
+    return rag_assets.evaluate(**{**data, **SMALL, "retrievers": retrievers, **given})
+
+
+def board(result: EvaluationTable, metric: str = "mrr") -> dict[str, float]:
+    rows = result.leaderboard.to_pylist()
+    return {row["retriever"]: row[metric] for row in rows}
+
+
+def first_of_all(query: str, k: int) -> list[str]:
+    return list(DOCUMENTS)[:k]
+
+
+class Own:
+    """A retriever as LangChain has them: documents with ``page_content``."""
+
+    def invoke(self, query: str) -> list[object]:
+        part = DOCUMENTS["fares"].split("\n\n")[1]
+        return [SimpleNamespace(page_content=part, metadata={"source": "fares"})]
+
+
+async def awaited(query: str) -> list[tuple[str, int, int]]:
+    await asyncio.sleep(0)
+    return [("storm", 0, 10)]
+
+
+def batch(queries: Sequence[str], k: int) -> list[list[str]]:
+    return [["bikes"] for _ in queries]
+
+
+@pytest.fixture(scope="module")
+def result() -> EvaluationTable:
+    """One evaluation of a retriever of every kind."""
+    return evaluated(
+        {
+            "function": first_of_all,
+            "object": Own(),
+            "awaited": awaited,
+            "batch": {"call": batch, "batch": True},
+            "texts": {"call": lambda query, k: ["in a storm."], "returns": "texts"},
+            "bm25": rag_assets.BM25(),
+            "search": lambda query, k: [
+                (one.id, one.score) for one in rag_assets.BM25(DOCUMENTS).search(query, k)
+            ],
+            "tfidf": {"type": "tfidf"},
+            "both": {"type": "rrf", "inputs": ["function", "bm25"]},
+        },
+        settings={**METRICS, "chunking": {"whole": {"strategy": "none"}}},
+    )
+
+
+def test_values_are_those_that_follow_from_what_was_returned(result: EvaluationTable) -> None:
+    assert result.evaluation.complete
+    values = board(result)
+    assert values["function"] == pytest.approx((1 + 1 / 2 + 0) / 3)
+    assert board(result, "hit_rate")["function"] == pytest.approx(2 / 3)
+    alone = {name: values[name] for name in ("object", "awaited", "batch", "texts")}
+    assert alone == dict.fromkeys(alone, pytest.approx(1 / 3))
+    assert values["bm25"] == values["search"] == values["tfidf"] == 1.0
+    assert values["both"] > values["function"]
+
+
+def test_values_are_those_of_the_same_data_in_a_folder(
+    result: EvaluationTable, tmp_path: Path
+) -> None:
+    def write(name: str, rows: list[dict[str, str]]) -> None:
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    write("documents.jsonl", [{"doc_id": i, "text": text} for i, text in DOCUMENTS.items()])
+    write("queries.jsonl", [{"query_id": i, "text": text} for i, text in QUERIES.items()])
+    write("judgments.jsonl", [{"query_id": i, "doc_id": own[0]} for i, own in JUDGMENTS.items()])
+    (tmp_path / "experiment.yaml").write_text(
+        "retrievers: {bm25: {type: bm25}, tfidf: {type: tfidf}}\n"
+        "chunking: {whole: {strategy: none}}\ntop_k: [2]\nmetrics: [mrr, hit_rate]\n",
+        encoding="utf-8",
+    )
+    folder = rag_assets.evaluate(tmp_path, tmp_path / "store")
+    names = ["retriever", "mrr", "hit_rate", "n_queries", "tokens"]
+    ours = {row["retriever"]: row for row in result.leaderboard.select(names).to_pylist()}
+    for row in folder.leaderboard.select(names).to_pylist():
+        assert row == ours[row["retriever"]]
+
+
+def test_it_prints_a_leaderboard_with_intervals(result: EvaluationTable) -> None:
+    lines = repr(result).splitlines()
+    assert lines[0] == "live: mrr@2"
+    assert re.fullmatch(r"#\s+retriever\s+mrr@2\s+hit_rate@2.*", lines[3]), lines[3]
+    (own,) = [line for line in lines if "function" in line and line[0].isdigit()]
+    assert re.search(r"function\s+0\.5000 \(0\.000 to 1\.000\)\s+0\.6667", own), own
+    assert "low to high: 95 % intervals" in lines
+    assert "<table" in result._repr_html_()
+
+
+def test_two_retrievers_of_it_are_compared(result: EvaluationTable) -> None:
+    pair = rag_assets.compare(result, "function", "bm25", metric="mrr@2")
+    assert [row["difference"] for row in pair.rows] == [pytest.approx(1 - 0.5)]
+    assert repr(pair).startswith("live: differences in mrr@2\n")
+    with pytest.raises(NotEvaluated, match="nope"):
+        rag_assets.compare(result, "function", "nope")
+
+
+def test_a_retriever_that_fails_counts_as_failed_and_not_as_0() -> None:
+    def fails(query: str, k: int) -> list[str]:
+        if "dog" in query:
+            raise RuntimeError("no dogs")
+        return first_of_all(query, k)
+
+    found = evaluated({"fails": fails, "bm25": rag_assets.BM25()})
+    assert not found.evaluation.complete
+    assert board(found)["fails"] == pytest.approx((1 / 2 + 0) / 2)
+    assert "fails failed on queries: q1: RuntimeError: no dogs" in repr(found)
+
+
+def test_lists_and_frames_give_the_same_and_numbers_are_ids(result: EvaluationTable) -> None:
+    def positions(query: str, k: int) -> list[object]:
+        return [0, {"id": 1}]
+
+    texts, asked = list(DOCUMENTS.values()), list(QUERIES.values())
+    labels = {0: [0], 1: [1], 2: [2]}
+    lists = evaluated({"own": positions}, documents=texts, queries=asked, judgments=labels)
+    frames = evaluated(
+        {"own": lambda query: np.arange(2)},
+        documents=pl.DataFrame({"id": range(3), "text": texts}),
+        queries=pd.DataFrame({"query_id": range(3), "text": asked}),
+        judgments=pd.DataFrame({"query_id": range(3), "doc_id": range(3)}),
+    )
+    assert board(lists) == board(frames) == {"own": board(result)["function"]}
+
+
+def test_without_labels_retrievers_are_compared() -> None:
+    found = evaluated({"a": first_of_all, "b": rag_assets.BM25()}, judgments=None)
+    assert not found.has_metrics
+    assert repr(found).startswith("live: no labels\nWithout labels no metric exists")
+
+
+def test_quotes_are_judged_as_evidence() -> None:
+    quoted = [
+        {"query_id": "q1", "doc_id": "fares", "quote": "A dog needs a ticket of 10 crowns."},
+        {"query_id": "q2", "doc_id": "storm", "quote": "A ticket is then valid on the next day."},
+    ]
+    found = evaluated({"own": Own()}, judgments=quoted)
+    assert board(found) == {"own": 0.5}
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    found = evaluated({"own": first_of_all})
+    assert len(list(tmp_path.iterdir())) == 1
+    assert found.leaderboard.num_rows == 1
+    del found
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(DataError, match="unknown document"):
+        evaluated({"own": first_of_all}, judgments={"q1": ["none"]})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_is_used_again_unless_the_state_of_a_search_is_unknown(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def closure(query: str, k: int) -> list[str]:
+        asked.append(query)
+        return first_of_all(query, k)
+
+    retrievers: dict[str, object] = {"source": first_of_all, "bm25": rag_assets.BM25()}
+    first = evaluated(retrievers, store=tmp_path, name="ferry")
+    assert first.evaluation.computed > 0
+    assert evaluated(retrievers, store=tmp_path, name="ferry").evaluation.computed == 0
+    known: dict[str, object] = {"known": {"call": closure, "revision": "1"}}
+    evaluated(known, store=tmp_path, name="ferry")
+    before = len(asked)
+    evaluated(known, store=tmp_path, name="ferry")
+    assert len(asked) == before > 0
+    evaluated({"known": closure}, store=tmp_path, name="ferry")
+    evaluated({"known": closure}, store=tmp_path, name="ferry")
+    assert len(asked) == 3 * before
+
+
+def test_functions_of_one_name_are_not_confused() -> None:
+    def searches(document: str) -> Callable[[str], list[str]]:
+        return lambda query: [document]
+
+    found = evaluated(
+        {"a": searches("fares"), "b": searches("none-such")}, judgments={"q1": ["fares"]}
+    )
+    assert board(found)["a"] == 1.0
+    assert not found.evaluation.complete or board(found)["b"] == 0.0
+
+
+def test_a_function_at_hand_needs_no_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
+    assert evaluated({"own": first_of_all}).evaluation.complete
+
+
+WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "no retriever": ({"retrievers": {}}, UsageError, "retrievers is dict {}; expected a dict of"),
+    "names alone": ({"retrievers": ["a"]}, UsageError, "retrievers is list ['a']; expected a dict"),
+    "a number": (
+        {"retrievers": {"a": 3}},
+        UsageError,
+        "retrievers['a'] is int 3; expected a function of (query, k) or of the query; an object",
+    ),
+    "a name": (
+        {"retrievers": {"A b": first_of_all}},
+        ConfigError,
+        "`retrievers.A b`: 'A b' is not",
+    ),
+    "texts of its own": (
+        {"retrievers": {"a": rag_assets.BM25(["a"])}},
+        UsageError,
+        "retrievers['a']: BM25(texts) searches texts of its own; give BM25()",
+    ),
+    "an option": (
+        {"retrievers": {"a": {"type": "bm25", "k1": -1}}},
+        ConfigError,
+        "`retrievers.a.k1`: should be greater than or equal to 0",
+    ),
+    "an option of a function": (
+        {"retrievers": {"a": {"call": first_of_all, "retuns": "texts"}}},
+        ConfigError,
+        "`retrievers.a.retuns`: unknown key 'retuns' (did you mean 'returns'?)",
+    ),
+    "a setting": ({"settings": {"topk": [1]}}, ConfigError, "`topk`: unknown key 'topk'"),
+    "retrievers twice": (
+        {"settings": {"retrievers": {}}},
+        UsageError,
+        "settings holds retrievers; give them as `retrievers` alone",
+    ),
+    "a metric": ({"settings": {"primary": "mmr@1"}}, ConfigError, "`primary`: unknown metric"),
+    "an experiment's name": (
+        {"name": "My search"},
+        ConfigError,
+        "`name`: 'My search' is not a name",
+    ),
+    "no documents": ({"documents": None}, UsageError, "`documents` is missing; give documents,"),
+    "both": ({"path": "data"}, UsageError, "give a path, or documents, queries and retrievers"),
+    "a function of nothing": (
+        {"retrievers": {"a": lambda x, y, z: []}},
+        UsageError,
+        "cannot be called as",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_an_error_says_what_was_given_and_what_is_expected(case: str) -> None:
+    given, kind, message = WRONG[case]
+    with pytest.raises(kind, match=re.escape(message)) as error:
+        evaluated(**{"retrievers": {"a": first_of_all}, **given})
+    assert tempfile.gettempdir() not in str(error.value)
+
+
+TEN_LINES = """
+import rag_assets
+documents = ["A dog needs a ticket.", "The harbour closes in a storm.", "Bikes are free."]
+queries = ["ticket for a dog", "storm"]
+def retrieve(query, k):
+    words = set(query.split())
+    return sorted(range(3), key=lambda n: -len(words & set(documents[n].split())))[:k]
+result = rag_assets.evaluate(documents=documents, queries=queries, judgments={0: [0], 1: [1]},
+                             retrievers={"mine": retrieve, "bm25": rag_assets.BM25()})
+print(result)
+import sys
+print(sorted({"dagster", "torch", "transformers", "plotly"} & set(sys.modules)))
+"""
+
+
+def test_ten_lines_in_a_project_of_ones_own_need_no_dagster_and_no_model(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(TEN_LINES, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "mine.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\n2~ +mine +0\.8155 \(0\.631 to 1\.000\)", done.stdout), done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]
