@@ -48,6 +48,7 @@ def _ends(
         if (key["retriever"], int(key["top_k"])) in cells
     ]
     alike += _answered(experiment, retrievers, cutoffs)
+    alike += _judged(experiment, retrievers, cutoffs)
     if not experiment.has_qrels:
         runs = [run_key(experiment, retriever, k) for retriever, k in cells]
         pairs = STAGES["overlaps"].keys(experiment)
@@ -88,3 +89,16 @@ def _answered(
     found += [key for key in classed if key["answerer"] in chosen_keys]
     sums = ("answer_summary", "answer_comparisons") if chosen_keys else ()
     return found + [key for asset in sums for key in STAGES[asset].keys(experiment)]
+
+
+def _judged(
+    experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
+) -> list[ArtifactKey]:
+    """Return the verdicts, which are of all cells together, or what judges read of some."""
+    if not set(experiment.top_k) <= set(cutoffs):
+        return []
+    if set(retrievers) == set(experiment.retrievers):
+        verdicts = ("relevance_verdicts", "answer_verdicts")
+        return [key for asset in verdicts for key in STAGES[asset].keys(experiment)]
+    keys = STAGES["judged_passages"].keys(experiment)
+    return [key for key in keys if key["retriever"] in retrievers]
