@@ -83,7 +83,7 @@ def _answered(
         key
         for asset in ("passages", "passage_lists")
         for key in STAGES[asset].keys(experiment)
-        if key["retriever"] in retrievers and set(experiment.answer_cutoffs) <= set(cutoffs)
+        if key["retriever"] in retrievers and set(experiment.passage_cutoffs) <= set(cutoffs)
     ]
     classed = STAGES["answer_waterfall"].keys(experiment)
     found += [key for key in classed if key["answerer"] in chosen_keys]
@@ -94,11 +94,9 @@ def _answered(
 def _judged(
     experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
 ) -> list[ArtifactKey]:
-    """Return the verdicts, which are of all cells together, or what judges read of some."""
-    if not set(experiment.top_k) <= set(cutoffs):
+    """Return the verdicts: they are of all cells together."""
+    every = set(retrievers) == set(experiment.retrievers)
+    if not every or not set(experiment.top_k) <= set(cutoffs):
         return []
-    if set(retrievers) == set(experiment.retrievers):
-        verdicts = ("relevance_verdicts", "answer_verdicts")
-        return [key for asset in verdicts for key in STAGES[asset].keys(experiment)]
-    keys = STAGES["judged_passages"].keys(experiment)
-    return [key for key in keys if key["retriever"] in retrievers]
+    assets = ("relevance_verdicts", "answer_verdicts")
+    return [key for asset in assets for key in STAGES[asset].keys(experiment)]
