@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
-from rag_assets.store.canonical import canonical_json
 
 
 def export_verdicts(pipeline: Pipeline, judge: str, out: Path) -> int:
@@ -42,7 +42,7 @@ def export_verdicts(pipeline: Pipeline, judge: str, out: Path) -> int:
     lines: list[str] = []
     for key in (relevance_verdicts_key(judge), answer_verdicts_key(judge)):
         if key in STAGES[key.asset].keys(pipeline.experiment):
-            lines += map(canonical_json, _rows(pipeline, key))
+            lines += [json.dumps(row, ensure_ascii=False) for row in _rows(pipeline, key)]
     write_text(out, "".join(f"{line}\n" for line in lines))
     return len(lines)
 
@@ -65,10 +65,10 @@ def _rows(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Mapping[str, Any]]:
                 if isinstance(item, RelevanceItem)
                 else {"answer": item.answer}
             ),
-            "digest": item_digest(item),
+            **({"grade": grade} if of_passages else {"correct": _truth(grade)}),
             **({"problem": row["problem"]} if row["problem"] is not None else {}),
             **({"reply": replies[row["reply"]]} if row["reply"] in replies else {}),
-            **({"grade": grade} if of_passages else {"correct": _truth(grade)}),
+            "digest": item_digest(item),
         }
 
 
