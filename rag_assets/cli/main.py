@@ -36,6 +36,7 @@ SUMMARIES: Mapping[str, str] = {
     "score": "Score a run file against qrels.",
     "pool": "Have people judge what the retrievers found.",
     "generate": "Have a language model write questions about the chunks.",
+    "judge": "Hand on what judges said, with their replies.",
     "convert": "Write a dataset in another format.",
     "export-run": "Write what a retriever returned, as a file.",
     "cache": "Show or prune what was computed once and is kept.",

@@ -20,6 +20,7 @@ from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
     ChunkingConfig,
     GeneratorConfig,
+    JudgeConfig,
     MeasurementsConfig,
     QuerySetConfig,
     RetrieverConfig,
@@ -29,6 +30,7 @@ from rag_assets.experiment.config import (
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.retriever_rules import tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.judges.base import RELEVANCE, Kind
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
@@ -74,6 +76,7 @@ class Experiment:
         generators: what writes answers, by name.
         answerers: generators with contexts, by name; ``top_k`` is given where there is a cut-off.
         answer_metrics: how answers are measured.
+        judges: who gives verdicts, by name; what they judge and how deep is filled in.
     """
 
     name: str
@@ -108,6 +111,7 @@ class Experiment:
     answerers: Mapping[str, AnswererOptions] = field(default_factory=dict)
     answer_metrics: AnswerMetricsOptions = field(default_factory=AnswerMetricsOptions)
     llms: Mapping[str, LlmConfig] = field(default_factory=dict)
+    judges: Mapping[str, JudgeConfig] = field(default_factory=dict)
 
     def language_model(self, name: str | None) -> LlmConfig | None:
         """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
@@ -140,8 +144,36 @@ class Experiment:
 
     @property
     def measures_texts(self) -> bool:
-        """Whether anything reads what a retriever returns: metrics, or answerers."""
-        return self.has_qrels or bool(self.answerers)
+        """Whether anything reads what a retriever returns: metrics, answerers, or judges."""
+        return self.has_qrels or bool(self.answerers) or self.judged_depth > 0
+
+    def judges_of(self, kind: Kind) -> tuple[str, ...]:
+        """Return the names of the judges of a kind, in the order of the YAML."""
+        return tuple(name for name, judge in self.judges.items() if kind in (judge.judges or ()))
+
+    @property
+    def judged_depth(self) -> int:
+        """How many passages of each run any judge judges; 0: none does."""
+        return max((self.judges[name].depth for name in self.judges_of(RELEVANCE)), default=0)
+
+    @property
+    def judged_cutoffs(self) -> tuple[int, ...]:
+        """The cut-offs of the runs whose passages are judged.
+
+        The best ranks of deeper runs are those of the first one that is deep enough, but where a
+        retriever reads as many candidates as it returns.
+        """
+        depth = self.judged_depth
+        deep = [k for k in self.top_k if k >= depth > 0]
+        varies = any(
+            getattr(one, "candidates", None) == "top_k" for one in self.retrievers.values()
+        )
+        return (*(k for k in self.top_k if k < depth), *(deep if varies else deep[:1]))
+
+    @property
+    def passage_cutoffs(self) -> tuple[int, ...]:
+        """All cut-offs at which anybody reads what a retriever hands over, ascending."""
+        return tuple(sorted({*self.answer_cutoffs, *self.judged_cutoffs}))
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``external``, ``fused``, ..."""

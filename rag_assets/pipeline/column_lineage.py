@@ -30,6 +30,10 @@ def _each(columns: str, origins: str) -> dict[str, str]:
     return dict.fromkeys(columns.split(), origins)
 
 
+def _same(table: str, columns: str) -> dict[str, str]:
+    return {name: f"{table}.{name}" for name in columns.split()}
+
+
 _QUERY = "runs.query_id|external_hits.query_id|query_sets.query_id|queries.query_id"
 _WEIGHED = "query_metrics.{} query_facts.weight query_facts.split"
 _MEANS = "query_metrics.* query_facts.weight query_facts.split"
@@ -165,6 +169,10 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("outcome", "answer_metrics.failed answer_metrics.answerable qrels.document_id")
     | _each("n_evidence", "qrels.evidence_id")
     | _each("n_in_context", "qrels.evidence_id"),
+    "relevance_verdicts": _same("passages", "query_id document_id start end")
+    | _each("grade problem reply", "queries.text passages.text_digest"),
+    "answer_verdicts": _same("answers", "query_id answer")
+    | _each("correct problem reply", "queries.text query_facts.answers answers.answer"),
 }
 """Table -> column -> its origins; a column that is absent is made of no other column."""
 

@@ -48,6 +48,7 @@ def _ends(
         if (key["retriever"], int(key["top_k"])) in cells
     ]
     alike += _answered(experiment, retrievers, cutoffs)
+    alike += _judged(experiment, retrievers, cutoffs)
     if not experiment.has_qrels:
         runs = [run_key(experiment, retriever, k) for retriever, k in cells]
         pairs = STAGES["overlaps"].keys(experiment)
@@ -82,9 +83,20 @@ def _answered(
         key
         for asset in ("passages", "passage_lists")
         for key in STAGES[asset].keys(experiment)
-        if key["retriever"] in retrievers and set(experiment.answer_cutoffs) <= set(cutoffs)
+        if key["retriever"] in retrievers and set(experiment.passage_cutoffs) <= set(cutoffs)
     ]
     classed = STAGES["answer_waterfall"].keys(experiment)
     found += [key for key in classed if key["answerer"] in chosen_keys]
     sums = ("answer_summary", "answer_comparisons") if chosen_keys else ()
     return found + [key for asset in sums for key in STAGES[asset].keys(experiment)]
+
+
+def _judged(
+    experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
+) -> list[ArtifactKey]:
+    """Return the verdicts: they are of all cells together."""
+    every = set(retrievers) == set(experiment.retrievers)
+    if not every or not set(experiment.top_k) <= set(cutoffs):
+        return []
+    assets = ("relevance_verdicts", "answer_verdicts")
+    return [key for asset in assets for key in STAGES[asset].keys(experiment)]
