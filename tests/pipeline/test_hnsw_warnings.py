@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rag_assets.pipeline.retriever_warnings import hnsw_warnings
+from rag_assets.pipeline.retriever_warnings import narrow_search_warnings
 from tests.tiny_experiment import Tiny
 
 
@@ -14,7 +14,7 @@ def test_a_graph_of_which_more_is_read_than_it_gives(tmp_path: Path) -> None:
     tiny.configure("short", **graph, hnsw={"ef_search": 4})
     tiny.configure("read", **graph, hnsw={"ef_search": 50})
     tiny.configure("fused", type="rrf", inputs=["read", "bm25"], candidates=100)
-    assert hnsw_warnings(tiny.pipeline().experiment) == [
+    assert narrow_search_warnings(tiny.pipeline().experiment) == [
         "short: hnsw.ef_search 4 is below 5, the largest top_k or candidates that reads it; no "
         "query has more than 4 results",
         "read: hnsw.ef_search 50 is below 100, the largest top_k or candidates that reads it; no "

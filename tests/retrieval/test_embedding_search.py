@@ -101,7 +101,7 @@ def test_what_a_change_recomputes(bm25_only: Tiny, static_model: Path) -> None:
     share = round(2 / min(10, n_chunks), 4)  # the graph gives two
     assert facts["exact_recall_at_10"] == share
     assert facts["exact_recall_queries"] == len(QUERIES)
-    assert facts["notes"][0].startswith(f"the graph finds {share:.2%} of the 10 chunks")
+    assert facts["notes"][0].startswith(f"the search finds {share:.2%} of the 10 chunks")
     bm25_only.configure("own", hnsw={"ef_search": 2, "m": 4})
     assert "embedding_index/own" in bm25_only.run()
 
