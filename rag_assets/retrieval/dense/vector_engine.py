@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from rag_assets.errors import UsageError
+from rag_assets.errors import DataError, RagAssetsError, StoreError, UsageError
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.unit_vectors import Vectors
@@ -248,26 +248,51 @@ class DatabaseRetriever(EngineRetriever, ABC):
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
-        """Embed the texts, write their vectors, and let the engine make its database."""
+        """Embed the texts, write their vectors, and let the engine make its database.
+
+        Raises:
+            DataError: the engine refuses the vectors.
+        """
         facts = self.bi_encoder().build(chunks, texts, folder, workspace)
         flat, database = FlatIndex.load(folder), folder / DATABASE
         order = np.argsort(flat.ids_rank)
         database.mkdir()
-        made = self.create(order, flat.vectors[order], database) if len(order) else {}
+        made = self._created(order, flat.vectors[order], database) if len(order) else {}
         size = sum(file.stat().st_size for file in database.rglob("*") if file.is_file())
         return {**facts, **made, "database_bytes": size}
 
     def open(self, folder: Path) -> Searcher[pa.Table]:
-        """Open a copy of the database, which goes when nothing searches it any more."""
+        """Open a copy of the database, which goes when nothing searches it any more.
+
+        Raises:
+            StoreError: the engine cannot read it.
+        """
         flat = FlatIndex.load(folder)
         if not flat.chunk_ids:
             return exact_searcher(flat, self.similarity)
         copy = Path(tempfile.mkdtemp(prefix="rag-assets-"))
-        shutil.copytree(folder / DATABASE, copy / DATABASE)
-        engine, close = self.connect(copy / DATABASE)
+        try:
+            shutil.copytree(folder / DATABASE, copy / DATABASE)
+            engine, close = self.connect(copy / DATABASE)
+        except Exception as error:  # each engine has its own
+            shutil.rmtree(copy, ignore_errors=True)
+            if isinstance(error, RagAssetsError):
+                raise
+            problem = f"cannot be read by {self.package}: {_first_line(error)}"
+            raise StoreError(f"{folder / DATABASE} {problem}") from error
         weakref.finalize(engine, _discard, close, copy)
         index = EngineIndex(flat.chunk_ids, engine, self.similarity, flat)
         return ApproximateEngineSearcher(index, flat)
+
+    def _created(self, positions: Positions, vectors: Vectors, folder: Path) -> Mapping[str, Any]:
+        try:
+            return self.create(positions, vectors, folder)
+        except RagAssetsError:
+            raise
+        except Exception as error:  # each engine has its own
+            shape = f"{len(positions)} vectors of dimension {vectors.shape[1]}"
+            problem = f"{self.package} makes no index of {shape}: {_first_line(error)}"
+            raise DataError(f"type {self.type}: {problem}") from error
 
     def library(self) -> Any:  # noqa: ANN401 (theirs)
         """Return the engine's package, which is imported here.
@@ -279,6 +304,10 @@ class DatabaseRetriever(EngineRetriever, ABC):
             return import_module(self.module)
         except ImportError as error:
             raise missing(self.type, self.package) from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def missing(kind: str, package: str) -> UsageError:

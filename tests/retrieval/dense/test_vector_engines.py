@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from rag_assets.errors import UsageError
+from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.dense import flat_index, vector_engine
@@ -37,6 +37,7 @@ from rag_assets.retrieval.dense.vector_engine import (
     Found,
 )
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
+from rag_assets.retrieval.workspace import Workspace
 
 WIDE: Mapping[type[EngineRetriever], Mapping[str, Any]] = {
     Qdrant: {"type": "qdrant"},
@@ -204,6 +205,34 @@ def test_an_index_gives_the_same_whenever_it_is_opened(name: str, tmp_path: Path
     del first, second
     gc.collect()
     assert copies() == []
+
+
+@pytest.mark.parametrize("kind", [LanceDb, MilvusLite, Chroma])
+def test_a_database_that_is_damaged_is_named(kind: type[DatabaseRetriever], tmp_path: Path) -> None:
+    needs(kind)
+    opened(kind, WIDE[kind], content(20), tmp_path)
+    gc.collect()
+    before = len(copies())
+    for file in (tmp_path / DATABASE).rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"damaged")
+    with pytest.raises(StoreError, match=f"database cannot be read by {kind.package}: ."):
+        kind.model_validate(WIDE[kind]).open(tmp_path)
+    assert len(copies()) == before
+
+
+def test_what_an_engine_refuses_is_an_error_of_the_type(
+    tmp_path: Path, static_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("too few rows\nsecond line")
+
+    monkeypatch.setattr(LanceDb, "create", refuse)
+    config = LanceDb.model_validate({"type": "lancedb", "model": str(static_model)})
+    chunks = pa.table({"chunk_id": ["a", "b"]})
+    told = r"^type lancedb: lancedb makes no index of 2 vectors of dimension \d+: too few rows$"
+    with pytest.raises(DataError, match=told):
+        config.build(chunks, ["dog", "ferry"], tmp_path, Workspace())
 
 
 def copies() -> list[Path]:
