@@ -74,7 +74,8 @@ $(ENGINES)/.installed: $(INSTALLED)
 .PHONY: engines
 engines: $(ENGINES)/.installed ## tests of LanceDB, Milvus Lite and Chroma, in an environment of their own
 	OMP_NUM_THREADS=1 $(ENGINES)/bin/python -m pytest tests/retrieval/dense/test_vector_engines.py \
-	   tests/retrieval/test_contract.py -k "vector_engines or lancedb or milvus_lite or chroma or qdrant" $(ARGS)
+	   tests/retrieval/test_contract.py tests/retrieval/test_embedding_search.py \
+	   -k "vector_engines or lancedb or milvus_lite or chroma or qdrant" $(ARGS)
 
 .PHONY: coverage
 coverage: $(INSTALLED) ## all tests, and which lines and branches of each package they run (ARGS="tests/retrieval/fusion")

@@ -2,10 +2,11 @@
 
     python benchmarks/vector_engines.py [--quick]
 
-The 1,204 paragraphs of SQuAD 2.0 dev, 1,000 of its answerable questions, the default model. ``exact`` is
-``type: embedding``; all others search the same vectors. The recall is ``exact_recall_at_10`` of the
-runs, over 200 questions; the loss is the difference of nDCG@10 to ``exact`` in ``comparisons``, its
-interval by resampling paragraphs. A type whose package is absent is left out (``make engines``).
+The 1,204 paragraphs of SQuAD 2.0 dev, 1,000 of its answerable questions, the default model.
+``exact`` is ``type: embedding``; all others search the same vectors. The recall is
+``exact_recall_at_10`` of the runs, over 200 questions; the loss is the difference of nDCG@10 to
+``exact`` in ``comparisons``, its interval by resampling paragraphs. A type whose package is absent
+is left out (``make engines``).
 """
 
 from __future__ import annotations
