@@ -20,3 +20,18 @@ def test_a_graph_of_which_more_is_read_than_it_gives(tmp_path: Path) -> None:
         "read: hnsw.ef_search 50 is below 100, the largest top_k or candidates that reads it; no "
         "query has more than 50 results",
     ]
+
+
+def test_an_engine_of_which_more_is_read_than_it_gives(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path).write()
+    tiny.configure("chroma", type="chroma", chunking="parts", ef_search=4)
+    tiny.configure("lists", type="milvus_lite", chunking="parts", index="ivf_flat")
+    tiny.configure("graph", type="milvus_lite", chunking="parts", ef_search=3)
+    tiny.configure("compressed", type="lancedb", chunking="parts")
+    tiny.configure("refined", type="lancedb", chunking="parts", refine=2)
+    told = [line.partition(",")[0] for line in narrow_search_warnings(tiny.pipeline().experiment)]
+    assert told == [
+        "chroma: ef_search 4 is below 5",
+        "graph: ef_search 3 is below 5",
+        "refined: refine 2 is below 5",
+    ]
