@@ -12,7 +12,8 @@ from pydantic import Field
 
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Positions
-from rag_assets.retrieval.dense.vector_engine import DatabaseRetriever, Found, Similarity
+from rag_assets.retrieval.dense.engine_search import Found, Similarity
+from rag_assets.retrieval.dense.vector_engine import DatabaseRetriever
 
 SPACES: Mapping[Similarity, str] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
 """What Chroma calls them."""

@@ -20,12 +20,8 @@ from pydantic import Field
 from rag_assets.errors import UsageError
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Positions
-from rag_assets.retrieval.dense.vector_engine import (
-    DatabaseRetriever,
-    Found,
-    Scores,
-    Similarity,
-)
+from rag_assets.retrieval.dense.engine_search import Found, Scores, Similarity
+from rag_assets.retrieval.dense.vector_engine import DatabaseRetriever
 
 DISTANCES: Mapping[Similarity, str] = {"cosine": "cosine", "dot": "dot", "euclidean": "l2"}
 """What LanceDB calls them."""

@@ -12,13 +12,9 @@ from pydantic import Field, model_validator
 
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Positions
+from rag_assets.retrieval.dense.engine_search import Found, Scores, Similarity
 from rag_assets.retrieval.dense.search import one_thread
-from rag_assets.retrieval.dense.vector_engine import (
-    DatabaseRetriever,
-    Found,
-    Scores,
-    Similarity,
-)
+from rag_assets.retrieval.dense.vector_engine import DatabaseRetriever
 
 METRICS: Mapping[Similarity, str] = {"cosine": "COSINE", "dot": "IP", "euclidean": "L2"}
 """What Milvus calls them."""

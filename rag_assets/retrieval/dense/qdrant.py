@@ -17,12 +17,9 @@ from rag_assets.llm.endpoint import key_of
 from rag_assets.options import Number
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.dense import flat_index, qdrant_search
+from rag_assets.retrieval.dense.engine_search import EngineIndex, EngineSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.dense.vector_engine import (
-    EngineIndex,
-    EngineRetriever,
-    EngineSearcher,
-)
+from rag_assets.retrieval.dense.vector_engine import EngineRetriever
 from rag_assets.retrieval.reranking.server_reranker import Address
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.transport import Server

@@ -13,8 +13,9 @@ import numpy as np
 
 from rag_assets.errors import DataError, NotServed
 from rag_assets.models.unit_vectors import Vectors
+from rag_assets.retrieval.dense.engine_search import EngineIndex, Found, Similarity
 from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.vector_engine import EngineIndex, Found, Similarity, missing
+from rag_assets.retrieval.dense.vector_engine import missing
 from rag_assets.servers.failures import ServerFailure, answered
 from rag_assets.servers.secrets import Secrets
 from rag_assets.servers.transport import Server, Transport

@@ -1,14 +1,9 @@
-"""Engines of others that search vectors: what their types share, and how each is asked.
+"""Retrievers by engines of others, and what those with a database in this process share.
 
-An engine gives so many hits and cuts ties as it likes, so it is asked for more than are wanted,
-until the last of them scores lower than the last that is wanted: then order and cut are ours. One
-that looks at a fixed number of candidates, as a graph does, is asked for these, whatever the depth,
-so that a shorter list is the beginning of a longer one.
-
-An engine in this process keeps a database, which is made once and is part of the index: two of the
-same vectors are not alike in LanceDB and Chroma, which draw at random. What is searched is a copy,
-since engines write where they read. The vectors lie beside it: by them hits are scored in float64,
-except where the engine's own scores, of compressed vectors, are what is to be evaluated.
+A database is made once and is part of the index: two of the same vectors are not alike in LanceDB
+and Chroma, which draw at random. What is searched is a copy, since engines write where they read.
+The vectors lie beside it: by them hits are scored in float64, except where the engine's own scores,
+of compressed vectors, are what is to be evaluated.
 """
 
 from __future__ import annotations
@@ -18,15 +13,12 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
@@ -34,121 +26,25 @@ from rag_assets.errors import DataError, RagAssetsError, StoreError, UsageError
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.unit_vectors import Vectors
-from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.ordering import Positions
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import VARIANT_OPTIONS, EmbeddingRetriever
 from rag_assets.retrieval.dense.embedding import BiEncoder
-from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.dense.search import MARGIN, inner_products
-from rag_assets.retrieval.dense.similarity_search import (
-    SimilaritySearcher,
-    searchable,
-    squared_distances,
+from rag_assets.retrieval.dense.engine_search import (
+    ApproximateEngineSearcher,
+    Engine,
+    EngineIndex,
+    exact_searcher,
 )
-from rag_assets.retrieval.retriever import IndexSearcher, Searcher
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.workspace import Workspace
-
-Similarity = Literal["cosine", "dot", "euclidean"]
-Scores = npt.NDArray[np.float64]
 
 DATABASE = "database"
 """The folder of an engine's files in that of an index."""
 
-QUERIES_AT_ONCE = 64
-FP32_TOLERANCE = 1e-4
-"""How far the scores of an engine in this process may be from exact ones, relatively."""
-
 ENCODING = frozenset({"model", "query_prompt", "document_prompt", "precision"})
 """Options whose effect is in ``describe``."""
-
-
-class Found(NamedTuple):
-    """Positions of chunks, and scores, the higher the better; a chunk may stand there twice."""
-
-    positions: Positions
-    scores: Scores
-
-
-class Engine(Protocol):
-    """What searches.
-
-    Attributes:
-        count: how many vectors there are.
-        candidates: how many a search gives, whatever the depth; None: as many as are asked for.
-        rescored: whether hits are scored anew by their vectors, where these are known.
-    """
-
-    @property
-    def count(self) -> int: ...  # noqa: D102
-
-    @property
-    def candidates(self) -> int | None: ...  # noqa: D102
-
-    @property
-    def rescored(self) -> bool: ...  # noqa: D102
-
-    def nearest(self, queries: Vectors, limit: int) -> Sequence[Found]:
-        """Return what is found for each query, ``limit`` at most."""
-
-
-@dataclass(frozen=True)
-class EngineIndex:
-    """Chunks, and the engine that finds them.
-
-    Attributes:
-        chunk_ids: ids of the chunks; positions refer to this order.
-        engine: what searches.
-        similarity: what scores are; a Euclidean distance becomes its negative.
-        flat: the vectors of the chunks where they are known.
-    """
-
-    chunk_ids: Sequence[str]
-    engine: Engine
-    similarity: Similarity
-    flat: FlatIndex | None = None
-
-    @cached_property
-    def ids_rank(self) -> Positions:
-        """``byte_order_ranks`` of the chunk ids."""
-        return byte_order_ranks(self.chunk_ids)
-
-    @property
-    def scored_by(self) -> FlatIndex | None:
-        """The vectors that score what is found; None: the engine does."""
-        return self.flat if self.engine.rescored else None
-
-
-@dataclass(frozen=True)
-class EngineSearcher(IndexSearcher[EngineIndex]):
-    """Chunks that an engine searches."""
-
-    def search(
-        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        """Return the best chunks of each query vector."""
-        return search(self.index, dense_matrix(queries), depth, progress)
-
-
-@dataclass(frozen=True)
-class ApproximateEngineSearcher(EngineSearcher):
-    """Chunks that an engine searches and may miss; their vectors are known."""
-
-    flat: FlatIndex
-
-    def among(self, positions: Positions) -> Searcher[pa.Table]:
-        """Return an exact searcher of these chunks: the engine finds too few of them."""
-        return exact_searcher(self.flat.among(positions), self.index.similarity)
-
-    def exact(self) -> Searcher[pa.Table]:
-        """Return an exact searcher of all chunks."""
-        return exact_searcher(self.flat, self.index.similarity)
-
-
-def exact_searcher(flat: FlatIndex, similarity: Similarity) -> SimilaritySearcher:
-    """Return a searcher by float64; the inner product of vectors of length 1 is their cosine."""
-    measure: Literal["dot", "euclidean"] = "euclidean" if similarity == "euclidean" else "dot"
-    return SimilaritySearcher(searchable(flat, measure))
 
 
 class EngineRetriever(EmbeddingRetriever, ABC):
@@ -319,77 +215,3 @@ def missing(kind: str, package: str) -> UsageError:
 def _discard(close: Callable[[], object], folder: Path) -> None:
     close()
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def search(
-    index: EngineIndex,
-    query_vectors: Vectors,
-    k: int,
-    progress: Callable[[int], None] | None = None,
-) -> list[Hits]:
-    """Return for each query the best ``k`` chunks that the engine finds.
-
-    Order: score descending, then id descending by UTF-8 bytes. Where a chunk is found twice, the
-    best counts.
-
-    Raises:
-        UsageError: ``k`` is below 1.
-    """
-    if k < 1:
-        raise UsageError(f"k is {k}; it must be at least 1")
-    hits: list[Hits] = []
-    for start in range(0, len(query_vectors), QUERIES_AT_ONCE):
-        queries = query_vectors[start : start + QUERIES_AT_ONCE]
-        hits += _search_block(index, queries, k)
-        if progress is not None:
-            progress(len(hits))
-    return hits
-
-
-def _search_block(index: EngineIndex, queries: Vectors, k: int) -> list[Hits]:
-    engine = index.engine
-    if not engine.count:
-        return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in queries]
-    limit = min(engine.candidates or k + MARGIN, engine.count)
-    hits = []
-    for query, found in zip(queries, engine.nearest(queries, limit), strict=True):
-        asked = limit
-        while engine.candidates is None and not _is_complete(index, found, k, asked):
-            asked = min(4 * asked, engine.count)
-            found = engine.nearest(query[None], asked)[0]
-        hits.append(_hits(index, query, _best_of(found), k))
-    return hits
-
-
-def _best_of(found: Found) -> Found:
-    """Return each chunk once, with its best score."""
-    order = np.argsort(-found.scores, kind="stable")
-    positions, first = np.unique(found.positions[order], return_index=True)
-    return Found(positions, found.scores[order][first])
-
-
-def _is_complete(index: EngineIndex, found: Found, k: int, asked: int) -> bool:
-    """Return whether nothing that the engine left out can be among the best k."""
-    if len(found.scores) < asked or asked >= index.engine.count:
-        return True
-    scores = np.sort(_best_of(found).scores)[::-1]
-    if len(scores) <= k:
-        return False
-    size = max(1.0, abs(scores[0]), abs(scores[-1]))
-    error = FP32_TOLERANCE * size if index.scored_by is not None else 0.0
-    return bool(scores[-1] < scores[k - 1] - error)
-
-
-def _hits(index: EngineIndex, query: npt.NDArray[np.float32], found: Found, k: int) -> Hits:
-    candidates, scores = found
-    if index.scored_by is not None:
-        scores = _exact(index.scored_by.vectors[candidates], query, index.similarity)
-    order = top_k(scores, index.ids_rank[candidates], k)
-    return Hits(candidates[order], scores[order])
-
-
-def _exact(vectors: Vectors, query: npt.NDArray[np.float32], similarity: Similarity) -> Scores:
-    if similarity == "euclidean":
-        distances: Scores = -np.sqrt(squared_distances(vectors, query))
-        return distances
-    return inner_products(vectors, query)

@@ -22,20 +22,16 @@ from pydantic import ValidationError
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.dense import flat_index, vector_engine
+from rag_assets.retrieval.dense import engine_search, flat_index, vector_engine
 from rag_assets.retrieval.dense.chroma import Chroma
+from rag_assets.retrieval.dense.engine_search import Found
 from rag_assets.retrieval.dense.lancedb import LanceDb
 from rag_assets.retrieval.dense.milvus_lite import MilvusLite
 from rag_assets.retrieval.dense.qdrant import Qdrant
 from rag_assets.retrieval.dense.query_vectors import dense_table
 from rag_assets.retrieval.dense.similarity_search import search as exact_search
 from rag_assets.retrieval.dense.similarity_search import searchable
-from rag_assets.retrieval.dense.vector_engine import (
-    DATABASE,
-    DatabaseRetriever,
-    EngineRetriever,
-    Found,
-)
+from rag_assets.retrieval.dense.vector_engine import DATABASE, DatabaseRetriever, EngineRetriever
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
 from rag_assets.retrieval.workspace import Workspace
 
@@ -370,8 +366,8 @@ class Repeating:
 
 
 def test_of_several_scores_of_a_chunk_the_best_counts() -> None:
-    index = vector_engine.EngineIndex(("a", "b", "c"), Repeating(), "dot")
-    (hits,) = vector_engine.search(index, vectors(1), 3)
+    index = engine_search.EngineIndex(("a", "b", "c"), Repeating(), "dot")
+    (hits,) = engine_search.search(index, vectors(1), 3)
     assert (hits.positions.tolist(), hits.scores.tolist()) == ([1, 0, 2], [5.0, 5.0, 4.0])
     with pytest.raises(UsageError, match="k is 0"):
-        vector_engine.search(index, vectors(1), 0)
+        engine_search.search(index, vectors(1), 0)
