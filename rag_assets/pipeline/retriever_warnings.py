@@ -10,7 +10,7 @@ from rag_assets.errors import ModelUnavailable, RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import SAMPLE, unknown_share, unreadable_warning
 from rag_assets.pipeline.selection import Selection
-from rag_assets.retrieval.dense.embedding import BiEncoder
+from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.retriever import RERANKED
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, Documents
@@ -22,17 +22,16 @@ if TYPE_CHECKING:
     from rag_assets.sources.dataset import Read
 
 
-def hnsw_warnings(experiment: Experiment) -> list[str]:
-    """Return a line for each ``index: hnsw`` whose ``ef_search`` is below what is read."""
+def narrow_search_warnings(experiment: Experiment) -> list[str]:
+    """Return a line for each search that looks at fewer chunks than are read of it."""
     lines = []
     for name, config in experiment.retrievers.items():
-        if not isinstance(config, BiEncoder) or config.hnsw is None:
-            continue
-        looked_at, read = config.hnsw.ef_search, experiment.depth(name)
-        if looked_at < read:
+        bound = config.most_results() if isinstance(config, EmbeddingRetriever) else None
+        read = experiment.depth(name)
+        if bound is not None and bound[1] < read:
             lines.append(
-                f"{name}: hnsw.ef_search {looked_at} is below {read}, the largest top_k or "
-                f"candidates that reads it; no query has more than {looked_at} results"
+                f"{name}: {bound[0]} {bound[1]} is below {read}, the largest top_k or "
+                f"candidates that reads it; no query has more than {bound[1]} results"
             )
     return lines
 

@@ -142,6 +142,10 @@ class EmbeddingRetriever(BaseRetriever, ABC):
         """Return the versions of what searches, without what embeds."""
         return {}
 
+    def most_results(self) -> tuple[str, int] | None:
+        """Return the option that bounds the results of a query, and its value; None: none does."""
+        return None
+
 
 class ImportedRetriever(Retriever, ABC):
     """Options of a retriever that is read, not computed.

@@ -264,6 +264,6 @@ def _exact_recall(
     if not shares:
         return {}
     share = round(float(np.mean(shares)), 4)
-    note = f"the graph finds {share:.2%} of the {RECALL_DEPTH} chunks that exact search finds"
+    note = f"the search finds {share:.2%} of the {RECALL_DEPTH} chunks that exact search finds"
     told = f"{note} ({len(shares)} queries)"
     return {RECALL: share, COUNT: len(shares), "notes": [told]}

@@ -16,6 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import DataError, NotServed, UsageError
+from rag_assets.retrieval.dense import engine_search
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.qdrant import Qdrant
 from rag_assets.retrieval.dense.query_vectors import dense_table
@@ -43,7 +44,7 @@ def index(content: np.ndarray) -> FlatIndex:
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
 def test_the_engine_in_this_process_ranks_as_exact_search(
-    similarity: qdrant_search.Similarity,
+    similarity: engine_search.Similarity,
 ) -> None:
     content = vectors(300)
     content[50:150] = content[50]  # more of them than are fetched at first
@@ -52,7 +53,7 @@ def test_the_engine_in_this_process_ranks_as_exact_search(
     measure: Literal["dot", "euclidean"] = "euclidean" if similarity == "euclidean" else "dot"
     expected = exact_search(searchable(flat, measure), queries, 10)
     told: list[int] = []
-    found = qdrant_search.search(qdrant_search.embedded(flat, similarity), queries, 10, told.append)
+    found = engine_search.search(qdrant_search.embedded(flat, similarity), queries, 10, told.append)
     for own, exact in zip(found, expected, strict=True):
         assert own.positions.tolist() == exact.positions.tolist()
         assert own.scores.tolist() == exact.scores.tolist()
@@ -61,10 +62,10 @@ def test_the_engine_in_this_process_ranks_as_exact_search(
 
 def test_no_chunks_no_queries_and_no_depth() -> None:
     nothing = qdrant_search.embedded(FlatIndex((), np.empty((0, 0), np.float32)), "cosine")
-    assert [len(hits.positions) for hits in qdrant_search.search(nothing, vectors(2), 3)] == [0, 0]
-    assert qdrant_search.search(nothing, np.empty((0, 0), np.float32), 3) == []
+    assert [len(hits.positions) for hits in engine_search.search(nothing, vectors(2), 3)] == [0, 0]
+    assert engine_search.search(nothing, np.empty((0, 0), np.float32), 3) == []
     with pytest.raises(UsageError, match="k is 0"):
-        qdrant_search.search(nothing, vectors(2), 0)
+        engine_search.search(nothing, vectors(2), 0)
 
 
 @contextmanager

@@ -104,6 +104,10 @@ class BiEncoder(EmbeddingRetriever):
         """Return the version of what searches."""
         return {"faiss-cpu": version("faiss-cpu")}
 
+    def most_results(self) -> tuple[str, int] | None:
+        """Return ``ef_search`` of a graph."""
+        return None if self.hnsw is None else ("hnsw.ef_search", self.hnsw.ef_search)
+
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:

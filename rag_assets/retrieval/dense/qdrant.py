@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -15,17 +14,13 @@ from pydantic import Field, model_validator
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.llm.endpoint import key_of
-from rag_assets.models.model_files import ModelFiles
-from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Number
 from rag_assets.ordering import Hits
-from rag_assets.package_versions import version
-from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense import flat_index, qdrant_search
-from rag_assets.retrieval.dense.embedding import BiEncoder
+from rag_assets.retrieval.dense.engine_search import EngineIndex, EngineSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
+from rag_assets.retrieval.dense.vector_engine import EngineRetriever
 from rag_assets.retrieval.reranking.server_reranker import Address
-from rag_assets.retrieval.retriever import IndexSearcher
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.transport import Server
 
@@ -34,7 +29,7 @@ FILE = "collection.json"
 OF_SERVER = ("id_field", "api_key_env", "vector", "revision", "ef_search", "exact", "timeout")
 
 
-class Qdrant(EmbeddingRetriever):
+class Qdrant(EngineRetriever):
     """Embedding retrieval by Qdrant, the package ``qdrant-client``.
 
     Without ``url`` the chunks are embedded as ``type: embedding`` does, and searched by the engine
@@ -44,15 +39,10 @@ class Qdrant(EmbeddingRetriever):
     here: give another ``revision`` when it has changed.
     """
 
-    model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "qdrant"
+    package: ClassVar[str] = "qdrant-client"
 
     type: Literal["qdrant"]
-    model: str = Field(default=DEFAULT_MODEL, min_length=1)
-    query_prompt: str | None = None
-    document_prompt: str | None = None
-    similarity: Literal["cosine", "dot", "euclidean"] = "cosine"
-    precision: Literal["auto", "float32", "bfloat16"] = "float32"
     url: Address | None = None
     collection: str | None = Field(default=None, min_length=1)
     id_field: str = Field(default="chunk_id", min_length=1)
@@ -82,11 +72,7 @@ class Qdrant(EmbeddingRetriever):
         """Return what embeds; for the chunks of a server, only how they are compared."""
         if kind == "document" and self.url is not None:
             return {"similarity": self.similarity}
-        return self._bi_encoder().describe(kind)
-
-    def read_by(self) -> ModelFiles:
-        """Return the model's files."""
-        return self._bi_encoder().read_by()
+        return super().describe(kind)
 
     def index_options(self) -> Mapping[str, Any]:
         """Return where a server has the chunks; never the key or the name of its variable."""
@@ -97,23 +83,7 @@ class Qdrant(EmbeddingRetriever):
 
     def search_config(self) -> Mapping[str, Any]:
         """Return the options that determine the ranking besides the index."""
-        own = {"similarity": self.similarity, "ef_search": self.ef_search, "exact": self.exact}
-        return {**super().search_config(), **own}
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds."""
-        return self._bi_encoder().versions()
-
-    def search_versions(self) -> Mapping[str, str]:
-        """Return the version of the client, which is the engine where there is no server.
-
-        Raises:
-            UsageError: it is not installed.
-        """
-        try:
-            return {"qdrant-client": version("qdrant-client")}
-        except PackageNotFoundError as error:
-            raise UsageError(qdrant_search.MISSING) from error
+        return {**super().search_config(), "ef_search": self.ef_search, "exact": self.exact}
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
@@ -123,7 +93,7 @@ class Qdrant(EmbeddingRetriever):
         The files are vectors and ids, since the engine's own database differs from run to run.
         """
         if self.url is None:
-            return self._bi_encoder().build(chunks, texts, folder, workspace)
+            return self.bi_encoder().build(chunks, texts, folder, workspace)
         server = self._server()
         with closing(qdrant_search.connected(server)) as client:
             name = str(self.collection)
@@ -137,19 +107,11 @@ class Qdrant(EmbeddingRetriever):
         (folder / FILE).write_text(text, encoding="utf-8")
         return {"chunks": len(ids), **found}
 
-    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
-        """Embed the queries."""
-        return self._bi_encoder().encode(variants, workspace)
-
-    def encode_now(self, texts: Sequence[str]) -> bool:
-        """Embed queries past the cache, when the model is in memory."""
-        return self._bi_encoder().encode_now(texts)
-
-    def open(self, folder: Path) -> QdrantSearcher:
+    def open(self, folder: Path) -> EngineSearcher:
         """Load the vectors into the engine, or connect to the server."""
         if self.url is None:
             index = flat_index.FlatIndex.load(folder)
-            return QdrantSearcher(qdrant_search.embedded(index, self.similarity))
+            return EngineSearcher(qdrant_search.embedded(index, self.similarity))
         try:
             found = json.loads((folder / FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -166,8 +128,10 @@ class Qdrant(EmbeddingRetriever):
             exact=self.exact,
             secrets=server.secrets,
         )
-        index_of_server = qdrant_search.QdrantIndex(tuple(found["chunk_ids"]), collection)
-        return QdrantSearcher(index_of_server, found["dimension"])
+        chunk_ids = tuple(found["chunk_ids"])
+        engine = qdrant_search.QdrantEngine(collection, chunk_ids)
+        index_of_server = EngineIndex(chunk_ids, engine, self.similarity)
+        return ServerSearcher(index_of_server, collection.name, found["dimension"])
 
     def _server(self) -> Server:
         key = key_of(self.api_key_env) if self.api_key_env is not None else None
@@ -175,30 +139,24 @@ class Qdrant(EmbeddingRetriever):
             raise UsageError(f"environment variable {self.api_key_env} is not set")
         return Server(str(self.url), key, "api-key", timeout=self.timeout)
 
-    def _bi_encoder(self) -> BiEncoder:
-        return BiEncoder(
-            type="embedding",
-            model=self.model,
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
-            similarity=self.similarity,
-            precision=self.precision,
-        )
-
 
 @dataclass(frozen=True)
-class QdrantSearcher(IndexSearcher[qdrant_search.QdrantIndex]):
-    """A collection that is searched; ``dimension`` is that of a server's."""
+class ServerSearcher(EngineSearcher):
+    """A collection of a server, by its name and dimension."""
 
-    dimension: int | None = None
+    collection: str
+    dimension: int
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
-        """Return the best chunks of each query vector."""
-        vectors = dense_matrix(queries)
-        if self.dimension not in (None, vectors.shape[1]) and len(vectors):
-            name = self.index.collection.name
-            problem = f"has dimension {self.dimension}; the model gives {vectors.shape[1]}"
-            raise DataError(f"collection '{name}' of Qdrant {problem}")
-        return qdrant_search.search(self.index, vectors, depth, progress)
+        """Return the best chunks of each query vector.
+
+        Raises:
+            DataError: the vectors of the queries have another dimension.
+        """
+        found = dense_matrix(queries).shape[1]
+        if found != self.dimension and queries.num_rows:
+            problem = f"has dimension {self.dimension}; the model gives {found}"
+            raise DataError(f"collection '{self.collection}' of Qdrant {problem}")
+        return super().search(queries, depth, progress)

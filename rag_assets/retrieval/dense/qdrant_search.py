@@ -1,8 +1,4 @@
-"""Search by Qdrant: by its engine in this process, or in a collection of a server.
-
-An engine gives so many hits and cuts ties as it likes, so it is asked for more than are wanted,
-until the last of them scores lower than the last that is wanted: then order and cut are ours.
-"""
+"""Search by Qdrant: by its engine in this process, or in a collection of a server."""
 
 from __future__ import annotations
 
@@ -11,23 +7,19 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from rag_assets.errors import DataError, NotServed, UsageError
+from rag_assets.errors import DataError, NotServed
 from rag_assets.models.unit_vectors import Vectors
-from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.retrieval.dense.engine_search import EngineIndex, Found, Similarity
 from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.search import MARGIN, inner_products
-from rag_assets.retrieval.dense.similarity_search import squared_distances
+from rag_assets.retrieval.dense.vector_engine import missing
 from rag_assets.servers.failures import ServerFailure, answered
 from rag_assets.servers.secrets import Secrets
 from rag_assets.servers.transport import Server, Transport
 
-Similarity = Literal["cosine", "dot", "euclidean"]
-Scores = npt.NDArray[np.float64]
 Result = TypeVar("Result")
 
 DISTANCES: Mapping[Similarity, str] = {"cosine": "Cosine", "dot": "Dot", "euclidean": "Euclid"}
@@ -36,12 +28,7 @@ DISTANCES: Mapping[Similarity, str] = {"cosine": "Cosine", "dot": "Dot", "euclid
 OWN = "chunks"
 """The collection of the engine in this process."""
 
-MISSING = "type qdrant needs the package qdrant-client: pip install 'rag-assets[qdrant]'"
-
-QUERIES_AT_ONCE = 64
 POINTS_AT_ONCE = 1_000
-FP32_TOLERANCE = 1e-4
-"""How far the scores of the engine in this process may be from exact ones, relatively."""
 
 
 @dataclass(frozen=True)
@@ -102,35 +89,46 @@ class Collection:
 
 
 @dataclass(frozen=True)
-class QdrantIndex:
-    """Chunks, and the collection that finds them.
+class QdrantEngine:
+    """A collection whose points are of chunks, by their positions.
 
     Attributes:
-        chunk_ids: ids of the chunks; positions refer to this order.
         collection: what is searched.
-        flat: the vectors of the chunks where they are known: scores are then exact, in float64.
+        chunk_ids: ids of the chunks; positions refer to this order.
     """
 
-    chunk_ids: Sequence[str]
     collection: Collection
-    flat: FlatIndex | None = None
+    chunk_ids: Sequence[str]
+    candidates: ClassVar[int | None] = None
+    rescored: ClassVar[bool] = True
+
+    @property
+    def count(self) -> int:
+        """How many points there are."""
+        return self.collection.points
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
         """Chunk id -> position."""
         return {name: position for position, name in enumerate(self.chunk_ids)}
 
-    @cached_property
-    def ids_rank(self) -> Positions:
-        """``byte_order_ranks`` of the chunk ids."""
-        return byte_order_ranks(self.chunk_ids)
-
-    def position_of(self, point: Any) -> int:  # noqa: ANN401 (their model)
-        """Return the chunk of a point.
+    def nearest(self, queries: Vectors, limit: int) -> Sequence[Found]:
+        """Return the chunks of the points that Qdrant finds for each query.
 
         Raises:
-            DataError: its payload names none of the chunks.
+            NotServed: the server does not answer as it should.
+            DataError: a point belongs to no chunk.
         """
+        sign = -1.0 if self.collection.similarity == "euclidean" else 1.0
+        return [
+            Found(
+                np.array([self._position_of(point) for point in points], np.int64),
+                sign * np.array([point.score for point in points], np.float64),
+            )
+            for points in self.collection.nearest(queries, limit)
+        ]
+
+    def _position_of(self, point: Any) -> int:  # noqa: ANN401 (their model)
         field = self.collection.id_field
         if field is None:
             return int(point.id)
@@ -142,7 +140,7 @@ class QdrantIndex:
         return position
 
 
-def embedded(index: FlatIndex, similarity: Similarity) -> QdrantIndex:
+def embedded(index: FlatIndex, similarity: Similarity) -> EngineIndex:
     """Return an index whose vectors are in Qdrant's engine of this process.
 
     Raises:
@@ -160,7 +158,8 @@ def embedded(index: FlatIndex, similarity: Similarity) -> QdrantIndex:
             numbers = list(range(start, start + len(part)))
             client.upsert(OWN, models.Batch(ids=numbers, vectors=part.tolist()))
     collection = Collection(client, OWN, similarity, len(index.chunk_ids))
-    return QdrantIndex(index.chunk_ids, collection, index)
+    engine = QdrantEngine(collection, index.chunk_ids)
+    return EngineIndex(index.chunk_ids, engine, similarity, index)
 
 
 def connected(server: Server) -> Any:  # noqa: ANN401 (their client)
@@ -207,89 +206,6 @@ def described(
     }
 
 
-def search(
-    index: QdrantIndex,
-    query_vectors: Vectors,
-    k: int,
-    progress: Callable[[int], None] | None = None,
-) -> list[Hits]:
-    """Return for each query the best ``k`` chunks that the engine finds.
-
-    Order: score descending, then id descending by UTF-8 bytes. Of several points of a chunk the
-    best counts.
-
-    Raises:
-        UsageError: ``k`` is below 1.
-        NotServed: the server does not answer as it should.
-        DataError: a point belongs to no chunk.
-    """
-    if k < 1:
-        raise UsageError(f"k is {k}; it must be at least 1")
-    found: list[Hits] = []
-    for start in range(0, len(query_vectors), QUERIES_AT_ONCE):
-        queries = query_vectors[start : start + QUERIES_AT_ONCE]
-        found += _search_block(index, queries, k)
-        if progress is not None:
-            progress(len(found))
-    return found
-
-
-def _search_block(index: QdrantIndex, queries: Vectors, k: int) -> list[Hits]:
-    collection = index.collection
-    if not collection.points:
-        return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in queries]
-    limit = min(k + MARGIN, collection.points)
-    hits = []
-    for query, points in zip(queries, collection.nearest(queries, limit), strict=True):
-        asked, best = limit, _best_of(index, points)
-        while not _is_complete(index, points, best, k, asked):
-            asked = min(4 * asked, collection.points)
-            points = collection.nearest(query[None], asked)[0]
-            best = _best_of(index, points)
-        hits.append(_hits(index, query, best, k))
-    return hits
-
-
-def _best_of(index: QdrantIndex, points: Sequence[Any]) -> dict[int, float]:
-    """Return position -> score, the higher the better."""
-    sign = -1.0 if index.collection.similarity == "euclidean" else 1.0
-    best: dict[int, float] = {}
-    for point in points:
-        best.setdefault(index.position_of(point), sign * float(point.score))
-    return best
-
-
-def _is_complete(
-    index: QdrantIndex, points: Sequence[Any], best: Mapping[int, float], k: int, asked: int
-) -> bool:
-    """Return whether nothing that the engine left out can be among the best k."""
-    if len(points) < asked or asked >= index.collection.points:
-        return True
-    scores = sorted(best.values(), reverse=True)
-    if len(scores) <= k:
-        return False
-    error = FP32_TOLERANCE * max(1.0, abs(scores[0]), abs(scores[-1])) if index.flat else 0.0
-    return scores[-1] < scores[k - 1] - error
-
-
-def _hits(
-    index: QdrantIndex, query: npt.NDArray[np.float32], best: Mapping[int, float], k: int
-) -> Hits:
-    candidates = np.fromiter(best, np.int64, len(best))
-    scores = np.fromiter(best.values(), np.float64, len(best))
-    if index.flat is not None:
-        scores = _exact(index.flat.vectors[candidates], query, index.collection.similarity)
-    order = top_k(scores, index.ids_rank[candidates], k)
-    return Hits(candidates[order], scores[order])
-
-
-def _exact(vectors: Vectors, query: npt.NDArray[np.float32], similarity: Similarity) -> Scores:
-    if similarity == "euclidean":
-        distances: Scores = -np.sqrt(squared_distances(vectors, query))
-        return distances
-    return inner_products(vectors, query)
-
-
 def answer_of(ask: Callable[[], Result], collection: str, secrets: Secrets) -> Result:
     """Return what a server answers.
 
@@ -307,7 +223,7 @@ def _client() -> Any:  # noqa: ANN401
     try:
         from qdrant_client import QdrantClient
     except ImportError as error:
-        raise UsageError(MISSING) from error
+        raise missing("qdrant", "qdrant-client") from error
     return QdrantClient
 
 
