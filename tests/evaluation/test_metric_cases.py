@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from math import log2
+
 import pytest
 
 from rag_assets.errors import DataError, UsageError
@@ -46,6 +48,7 @@ def test_graded_case() -> None:
         "mrr": 1,
         "ndcg": 0.6874847125494647,
         "ndcg_exp": 0.60265,  # printed by gdeval 1.2a, five decimals, as is err
+        "dcg": 1 / log2(2) + 3 / log2(4) + 2 / log2(6),
         "recall": 1,
         "recall_cap": 1,
         "precision": 3 / 5,
