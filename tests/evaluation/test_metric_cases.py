@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from math import log2
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from math import log2
-
 import pytest
 
 from rag_assets.errors import DataError, UsageError
