@@ -189,7 +189,7 @@ class Estimator:
         unit = units[self.sample.pool.question]
         sums = np.stack([np.bincount(unit, row * self._filled, names) for row in contributions])
         if self.metric.measure != POOL_RECALL:  # a ratio's residuals have the mean 0 already
-            sums -= np.outer(values / n_questions, np.bincount(units, minlength=names))
+            sums = sums - np.outer(values / n_questions, np.bincount(units, minlength=names))
         variance = (sums**2).sum(axis=1) * names / (names - 1)
         return np.sqrt(variance), np.full(len(values), names - 1.0)
 
