@@ -21,7 +21,7 @@ they are hidden, items are asked as a page would ask them, and each table says w
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -145,32 +145,37 @@ def resampled(truth: Known, generator: np.random.Generator) -> Known:
     return of_pool(drawn_pool, truth.labels[chosen])
 
 
-class Quality(NamedTuple):
-    """How often intervals of several numbers hold the truth."""
+class Quality:
+    """How often intervals of several numbers hold the truth, over repetitions."""
 
-    coverage: Floats
-    bias: Floats
+    def __init__(self, truths: Floats) -> None:
+        """Begin with nothing."""
+        self._truths, self._rows = truths, np.zeros((3, len(truths)))
+        self._n = 0
+
+    def add(self, estimates: Iterable[Estimate]) -> None:
+        """Count the estimates of one repetition."""
+        value, error, low, high = np.array([one[:4] for one in estimates]).T
+        self._rows[0] += (low <= self._truths) & (self._truths <= high)
+        self._rows[1] += value - self._truths
+        self._rows[2] += error
+        self._n += 1
 
     def line(self) -> str:
         """Return mean and worst coverage, and the largest mean error in standard errors."""
+        coverage = self._rows[0] / self._n
+        bias = np.abs(self._rows[1] / self._rows[2])
         return (
-            f"coverage mean {self.coverage.mean():.4f}, worst {self.coverage.min():.3f}, "
-            f"below .88: {int((self.coverage < 0.88).sum())} of {len(self.coverage)}; "
-            f"mean error {np.abs(self.bias).mean():.3f} of the standard error, "
-            f"largest {np.abs(self.bias).max():.3f}"
+            f"coverage mean {coverage.mean():.4f}, worst {coverage.min():.3f}, "
+            f"below .88: {int((coverage < 0.88).sum())} of {len(coverage)}; "
+            f"mean error {bias.mean():.3f} of the standard error, largest {bias.max():.3f}"
         )
 
 
-def quality(draws: Iterator[dict[str, Estimate]], truths: Floats) -> Quality:
-    """Return the quality of estimates over repetitions."""
-    held, errors, spread, n = np.zeros(len(truths)), np.zeros(len(truths)), np.zeros(len(truths)), 0
-    for one in draws:
-        rows = np.array([(e.value, e.error, e.low, e.high) for e in one.values()])
-        held += (rows[:, 2] <= truths) & (truths <= rows[:, 3])
-        errors += rows[:, 0] - truths
-        spread += rows[:, 1]
-        n += 1
-    return Quality(held / n, errors / spread)
+def between(values: Floats) -> Floats:
+    """Return all differences of two values, in the order in which pairs are estimated."""
+    firsts, seconds = np.triu_indices(len(values), 1)
+    return np.asarray(values[firsts] - values[seconds])
 
 
 def verdicts_of(truth: Known, generator: np.random.Generator, favourite: str | None) -> Floats:
@@ -223,54 +228,32 @@ def order_table(truth: Known, repetitions: int) -> None:
 
 def items_table(truth: Known, repetitions: int) -> None:
     """Print the coverage of differences for these items."""
-    for name, draw in (
-        ("all systems from the start", lambda g, n: asked(truth, redrawn(truth, g), n)),
-        ("six join, a tenth skipped", lambda g, n: joined(truth, g, n)),
-    ):
+    draws: dict[str, Callable[[np.random.Generator, int], LabelSample]] = {
+        "six join, a tenth skipped": lambda g, n: joined(truth, g, n),
+        "all systems from the start": lambda g, n: asked(truth, redrawn(truth, g), n),
+    }
+    for name, draw in draws.items():
         for each in (4, 8):
-            found = differences(truth, draw, each, repetitions)
-            click.echo(f"items: {each} a query, {name}: {found.line()}")
-
-
-Draw = Callable[[np.random.Generator, int], LabelSample]
-
-
-def differences(
-    truth: Known, draw: Draw, each: int, repetitions: int, metric: Metric = DCG
-) -> Quality:
-    """Return the quality of all differences of systems."""
-    generator = np.random.default_rng(each)
-    values = truth.values(metric)
-    rows = np.triu_indices(len(values), 1)
-    estimates = (
-        Estimator(draw(generator, each * truth.n_questions), metric).differences()
-        for _ in range(repetitions)
-    )
-    return quality(estimates, values[rows[0]] - values[rows[1]])
+            generator, pairs = np.random.default_rng(each), Quality(between(truth.values()))
+            for _ in range(repetitions):
+                sample = draw(generator, each * truth.n_questions)
+                pairs.add(Estimator(sample, DCG).differences().values())
+            click.echo(f"items: {each} a query, {name}: {pairs.line()}")
 
 
 def questions_table(truth: Known, repetitions: int) -> None:
     """Print the coverage of differences and means for questions like these."""
-    values = truth.values()
-    rows = np.triu_indices(len(values), 1)
     for each in (4, 8):
-        for name, truths in (("differences", values[rows[0]] - values[rows[1]]), ("means", values)):
-            generator = np.random.default_rng(each)
-            draws = (
-                getattr(one, "estimates" if name == "means" else name)("questions")
-                for one in question_draws(truth, generator, each, repetitions)
-            )
-            click.echo(f"questions: {each} a query, {name}: {quality(draws, truths).line()}")
-
-
-def question_draws(
-    truth: Known, generator: np.random.Generator, each: int, repetitions: int
-) -> Iterator[Estimator]:
-    """Yield estimators of samples of resampled questions."""
-    for _ in range(repetitions):
-        other = resampled(truth, generator)
-        n = each * other.n_questions
-        yield Estimator(asked(other, redrawn(other, generator), n), DCG)
+        generator = np.random.default_rng(each)
+        means, pairs = Quality(truth.values()), Quality(between(truth.values()))
+        for _ in range(repetitions):
+            other = resampled(truth, generator)
+            sample = asked(other, redrawn(other, generator), each * other.n_questions)
+            estimator = Estimator(sample, DCG)
+            means.add(estimator.estimates("questions").values())
+            pairs.add(estimator.differences("questions").values())
+        click.echo(f"questions: {each} a query, differences: {pairs.line()}")
+        click.echo(f"questions: {each} a query, means: {means.line()}")
 
 
 def judges_table(truth: Known, repetitions: int) -> None:
@@ -287,23 +270,19 @@ def judges_table(truth: Known, repetitions: int) -> None:
 
 def judged_table(truth: Known, verdicts: Floats, name: str, each: int, repetitions: int) -> None:
     """Print order and coverage with verdicts."""
-    truths = truth.values()
-
-    def draw(generator: np.random.Generator, n: int) -> LabelSample:
-        return replace(asked(truth, redrawn(truth, generator), n), verdicts=verdicts)
-
-    generator, n = np.random.default_rng(each), each * truth.n_questions
-    rows = [
-        tau_and_loss(Estimator(draw(generator, n), DCG).values(), truths)
-        for _ in range(repetitions)
-    ]
-    tau, loss = np.mean(rows, axis=0)
-    click.echo(f"judges: {name}: tau {tau:.4f}, loss {loss:.2%}")
     for metric in (PRECISION, DCG):
+        truths, rows = truth.values(metric), []
+        means, pairs = Quality(truths), Quality(between(truths))
         generator = np.random.default_rng(each)
-        means = (Estimator(draw(generator, n), metric).estimates() for _ in range(repetitions))
-        click.echo(f"judges: {name}, {metric} means: {quality(means, truth.values(metric)).line()}")
-        pairs = differences(truth, draw, each, repetitions, metric)
+        for _ in range(repetitions):
+            sample = asked(truth, redrawn(truth, generator), each * truth.n_questions)
+            estimator = Estimator(replace(sample, verdicts=verdicts), metric)
+            rows.append(tau_and_loss(estimator.values(), truths))
+            means.add(estimator.estimates().values())
+            pairs.add(estimator.differences().values())
+        tau, loss = np.mean(rows, axis=0)
+        click.echo(f"judges: {name}, {metric}: tau {tau:.4f}, loss {loss:.2%}")
+        click.echo(f"judges: {name}, {metric} means: {means.line()}")
         click.echo(f"judges: {name}, {metric} differences: {pairs.line()}")
 
 

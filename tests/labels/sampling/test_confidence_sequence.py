@@ -50,30 +50,30 @@ def with_copy(pool: LabelPool, labels: Floats) -> LabelPool:
 def test_a_null_pair_is_hardly_ever_called() -> None:
     pool = with_copy(POOL, LABELS)
     assert truth(pool, LABELS, "s0", "copy") == pytest.approx(0, abs=1e-12)
-    generator, called, n = np.random.default_rng(0), 0, 200
+    generator, called, n = np.random.default_rng(0), 0, 120
     by_each_look = 0
     for _ in range(n):
         sample = asked(pool, LABELS, design_of(pool, generator), 8 * N)
         lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, [("s0", "copy")]))
         assert lows.shape == (1, 8 * N)
         called += bool(((lows > 1e-12) | (highs < -1e-12)).any())
-        early = [asked(pool, LABELS, sample.design, looked * N) for looked in (1, 2, 3, 4, 6, 8)]
+        early = [asked(pool, LABELS, sample.design, looked * N) for looked in (1, 2, 4, 8)]
         pairs = (Estimator(one, DCG).differences(pairs=[("s0", "copy")]) for one in early)
         by_each_look += any(p["s0", "copy"].low > 0 or p["s0", "copy"].high < 0 for p in pairs)
     assert called <= 0.07 * n
-    assert by_each_look > 2 * called  # six looks at ordinary intervals
+    assert by_each_look > 2 * called  # four looks at ordinary intervals
 
 
 def test_real_differences_are_held_and_large_ones_are_decided() -> None:
     true = np.array([truth(POOL, LABELS, *pair) for pair in PAIRS])
-    generator, n = np.random.default_rng(3), 100
+    generator, n = np.random.default_rng(3), 60
     excluded, decided = np.zeros(len(PAIRS)), np.zeros(len(PAIRS))
     for _ in range(n):
         sample = asked(POOL, LABELS, design_of(POOL, generator), 8 * N)
         lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, PAIRS))
         excluded += ((lows > true[:, None]) | (highs < true[:, None])).any(axis=1)
         decided += ((lows > 0) | (highs < 0)).any(axis=1)
-    assert (excluded <= 0.09 * n).all()
+    assert (excluded <= 0.1 * n).all()
     assert decided[1] > 0.9 * n
 
 

@@ -109,7 +109,7 @@ def repeated(draw: Draw, metric: Metric, target: str, n: int) -> tuple[Floats, F
 @pytest.mark.parametrize("metric", [DCG, PRECISION, POOL_RECALL])
 def test_differences_are_unbiased_and_covered(metric: Metric) -> None:
     coverage, bias = repeated(
-        lambda g: asked(POOL, LABELS, design_of(POOL, g), 4 * N_QUESTIONS), metric, "items", 200
+        lambda g: asked(POOL, LABELS, design_of(POOL, g), 4 * N_QUESTIONS), metric, "items", 120
     )
     assert 0.92 <= coverage.mean() <= 0.985
     assert coverage.min() >= 0.88
@@ -124,7 +124,7 @@ def test_also_with_a_tenth_skipped_and_a_judge_who_likes_one_system() -> None:
         sample = asked(POOL, LABELS, design_of(POOL, generator), 4 * N_QUESTIONS, answered)
         return replace(sample, verdicts=verdicts)
 
-    coverage, bias = repeated(draw, DCG, "items", 200)
+    coverage, bias = repeated(draw, DCG, "items", 120)
     assert 0.92 <= coverage.mean() <= 0.985
     assert coverage.min() >= 0.88
     assert np.abs(bias).max() < 0.3
