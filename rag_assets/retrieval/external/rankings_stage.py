@@ -74,7 +74,9 @@ class ExternalRankings(Stage):
         config = context.experiment.retrievers[key["retriever"]]
         if not isinstance(config, ExternalRetriever):
             return config.described()
-        files = {name: context.file_digest(config.files()[name]) for name in config.file_options}
+        named = config.files()  # that of the revision, and called source, count by what they say
+        searched = [name for name in config.file_options if name in named]
+        files = {name: context.file_digest(named[name]) for name in searched}
         return {
             **config.ranking_config(),
             **({"files": files} if files else {}),

@@ -68,9 +68,7 @@ class SqlRetriever(ExternalRetriever):
     dsn_env: Annotated[str, AfterValidator(_checked_variable)] | None = None
     host: Annotated[str, AfterValidator(_checked_host)] | None = None
     database: Path | None = None
-    extensions: list[Annotated[str, AfterValidator(_checked_extension)]] = Field(
-        default_factory=list
-    )
+    extensions: tuple[Annotated[str, AfterValidator(_checked_extension)], ...] = ()
     settings: Settings = Field(default_factory=dict)
     embedding: QueryEmbedding | None = None
 
