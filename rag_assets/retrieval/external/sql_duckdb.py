@@ -73,7 +73,10 @@ class DuckDBFile:
             ServerFailure: it fails, or takes too long.
         """
         given = {name: values[name] for name in statement.parameters}
-        cursor = self._idle.pop() if self._idle else self._cursor()
+        try:
+            cursor = self._idle.pop()
+        except IndexError:
+            cursor = self._cursor()
         timer = threading.Timer(self._timeout, cursor.interrupt)
         timer.start()
         started = time.perf_counter()

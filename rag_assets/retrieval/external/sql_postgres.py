@@ -98,16 +98,16 @@ class Postgres:
     def _asked(self, statement: Statement, values: Mapping[str, Any]) -> tuple[Rows, float]:
         given = {name: _written(values[name]) for name in statement.parameters}
         sql = statement.written(lambda name: f"%({name})s", lambda text: text.replace("%", "%%"))
-        is_new = not self._idle
-        connection = self._connected() if is_new else self._idle.pop()
+        idle = self._idle_connection()
+        connection = self._connected() if idle is None else idle
         try:
             # The search that a user waits for is one request; what is around it is ours.
-            self._execute(connection, "BEGIN READ ONLY")
+            self._begin(connection)
             started = time.perf_counter()
             cursor = self._execute(connection, sql, given)
             columns, rows = [column.name for column in cursor.description], cursor.fetchall()
             seconds = time.perf_counter() - started
-            if is_new:
+            if idle is None:
                 self._check_settings(connection)
             self._execute(connection, "ROLLBACK")
         except BaseException:
@@ -116,6 +116,12 @@ class Postgres:
         self._idle.append(connection)
         return Rows(columns, rows), seconds
 
+    def _idle_connection(self) -> Any:  # noqa: ANN401
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
     def _connected(self) -> Any:  # noqa: ANN401 (a connection of psycopg2)
         connection = self._driver.connect(
             self._dsn, async_=1, client_encoding="utf8", fallback_application_name="rag_assets"
@@ -123,16 +129,22 @@ class Postgres:
         try:
             self._wait(connection, self._timeout)
             self._check_host(connection)
-            for name, value in self._settings.items():
-                text = ("off", "on")[value] if isinstance(value, bool) else str(value)
-                self._execute(connection, "SELECT set_config(%s, %s, false)", (name, text))
-            milliseconds = max(1, round(1000 * self._timeout))
-            ours = "SET standard_conforming_strings = on; SET statement_timeout = %s"
-            self._execute(connection, ours, (milliseconds,))
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _begin(self, connection: Any) -> None:  # noqa: ANN401
+        """Begin a transaction that reads, with settings of its own: a pool may be in between."""
+        sql, values = "BEGIN READ ONLY", list[str]()
+        for name, value in self._settings.items():
+            text = ("off", "on")[value] if isinstance(value, bool) else str(value)
+            sql, values = f"{sql}; SELECT set_config(%s, %s, true)", [*values, name, text]
+        milliseconds = max(1, round(1000 * self._timeout))
+        self._execute(connection, f"{sql}; SET LOCAL statement_timeout = {milliseconds}", values)
+        # With it off, a backslash in a query could end the text that it stands in.
+        if connection.info.parameter_status("standard_conforming_strings") != "on":
+            raise ServerFailure("`standard_conforming_strings` of the server is off", "refused")
 
     def _check_host(self, connection: Any) -> None:  # noqa: ANN401
         address = connection.info.dsn_parameters.get("hostaddr")

@@ -314,6 +314,25 @@ def test_a_setting_that_is_none_is_said(name: str, problem: str) -> None:
     assert reason(retriever(query, settings={name: 1})) == problem
 
 
+@pytest.mark.usefixtures("notes")
+def test_a_server_to_which_a_backslash_is_no_character() -> None:
+    config = retriever(echoing(":query AS text"), settings={"standard_conforming_strings": False})
+    assert reason(config, "\\") == "`standard_conforming_strings` of the server is off"
+
+
+def test_settings_are_gone_with_the_query(notes: SearchDatabase) -> None:
+    # What a pool hands on to somebody else is as it was.
+    query = "SELECT :query || current_setting('app.tenant', true) AS id, pg_backend_pid() AS score"
+    config = retriever(query, settings={"app.tenant": "acme"})
+    assert ids(search(config, "a", "b")) == [["aacme"], ["bacme"]]
+    with Tools(ALONE) as tools:
+        list(config.search([("q", "a")], 1, tools))
+        database = tools.once("sql", lambda: pytest.fail("it is open"))
+        (connection,) = database._idle
+        cursor = database._execute(connection, "SELECT current_setting('app.tenant', true)")
+        assert cursor.fetchone() in ((None,), ("",))
+
+
 def test_what_duckdb_cannot_open_is_said(file: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.duckdb"
     text.write_text("no database " * 999, encoding="utf-8")
