@@ -1,7 +1,7 @@
 """pgvector beside exact search: recall, loss of nDCG and latency, on the paragraphs of SQuAD.
 
     PGVECTOR_DSN=postgresql://user:password@127.0.0.1/scratch python benchmarks/pgvector.py
-    ... python benchmarks/pgvector.py --questions 200 --folder /tmp/pgvector
+    ... python benchmarks/pgvector.py --questions 200
 
 The database must have the extension ``vector``; three tables of it are written anew. All 1,204
 paragraphs are embedded by all-MiniLM-L6-v2, and 1,000 answerable questions are drawn. Two
@@ -106,8 +106,8 @@ def main() -> None:
     fill(os.environ[VARIABLE], given.documents)
     labelled, alike = write_experiments(folder, given)
     store = folder / "store"
-    result = evaluate(labelled, store).result
-    overlap = evaluate(alike, store).result.overlaps[TOP_K].to_pylist()
+    result = evaluate(labelled, store)
+    overlap = evaluate(alike, store).overlaps[TOP_K].to_pylist()
     recall = {
         row["retriever_b"]: row["overlap"] for row in overlap if row["retriever_a"] == "exact"
     }

@@ -120,7 +120,8 @@ def test_vectors_of_a_model_of_ours(static_model: Path, file: Path) -> None:
     query = "SELECT array_cosine_similarity(:vector::FLOAT[64], :vector::FLOAT[64]) AS score, 1 id"
     (result,) = search(retriever(query, database=file, **given), "a dog")
     (hit,) = result.hits
-    assert (hit.id, hit.score) == ("1", pytest.approx(1.0))
+    assert hit.id == "1"
+    assert hit.score == pytest.approx(1.0)
 
 
 def test_duckdb_is_asked_for_each_query(file: Path) -> None:
@@ -327,7 +328,7 @@ def test_settings_are_gone_with_the_query(notes: SearchDatabase) -> None:
     assert ids(search(config, "a", "b")) == [["aacme"], ["bacme"]]
     with Tools(ALONE) as tools:
         list(config.search([("q", "a")], 1, tools))
-        database = tools.once("sql", lambda: pytest.fail("it is open"))
+        database: Any = tools.once("sql", lambda: pytest.fail("it is open"))
         (connection,) = database._idle
         cursor = database._execute(connection, "SELECT current_setting('app.tenant', true)")
         assert cursor.fetchone() in ((None,), ("",))
