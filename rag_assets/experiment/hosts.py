@@ -59,6 +59,9 @@ def retriever_client(experiment: Experiment, retriever: str) -> Client | None:
     request, and needs no limit.
     """
     config = experiment.retrievers[retriever]
+    host = getattr(config, "host", None)  # of a database; the rest of its address is not for us
+    if host is not None:
+        return Client(f"retrievers.{retriever}", f"postgresql://{host}", True, True)
     address = getattr(config, "base_url", None) or getattr(config, "url", None)
     if not isinstance(address, str) or is_loopback(address):
         return None

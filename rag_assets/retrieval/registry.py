@@ -44,6 +44,7 @@ _OWN = {
     "run_file": "imported.run_file:RunFileRetriever",
     "python": "external.python:PythonRetriever",
     "http": "external.http:HttpRetriever",
+    "sql": "external.sql:SqlRetriever",
     "vectors": "dense.vectors:FileVectorsRetriever",
     "openai_embedding": "dense.openai_embedding:OpenAIEmbedding",
     "splade": "dense.splade:Splade",

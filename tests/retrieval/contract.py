@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,6 +57,9 @@ def write_given(folder: Path, documents: Mapping[str, str], queries: Mapping[str
     (folder / "run.trec").write_text("".join(lines), encoding="utf-8")
     code = f"def retrieve(query, k):\n    return {scored(documents)!r}[:k]\n"
     (folder / "search.py").write_text(code, encoding="utf-8")
+    with duckdb.connect(str(folder / "search.duckdb")) as database:
+        database.execute("CREATE TABLE hits (id VARCHAR, score INTEGER)")
+        database.executemany("INSERT INTO hits VALUES (?, ?)", scored(documents))
     for file, texts in (("chunks.parquet", documents), ("queries.parquet", queries)):
         vectors = [np.array(vector(text), dtype=np.float32) for text in texts.values()]
         pq.write_table(pa.table({"id": list(texts), "vector": vectors}), folder / file)

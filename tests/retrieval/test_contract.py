@@ -66,6 +66,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "retries": 0,
         "revision": "1",
     },
+    "sql": {
+        "database": "../given/search.duckdb",
+        "query": "SELECT id, score FROM hits WHERE :query IS NOT NULL "
+        "ORDER BY score DESC, id DESC LIMIT :k",
+        "revision": "1",
+    },
     "vectors": {
         "chunk_vectors": "../given/chunks.parquet",
         "query_vectors": "../given/queries.parquet",

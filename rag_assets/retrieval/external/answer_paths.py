@@ -97,21 +97,35 @@ def hit_at(paths: Mapping[str, str], row: Json, rank: int) -> Hit:
         rank: of the hit, for the message.
 
     Raises:
-        Unusable: a path leads nowhere, or to a value of another kind. What only narrows the
-            search for a text may be missing, and so may a score.
+        Unusable: a path leads nowhere, or to a value of another kind.
+    """
+    values = {name: value_at(name, path, row, f"hit {rank}: ") for name, path in paths.items()}
+    return hit_of(values, {name: f"{name}: {path}" for name, path in paths.items()}, rank)
+
+
+def hit_of(found: Mapping[str, Any], names: Mapping[str, str], rank: int) -> Hit:
+    """Return a hit of what was found for its fields.
+
+    Args:
+        found: field of a hit -> value; with ``id``, ``text`` or a span.
+        names: field -> what it is called in a message.
+        rank: of the hit, likewise.
+
+    Raises:
+        Unusable: a value is missing, or of another kind. What only narrows the search for a text
+            may be missing, and so may a score.
     """
     values: dict[str, Any] = {}
-    for name, path in paths.items():
-        value = value_at(name, path, row, f"hit {rank}: ")
+    for name, value in found.items():
         if name in ("id", "document_id") and _is_whole(value):
             value = str(value)
-        needed = name in ("id", "text") or ("text" not in paths and name != "score")
+        needed = name in ("id", "text") or ("text" not in found and name != "score")
         if value is None and not needed:
             continue
         fits, kind = _KINDS[name]
         if not fits(value):
-            found = "matches nothing" if value is None else f"is {_named(value)}"
-            raise Unusable(f"hit {rank}: `{name}: {path}` {found}; it must be {kind}")
+            problem = "matches nothing" if value is None else f"is {_named(value)}"
+            raise Unusable(f"hit {rank}: `{names[name]}` {problem}; it must be {kind}")
         values[name] = value
     return Hit(**values)
 
@@ -157,4 +171,4 @@ def _named(value: Json) -> str:
         return f"an object with the keys {keys}" if keys else "an empty object"
     if isinstance(value, list):
         return f"a list of {len(value)}"
-    return shortened(json.dumps(value, ensure_ascii=False), 60)
+    return shortened(json.dumps(value, ensure_ascii=False, default=str), 60)

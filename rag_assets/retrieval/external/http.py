@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -30,6 +28,7 @@ from rag_assets.retrieval.external.request_template import (
     fixed_headers,
     places_in,
 )
+from rag_assets.retrieval.external.workers import in_order
 from rag_assets.servers.failures import ServerFailure
 from rag_assets.servers.transport import Server
 
@@ -144,7 +143,7 @@ class HttpRetriever(ExternalRetriever):
             )
             for at in range(0, len(texts), size)
         ]
-        for results in _in_order(works, self.concurrency):
+        for results in in_order(works, self.concurrency):
             yield from results
 
     def _request_options(self) -> RequestOptions:
@@ -202,17 +201,3 @@ class HttpRetriever(ExternalRetriever):
         rows = list_at("hits", self.hits, answer)[:k]
         paths = self._paths
         return [hit_at(paths, row, rank) for rank, row in enumerate(rows, 1)]
-
-
-def _in_order(
-    works: Sequence[Callable[[], list[QueryResult]]], n_threads: int
-) -> Iterator[list[QueryResult]]:
-    """Yield what each gives, in order; as many at once as there are threads."""
-    waiting: deque[Future[list[QueryResult]]] = deque()
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="http") as pool:
-        for work in works:
-            if len(waiting) == n_threads:
-                yield waiting.popleft().result()
-            waiting.append(pool.submit(work))
-        while waiting:
-            yield waiting.popleft().result()

@@ -12,8 +12,8 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -127,6 +127,23 @@ class Workers:
                 threading.Thread(target=self._loop.run_forever, daemon=True).start()
         within = asyncio.wait_for(_as_coroutine(value), self._timeout)
         return asyncio.run_coroutine_threadsafe(within, self._loop).result()
+
+
+def in_order(works: Sequence[Callable[[], Value]], n_threads: int) -> Iterator[Value]:
+    """Yield what each call gives, in order, for calls that end by themselves.
+
+    Args:
+        works: the calls.
+        n_threads: as many are made at once.
+    """
+    waiting: deque[Future[Value]] = deque()
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="rag_assets search") as pool:
+        for work in works:
+            if len(waiting) == n_threads:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(work))
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def reason_of(error: BaseException) -> str:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.retrieval.external.postgres_search import SearchDatabase
 from tests.tiny_experiment import Tiny
 
 SEARCH = """
@@ -63,3 +65,10 @@ def searched(tmp_path: Path) -> Searched:
     tiny.write()
     tiny.write_search()
     return tiny
+
+
+@pytest.fixture(scope="session")
+def postgres_search() -> Iterator[SearchDatabase]:
+    """A Postgres with pgvector; what a test makes in it, it removes."""
+    with SearchDatabase.running() as database:
+        yield database

@@ -1,0 +1,483 @@
+"""``type: sql``: what a database is asked, how rows are hits; each failure is one, named."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pydantic import ValidationError
+
+from rag_assets.errors import DataError, NotServed, UsageError
+from rag_assets.experiment.hosts import retriever_client
+from rag_assets.retrieval.external.base import Hit, QueryResult, Tools
+from rag_assets.retrieval.external.sql import SqlRetriever
+from rag_assets.retrieval.workspace import ALONE
+from tests.background import free_port
+from tests.postgres_server import PASSWORD
+from tests.retrieval.external.postgres_search import VARIABLE, SearchDatabase
+from tests.tiny_experiment import Tiny
+
+WORDS = "plainto_tsquery('english', :query)"
+FULL_TEXT = f"""
+    SELECT id, ts_rank(to_tsvector('english', body), {WORDS}) AS score
+    FROM notes WHERE to_tsvector('english', body) @@ {WORDS}
+    ORDER BY score DESC, id LIMIT :k
+"""
+
+
+def echoing(columns: str) -> str:
+    """Return a query of one row, that mentions a parameter."""
+    return f"SELECT {columns} WHERE :query IS NOT NULL"
+
+
+@pytest.fixture
+def notes(postgres_search: SearchDatabase, monkeypatch: pytest.MonkeyPatch) -> SearchDatabase:
+    monkeypatch.setenv(VARIABLE, postgres_search.dsn)
+    postgres_search.execute(
+        "DROP TABLE IF EXISTS notes; CREATE TABLE notes (id text, body text, place vector(3));"
+        "INSERT INTO notes VALUES ('dog', 'A dog barks. Dogs bark.', '[1,0,0]'),"
+        "('cat', 'The cat sleeps, as a dog does.', '[0,1,0]'), ('100%', 'It''s 100%', '[0,0,1]')"
+    )
+    return postgres_search
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "notes.duckdb"
+    with duckdb.connect(str(path)) as database:
+        database.execute(
+            "CREATE TABLE notes AS SELECT * FROM (VALUES "
+            "('dog', 'A dog barks', [1, 0]::FLOAT[2]), ('cat', 'A cat', [0.6, 0.8]::FLOAT[2])"
+            ") AS given (id, body, place)"
+        )
+    return path
+
+
+def retriever(query: str = FULL_TEXT, **options: Any) -> SqlRetriever:
+    given = {"type": "sql", "query": query, "revision": "1", "timeout": 5, **options}
+    if "database" not in given:
+        given.setdefault("dsn_env", VARIABLE)
+    return SqlRetriever.model_validate(given)
+
+
+def search(config: SqlRetriever, *texts: str, k: int = 10) -> list[QueryResult]:
+    with Tools(ALONE) as tools:
+        return list(config.search([(f"q{n}", text) for n, text in enumerate(texts)], k, tools))
+
+
+def reason(config: SqlRetriever, text: str = "dog") -> str:
+    (result,) = search(config, text)
+    assert list(result.hits) == []
+    return str(result.error)
+
+
+def ids(results: list[QueryResult]) -> list[list[str | None]]:
+    return [[hit.id for hit in result.hits] for result in results]
+
+
+@pytest.mark.usefixtures("notes")
+def test_postgres_is_asked_for_each_query() -> None:
+    results = search(retriever(), "dogs", "sleeping cats", "nothing like it", "")
+    assert ids(results) == [["dog", "cat"], ["cat"], [], []]
+    assert [result.error for result in results] == [None] * 4
+    assert all(result.seconds is not None and result.seconds > 0 for result in results)
+    (first, second) = results[0].hits
+    assert first.score is not None
+    assert second.score is not None
+    assert first.score > second.score > 0
+    assert ids(search(retriever(), "dogs", k=1)) == [["dog"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["it's", "\\", "\\' OR 1=1 --", "%s %(query)s 100%", ":k :query", "$1", "'; DROP TABLE notes"],
+)
+def test_a_query_of_any_content_is_a_value(notes: SearchDatabase, file: Path, text: str) -> None:
+    query = echoing(":query AS text, 5 % 3 AS start, '100%' AS source")
+    for config in (retriever(query), retriever(query, database=file)):
+        (result,) = search(config, text)
+        assert (result.error, result.hits) == (None, [Hit(text=text, start=2, source="100%")])
+    assert notes.execute("SELECT count(*) FROM notes") == [(3,)]
+
+
+@pytest.mark.usefixtures("notes")
+def test_vectors_of_a_model_of_ours(static_model: Path, file: Path) -> None:
+    from rag_assets.models.encoder import Encoder
+
+    wanted = Encoder(str(static_model)).encode(["a dog"], kind="query")[0].tolist()
+    given = {"embedding": {"model": str(static_model)}}
+    # As pgvector reads it, it is the same vector of 32-bit numbers.
+    (result,) = search(retriever("SELECT (:vector)::vector(64)::text AS id", **given), "a dog")
+    (hit,) = result.hits
+    assert [float(text) for text in str(hit.id).strip("[]").split(",")] == pytest.approx(
+        wanted, rel=1e-6
+    )
+    query = "SELECT array_cosine_similarity(:vector::FLOAT[64], :vector::FLOAT[64]) AS score, 1 id"
+    (result,) = search(retriever(query, database=file, **given), "a dog")
+    (hit,) = result.hits
+    assert hit.id == "1"
+    assert hit.score == pytest.approx(1.0)
+
+
+def test_duckdb_is_asked_for_each_query(file: Path) -> None:
+    query = (
+        "SELECT id, 2.5::DECIMAL(3, 1) AS score FROM notes WHERE contains(body, :query) LIMIT :k"
+    )
+    results = search(retriever(query, database=file, concurrency=3), "dog", "A", "x", k=1)
+    assert [result.hits for result in results[::2]] == [[Hit(id="dog", score=2.5)], []]
+    assert len(results[1].hits) == 1
+    assert [result.error for result in results] == [None] * 3
+
+
+def test_results_are_in_order_however_many_are_asked_at_once(notes: SearchDatabase) -> None:
+    # Each waits until three connections hold the lock, which they keep to their end.
+    notes.execute("""
+        CREATE OR REPLACE FUNCTION meet() RETURNS bigint LANGUAGE plpgsql AS $$
+        DECLARE n bigint;
+        BEGIN
+            PERFORM pg_advisory_lock_shared(7);
+            LOOP
+                SELECT count(*) INTO n FROM pg_locks WHERE locktype = 'advisory' AND granted;
+                EXIT WHEN n >= 3;
+                PERFORM pg_sleep(0.01);
+            END LOOP;
+            RETURN n;
+        END $$
+    """)
+    found = search(retriever("SELECT :query || meet() AS id", concurrency=3), *"abcdef")
+    assert ids(found) == [[f"{text}3"] for text in "abcdef"]
+
+
+@pytest.mark.parametrize("where", ["postgres", "duckdb"])
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ("'x' AS body", "returns the column 'body', which no hit has; allowed: id, text, docume"),
+        ("1 AS score", "returns the columns score; a hit is one of three: `id`; `text`; or"),
+        ("'a' AS id, 't' AS text", "returns the columns id, text; a hit is one of three"),
+        ("'a' AS document_id, 1 AS start", "returns the columns document_id, start; a hit is one"),
+        ("'a' AS id, 'b' AS id", "returns the column 'id' twice"),
+        ("NULL AS id", "hit 1: `id` matches nothing; it must be a text or a whole number"),
+        ("1.5 AS id", "hit 1: `id` is 1.5; it must be a text or a whole number"),
+        ("'a' AS id, 'NaN'::float8 AS score", "hit 1: `score` is NaN; it must be a finite number"),
+        ("'a' AS id, DATE '2026-01-01' AS score", 'hit 1: `score` is "2026-01-01"; it must be a'),
+        ("'a' AS document_id, 3 AS start, -1 AS \"end\"", "hit 1: `end` is -1; it must be a whole"),
+        ("no_such AS id", "the database says: "),
+    ],
+)
+def test_columns_that_are_no_hit_are_a_failed_query(
+    notes: SearchDatabase, file: Path, where: str, columns: str, problem: str
+) -> None:
+    given = {} if where == "postgres" else {"database": file}
+    assert problem in reason(retriever(echoing(columns), **given))
+
+
+@pytest.mark.usefixtures("notes")
+@pytest.mark.parametrize(
+    ("columns", "hit"),
+    [
+        ("17::bigint AS id, 2::numeric AS score", Hit(id="17", score=2)),
+        ("'a' AS id, NULL::real AS score", Hit(id="a")),
+        ("gen_random_uuid() AS id", None),
+        ("'t' AS text, 'f.md' AS source, NULL AS start", Hit(text="t", source="f.md")),
+        ("3 AS document_id, 0 AS start, 5 AS end", Hit(document_id="3", start=0, end=5)),
+    ],
+)
+def test_forms_of_a_hit(columns: str, hit: Hit | None) -> None:
+    (result,) = search(retriever(echoing(columns)), "x")
+    assert result.error is None
+    (found,) = result.hits
+    assert found == hit or (hit is None and len(str(found.id)) == 36)
+
+
+def test_a_failure_of_one_query_leaves_the_others_alone(notes: SearchDatabase, file: Path) -> None:
+    query = "SELECT (10 / length(:query))::int AS id"
+    results = search(retriever(query), "ab", "", "a", "nul\0", "half \ud800", "ab")
+    problems = [str(result.error) for result in results]
+    assert problems[1] == "the database says: division by zero"
+    assert problems[3].startswith("cannot be sent: A string literal cannot contain NUL")
+    assert problems[4].startswith("cannot be sent: ")
+    assert ids(results) == [["5"], [], ["10"], [], [], ["5"]]
+    query = "SELECT CASE WHEN :query = '' THEN error('no words') ELSE :query END AS id"
+    results = search(retriever(query, database=file), "ab", "", "a")
+    assert ids(results) == [["ab"], [], ["a"]]
+    assert results[1].error == "the database says: Invalid Input Error: no words"
+
+
+@pytest.mark.usefixtures("notes")
+def test_a_slow_postgres() -> None:
+    query = "SELECT 'a' AS id FROM pg_sleep(CASE :query WHEN 'slow' THEN 20 ELSE 0 END)"
+    results = search(retriever(query, timeout=0.3), "a", "slow", "b")
+    assert [result.error for result in results] == [None, "no answer within 0.3 s", None]
+    assert ids(results) == [["a"], [], ["a"]]
+    results = search(retriever(query, timeout=0.2), *["slow"] * 4)
+    problem = "no answer within 0.2 s"
+    assert [result.error for result in results] == [
+        *[problem] * 3,
+        f"not asked: 3 requests in a row failed, the last by: {problem}",
+    ]
+
+
+def test_a_slow_duckdb(file: Path) -> None:
+    heavy = "SELECT count(*) FROM range(CASE :query WHEN 'slow' THEN 9999999 ELSE 1 END) AS a(i)"
+    query = f"SELECT ({heavy}, range(9999) AS b(j) WHERE i * j % 7 = 1)::VARCHAR AS id"
+    results = search(retriever(query, database=file, timeout=0.5), "a", "slow", "b")
+    assert [result.error for result in results] == [None, "no answer within 0.5 s", None]
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A server that accepts and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_server_that_says_nothing(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"host=127.0.0.1 port={silent} user=u password=secret-1")
+    assert reason(retriever(timeout=0.2)) == "no answer within 0.2 s"
+
+
+def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"postgresql://u:secret-1@127.0.0.1:{free_port()}/manuals")
+    results = search(retriever(), *"abcde")
+    assert str(results[0].error).startswith("the connection failed (")
+    assert "Connection refused" in str(results[0].error)
+    assert [str(r.error).startswith("not asked: 3 requests in a row") for r in results] == [
+        *[False] * 3,
+        *[True] * 2,
+    ]
+
+
+def test_a_connection_that_ends(notes: SearchDatabase) -> None:
+    query = "SELECT pg_terminate_backend(pg_backend_pid())::text AS id WHERE :query = 'bad'"
+    results = search(retriever(query), "good", "bad", "good")
+    assert [result.error is None for result in results] == [True, False, True]
+    assert str(results[1].error).startswith("the connection failed (")
+
+
+@pytest.mark.usefixtures("notes")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH gone AS (DELETE FROM notes RETURNING id) SELECT id FROM gone WHERE :query <> ''",
+        "SELECT setval('counter', 5)::text AS id WHERE :query <> ''",
+        "SELECT set_config('transaction_read_only', 'off', false) AS id WHERE :query <> ''",
+    ],
+)
+def test_postgres_is_only_read(notes: SearchDatabase, query: str) -> None:
+    notes.execute("DROP SEQUENCE IF EXISTS counter; CREATE SEQUENCE counter")
+    told = reason(retriever(query))
+    assert "read-only transaction" in told or "must be set before any query" in told
+    # Whatever a query says of later ones, these are read-only, too.
+    settings = {"default_transaction_read_only": False, "transaction_read_only": False}
+    assert reason(retriever(query, settings=settings)) != ""
+    assert notes.execute("SELECT count(*) FROM notes") == [(3,)]
+    assert notes.execute("SELECT last_value FROM counter") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "table", ["read_text('{file}')", "read_csv('{file}')", "glob('/*')", "'{file}'"]
+)
+def test_duckdb_reads_no_other_file(file: Path, tmp_path: Path, table: str) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("id\nsecret\n", encoding="utf-8")
+    query = f"SELECT * FROM {table.format(file=other)} WHERE :query <> ''"
+    told = reason(retriever(query, database=file))
+    assert "disabled" in told
+    assert "\n" not in told
+
+
+def test_settings_are_those_of_the_queries(notes: SearchDatabase, file: Path) -> None:
+    query = echoing("current_setting('hnsw.ef_search') || current_setting('jit') AS id")
+    settings = {"hnsw.ef_search": 77, "jit": False}
+    # The first connection loads the extension only when something of it is used.
+    for k in (1, 2):
+        assert ids(search(retriever(query, settings=settings), "x", k=k)) == [["77off"]]
+    query = echoing("current_setting('threads') AS id")
+    assert ids(search(retriever(query, database=file, settings={"threads": 1}), "x")) == [["1"]]
+
+
+@pytest.mark.usefixtures("notes")
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("no_such", 'the database says: unrecognized configuration parameter "no_such"'),
+        ("hnsw.ef_serch", "`settings`: the server has no 'hnsw.ef_serch'"),
+    ],
+)
+def test_a_setting_that_is_none_is_said(name: str, problem: str) -> None:
+    query = "SELECT id FROM notes WHERE :query <> '' ORDER BY place <=> '[1,0,0]'"
+    assert reason(retriever(query, settings={name: 1})) == problem
+
+
+@pytest.mark.usefixtures("notes")
+def test_a_server_to_which_a_backslash_is_no_character() -> None:
+    config = retriever(echoing(":query AS text"), settings={"standard_conforming_strings": False})
+    assert reason(config, "\\") == "`standard_conforming_strings` of the server is off"
+
+
+def test_settings_are_gone_with_the_query(notes: SearchDatabase) -> None:
+    # What a pool hands on to somebody else is as it was.
+    query = "SELECT :query || current_setting('app.tenant', true) AS id, pg_backend_pid() AS score"
+    config = retriever(query, settings={"app.tenant": "acme"})
+    assert ids(search(config, "a", "b")) == [["aacme"], ["bacme"]]
+    with Tools(ALONE) as tools:
+        list(config.search([("q", "a")], 1, tools))
+        database: Any = tools.once("sql", lambda: pytest.fail("it is open"))
+        (connection,) = database._idle
+        cursor = database._execute(connection, "SELECT current_setting('app.tenant', true)")
+        assert cursor.fetchone() in ((None,), ("",))
+
+
+def test_what_duckdb_cannot_open_is_said(file: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.duckdb"
+    text.write_text("no database " * 999, encoding="utf-8")
+    for options, problem in (
+        ({"database": text}, r"text\.duckdb: IO Error"),
+        ({"database": file, "extensions": ["no_such"]}, r"notes\.duckdb: .*no_such"),
+        ({"database": file, "settings": {"no_such": 1}}, r"notes\.duckdb: .*no_such"),
+    ):
+        with pytest.raises(DataError, match=problem):
+            search(retriever(echoing("1 AS id"), **options), "x")
+
+
+def test_an_extension_of_duckdb_is_loaded(file: Path) -> None:
+    config = retriever(echoing("1 AS id"), database=file, extensions=["json"])
+    assert ids(search(config, "x")) == [["1"]]
+
+
+def test_a_credential_stands_nowhere(
+    notes: SearchDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    told: list[object] = []
+    queries = (FULL_TEXT, echoing(f"1 / length('{PASSWORD}') - {'1' * 30} AS id"))
+    wrong = notes.dsn.replace("dagster:", "dagster:no-")
+    for dsn in (notes.dsn, wrong, notes.dsn.replace("/postgres", "/nowhere")):
+        monkeypatch.setenv(VARIABLE, dsn)
+        told += [search(retriever(query), "a") for query in queries]
+    config = retriever(revision={"sql": "SELECT no_such"})
+    with Tools(ALONE) as tools, pytest.raises(NotServed) as raised:
+        config.current_revision(tools)
+    told += [str(raised.value), config.ranking_config(), config.describe_for_plan(), caplog.text]
+    for secret in (notes.dsn, PASSWORD, notes.dsn.split(":")[2].split("@")[0]):
+        assert secret not in repr(told[0:1] + told[2:])
+    assert "dagster" not in repr(told)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (None, "environment variable MANUALS_DSN of `dsn_env` is not set"),
+        ("secret words", "environment variable MANUALS_DSN of `dsn_env` holds no Postgres DSN"),
+        ("postgresql://u:secret@h:port:1/x?y", "MANUALS_DSN of `dsn_env` holds no Postgres DSN"),
+    ],
+)
+def test_a_variable_that_holds_no_dsn(
+    value: str | None, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if value is not None:
+        monkeypatch.setenv(VARIABLE, value)
+    with pytest.raises(UsageError, match=problem) as raised:
+        search(retriever(), "a")
+    assert "secret" not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+def test_another_machine_must_be_named(
+    notes: SearchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What connects is the address; the name may be anything.
+    monkeypatch.setenv(VARIABLE, f"{notes.dsn}?host=elsewhere.example&hostaddr=127.0.0.1")
+    with pytest.raises(UsageError, match="variable MANUALS_DSN names another machine than this"):
+        search(retriever(), "a")
+    with pytest.raises(UsageError, match="`host` of the retriever names it too"):
+        search(retriever(host="other.example"), "a")
+    (result,) = search(retriever(host="elsewhere.example"), "dogs")
+    assert result.error is None
+
+
+def test_who_is_asked_is_known_without_asking(tmp_path: Path, file: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny").write()
+    options = {"type": "sql", "dsn_env": VARIABLE, "query": FULL_TEXT, "revision": "1"}
+    tiny.configure("here", **options)
+    tiny.configure("there", **options, host="db.example", concurrency=4)
+    tiny.configure("file", type="sql", database=str(file), query=FULL_TEXT, revision="1")
+    experiment = tiny.pipeline().experiment
+    assert retriever_client(experiment, "here") is None
+    assert retriever_client(experiment, "file") is None
+    client = retriever_client(experiment, "there")
+    assert client is not None
+    assert (client.host, client.is_named, client.is_bounded) == ("db.example", True, True)
+    lines = [
+        next(iter(retriever(**given).describe_for_plan()))
+        for given in ({}, {"host": "db.example", "concurrency": 4}, {"database": file})
+    ]
+    assert lines == [
+        "asks the Postgres of MANUALS_DSN on this machine, a statement a query",
+        "asks the Postgres of MANUALS_DSN on db.example, a statement a query, 4 at once",
+        "reads notes.duckdb by DuckDB",
+    ]
+
+
+def test_a_fingerprint_knows_the_variable_and_the_settings() -> None:
+    base = retriever()
+    same = retriever(timeout=9, concurrency=3, revision="2")
+    assert base.ranking_config() == same.ranking_config()
+    for other in (
+        {"dsn_env": "OTHER_DSN"},
+        {"settings": {"hnsw.ef_search": 10}},
+        {"query": f"{FULL_TEXT} -- more"},
+    ):
+        assert retriever(**other).ranking_config() != base.ranking_config()
+
+
+def test_the_revision_is_what_a_query_gives(notes: SearchDatabase, file: Path) -> None:
+    def revision(sql: str, **options: Any) -> str:
+        with Tools(ALONE) as tools:
+            return retriever(echoing("1 id"), revision={"sql": sql}, **options).current_revision(
+                tools
+            )
+
+    assert revision("SELECT count(*) FROM notes") == "3"
+    assert revision("SELECT count(*) FROM notes;", database=file) == "2"
+    for sql in ("SELECT 1, 2", "SELECT id FROM notes", "SELECT NULL"):
+        with pytest.raises(DataError, match="or nothing; it must be one value"):
+            revision(sql)
+    with pytest.raises(NotServed, match=r'`revision`: SELECT no_such: .*column "no_such" does not'):
+        revision("SELECT no_such")
+
+
+OPTIONS: Mapping[str, Any] = {"type": "sql", "dsn_env": "A", "query": FULL_TEXT, "revision": "1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"revision": None}, "needs `revision`, since what is searched cannot be seen from here"),
+        ({"revision": {"sql": "DELETE FROM a"}}, "must be a query that reads"),
+        ({"revision": {"sql": "SELECT :k"}}, "asks for no query, so it has no parameters"),
+        ({"query": "SELECT 1; SELECT 2"}, "must be one statement"),
+        ({"query": "SELECT 1 AS id LIMIT :k"}, "has neither the parameter :query nor its :vector"),
+        ({"query": "SELECT :vector AS id"}, "`embedding` and a :vector in the query belong toget"),
+        ({"embedding": {"model": "m"}}, "`embedding` and a :vector in the query belong together"),
+        ({"dsn_env": None}, "needs `dsn_env` for a Postgres, or `database` for a DuckDB file"),
+        ({"database": "a.duckdb"}, "needs `dsn_env` for a Postgres, or `database` for a DuckDB"),
+        ({"dsn_env": "postgresql://u:secret@h/d"}, "names an environment variable, which holds"),
+        ({"dsn_env": None, "database": "a", "host": "h"}, "`host` belongs to `dsn_env`"),
+        ({"host": "u@h"}, "is the name or the address of a machine, without port and user"),
+        ({"extensions": ["fts"]}, "`extensions` are those of DuckDB"),
+        ({"dsn_env": None, "database": "a", "extensions": ["a; b"]}, "is no name of an extension"),
+        ({"settings": {"a = 1; b": 1}}, "is no name of a setting"),
+    ],
+)
+def test_options_that_contradict_each_other(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        SqlRetriever.model_validate({**OPTIONS, **options})
+    assert problem in str(raised.value)

@@ -1,0 +1,451 @@
+"""Searches in a database in an evaluation: asked once, judged as ours are, failures no zeros."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.cli import main
+from rag_assets.evaluation.metrics_stage import summary_key
+from rag_assets.evaluation.overlaps_stage import Pair, overlaps
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.store.artifacts import ArtifactKey
+from tests.background import free_port
+from tests.postgres_server import PASSWORD
+from tests.retrieval.external.postgres_search import VARIABLE, SearchDatabase, vector_text
+from tests.static_model import save_static_model
+from tests.test_handbook import HANDBOOK
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+
+RANKINGS = ArtifactKey.of("external_rankings", retriever="mine")
+HITS = ArtifactKey.of("external_hits", retriever="mine")
+COMPARISONS = ArtifactKey.of("comparisons")
+
+ANY_WORD = "CAST(replace(plainto_tsquery('english', :query)::text, ' & ', ' | ') AS tsquery)"
+BY_WORDS = f"""
+    SELECT text, file AS source, ts_rank(words, wanted) AS score
+    FROM passages, {ANY_WORD} AS wanted WHERE words @@ wanted
+    ORDER BY score DESC, text LIMIT :k
+"""
+
+
+def rag_assets(tiny: Tiny, *arguments: str, code: int = 0) -> str:
+    """Run a command on the experiment."""
+    where = [str(tiny.folder), "--store", str(tiny.settings.store)]
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(main, [*arguments, *where])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def facts(tiny: Tiny, key: ArtifactKey = RANKINGS) -> dict[str, Any]:
+    return dict(tiny.pipeline().artifact(key).manifest.facts)
+
+
+def means(tiny: Tiny, retriever: str = "mine") -> dict[str, Any]:
+    rows = tiny.pipeline().artifact(summary_key(retriever)).table().to_pylist()
+    return dict(max(rows, key=lambda row: row["top_k"]))
+
+
+def asked_at(tiny: Tiny) -> str:
+    return str(tiny.pipeline().artifact(RANKINGS).manifest.fingerprint)
+
+
+@pytest.fixture
+def passages(postgres_search: SearchDatabase, monkeypatch: pytest.MonkeyPatch) -> SearchDatabase:
+    """Paragraphs of the documents, which are chunks of the database's own."""
+    monkeypatch.setenv(VARIABLE, postgres_search.dsn)
+    postgres_search.execute(
+        "DROP TABLE IF EXISTS passages; CREATE TABLE passages (file text, text text, words "
+        "tsvector GENERATED ALWAYS AS (to_tsvector('english', text)) STORED, "
+        "version integer DEFAULT 1)"
+    )
+    postgres_search.execute_each(
+        "INSERT INTO passages VALUES (%s, %s)",
+        [
+            (name, part.strip())
+            for name, text in DOCUMENTS.items()
+            for part in text.split("\n\n")[1:]
+        ],
+    )
+    return postgres_search
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, passages: SearchDatabase) -> Tiny:
+    """A search in Postgres beside BM25."""
+    tiny = Tiny(tmp_path / "tiny")
+    tiny.config["retrievers"] = {
+        "mine": {"type": "sql", "dsn_env": VARIABLE, "query": BY_WORDS, "revision": "1"},
+        "bm25": tiny.config["retrievers"]["bm25"],
+    }
+    tiny.config |= {"baseline": "bm25", "measurements": {"latency_sample": 6}}
+    return tiny.write()
+
+
+def test_a_table_with_chunks_of_its_own_is_judged_on_evidence(tiny: Tiny) -> None:
+    printed = rag_assets(tiny, "evaluate")
+    assert "mine" in printed
+    assert set(facts(tiny, HITS)["located"]) == {"exact"}
+    own = means(tiny)
+    assert (own["n_failed"], own["n_queries"]) == (0, 6)
+    assert own["hit_rate"] == 1.0  # each evidence is a paragraph
+    assert (facts(tiny)["asked_twice"], facts(tiny)["differed"]) == (6, 0)
+
+
+def test_looking_connects_to_nothing(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.configure("mine", revision={"sql": "SELECT max(version) FROM passages"})
+    monkeypatch.delenv(VARIABLE)
+    printed = " ".join(rag_assets(tiny, "plan").split())
+    assert f"asks the Postgres of {VARIABLE} on this machine, a statement a query" in printed
+    rag_assets(tiny, "validate")
+    assert f"environment variable {VARIABLE} of `dsn_env` is not set" in rag_assets(
+        tiny, "evaluate", code=2
+    )
+
+
+def test_a_host_that_is_named_is_in_the_plan(tiny: Tiny) -> None:
+    tiny.configure("mine", host="db.example")
+    printed = " ".join(rag_assets(tiny, "plan").split())
+    assert "db.example" in printed
+    assert "retrievers.mine" in printed
+
+
+def test_the_revision_of_a_query_decides_what_is_asked_again(
+    tiny: Tiny, passages: SearchDatabase
+) -> None:
+    tiny.configure("mine", revision={"sql": "SELECT max(version) FROM passages"})
+    rag_assets(tiny, "evaluate")
+    first = asked_at(tiny)
+    (line, *_) = facts(tiny)["notes"]
+    assert line.endswith(" UTC at revision 1; believed until that or the queries change")
+    passages.execute("UPDATE passages SET text = text || ' '")
+    rag_assets(tiny, "evaluate")
+    assert asked_at(tiny) == first
+    passages.execute("UPDATE passages SET version = 2")
+    rag_assets(tiny, "evaluate")
+    assert asked_at(tiny) != first
+    assert facts(tiny)["revision"] == "2"
+
+
+def test_since_when_an_answer_is_believed_is_in_the_report(tiny: Tiny, tmp_path: Path) -> None:
+    rag_assets(tiny, "evaluate")
+    page = tmp_path / "report.html"
+    rag_assets(tiny, "report", "--out", str(page))
+    text = page.read_text(encoding="utf-8")
+    assert "UTC at revision 1; believed until that or the queries change" in text
+
+
+def test_a_dsn_is_in_no_file(tiny: Tiny, passages: SearchDatabase) -> None:
+    tiny.configure("mine", query=BY_WORDS.replace("passages,", "passages, no_such,"))
+    printed = rag_assets(tiny, "evaluate", code=3)
+    assert 'relation "no_such" does not exist' in set(reasons(tiny).values()).pop()
+    files = [file for file in tiny.root.rglob("*") if file.is_file()]
+    assert len(files) > 50
+    encoded = passages.dsn.split(":")[2].split("@")[0]
+    for secret in (PASSWORD, encoded, "dagster:"):
+        assert secret not in printed
+        assert [file for file in files if secret.encode() in file.read_bytes()] == []
+
+
+def reasons(tiny: Tiny) -> dict[str, str]:
+    return dict(tiny.pipeline().artifact(HITS).manifest.failures)
+
+
+def down(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"postgresql://u:p@127.0.0.1:{free_port()}/manuals")
+
+
+def slow(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.configure("mine", timeout=0.2, query=BY_WORDS.replace("WHERE", ", pg_sleep(20) WHERE"))
+
+
+def wrong_columns(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.configure("mine", query=BY_WORDS.replace("text, file AS source", "file"))
+
+
+def unknown_ids(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.configure("mine", query=BY_WORDS.replace("text, file AS source", "file || '.old' AS id"))
+
+
+@pytest.mark.parametrize(
+    ("becomes", "reason"),
+    [
+        (down, "the connection failed (Connection refused"),
+        (slow, "no answer within 0.2 s"),
+        (wrong_columns, "the query returns the column 'file', which no hit has; allowed: id, text"),
+        (unknown_ids, "the search returned the id 'fares.md.old', which no chunk or document has"),
+    ],
+)
+def test_a_database_that_fails_is_named_and_nothing_is_scored(
+    tiny: Tiny,
+    becomes: Callable[[Tiny, pytest.MonkeyPatch], None],
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    becomes(tiny, monkeypatch)
+    printed = rag_assets(tiny, "evaluate", code=3)
+    assert "failed on 6 of 6 queries" in printed
+    assert len(reasons(tiny)) == 6
+    assert reasons(tiny)["q1"].startswith(reason)
+    own = means(tiny)
+    assert (own["n_failed"], own["n_queries"]) == (6, 0)
+    assert (own["hit_rate"], own["ndcg"]) == (None, None)
+
+
+def test_failed_queries_are_asked_again_where_that_is_wanted(
+    tiny: Tiny, passages: SearchDatabase
+) -> None:
+    passages.execute("ALTER TABLE passages RENAME TO gone")
+    rag_assets(tiny, "evaluate", code=3)
+    passages.execute("ALTER TABLE gone RENAME TO passages")
+    rag_assets(tiny, "evaluate", code=3)
+    rag_assets(tiny, "evaluate", "--retry-failed")
+    assert (means(tiny)["n_failed"], means(tiny)["n_queries"]) == (0, 6)
+
+
+def test_another_order_the_second_time_is_said(tiny: Tiny) -> None:
+    # The clock of the server decides: no two queries have the same one.
+    turning = "ORDER BY md5(text || clock_timestamp()), text"
+    query = f"SELECT text, file AS source FROM passages WHERE :query <> '' {turning} LIMIT :k"
+    tiny.configure("mine", query=query)
+    rag_assets(tiny, "evaluate")
+    assert (facts(tiny)["asked_twice"], facts(tiny)["differed"]) == (6, 6)
+    assert any("gave other hits, or another order" in line for line in facts(tiny)["notes"])
+
+
+def test_single_queries_are_timed_by_what_the_database_took(tiny: Tiny) -> None:
+    tiny.configure("mine", query=BY_WORDS.replace("WHERE", ", pg_sleep(0.05) WHERE"))
+    rag_assets(tiny, "evaluate")
+    pipeline = tiny.pipeline()
+    recipe = pipeline.recipe(RANKINGS)
+    assert recipe is not None
+    kept = pipeline.measurements.find("single", recipe.fingerprint)
+    assert kept is not None
+    assert set(kept["samples_ms"] or ()) == {query["query_id"] for query in QUERIES}
+    assert all(ms >= 50 for ms in (kept["samples_ms"] or {}).values())
+
+
+def test_the_content_of_a_duckdb_file_counts(tiny: Tiny) -> None:
+    file = tiny.folder / "ids.duckdb"
+
+    def write(name: str) -> None:
+        file.unlink(missing_ok=True)
+        with duckdb.connect(str(file)) as database:
+            database.execute("CREATE TABLE ids AS SELECT ? AS id", [name])
+
+    write("fares.md")
+    tiny.config["retrievers"]["mine"] = {
+        "type": "sql",
+        "database": "ids.duckdb",
+        "query": "SELECT id FROM ids WHERE :query IS NOT NULL",
+        "revision": "1",
+    }
+    tiny.write_config()
+    rag_assets(tiny, "evaluate")
+    first = asked_at(tiny)
+    rag_assets(tiny, "evaluate")
+    assert asked_at(tiny) == first
+    write("crew.md")
+    rag_assets(tiny, "evaluate")
+    assert asked_at(tiny) != first
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"query": "DROP TABLE a"}, "`retrievers.mine.query`: must be a query that reads"),
+        ({"dsn_env": "host=h password=abc-1"}, "`retrievers.mine.dsn_env`: names an environment"),
+        ({"database": "nowhere.duckdb", "dsn_env": None}, "nowhere.duckdb"),
+        ({"revision": None}, "`retrievers.mine`: needs `revision`"),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_line(
+    tiny: Tiny, options: dict[str, Any], problem: str
+) -> None:
+    tiny.configure("mine", **options)
+    printed = " ".join(rag_assets(tiny, "validate", code=2).split())
+    assert problem in printed
+    assert "experiment.yaml:" in printed
+    assert "abc-1" not in printed
+
+
+def test_postgres_beside_bm25_on_the_handbook(
+    tmp_path: Path, postgres_search: SearchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, postgres_search.dsn)
+    shutil.copytree(HANDBOOK, tmp_path / "data")
+    tiny = Tiny(tmp_path)
+    query = f"""
+        SELECT id, ts_rank(words, wanted) AS score
+        FROM handbook, {ANY_WORD} AS wanted WHERE words @@ wanted
+        ORDER BY score DESC, id LIMIT :k
+    """
+    tiny.config = {
+        "name": "handbook",
+        "dataset": {"format": "markdown"},
+        "chunking": {"sections_200": {"strategy": "recursive", "max_tokens": 200, "overlap": 30}},
+        "retrievers": {
+            "bm25": {"type": "bm25", "chunking": "sections_200", "analyzer": "english"},
+            "postgres": {
+                **{"type": "sql", "dsn_env": VARIABLE, "query": query, "revision": "1"},
+                "chunking": "sections_200",
+            },
+        },
+        "top_k": [10],
+        "primary": "ndcg@10",
+        "baseline": "bm25",
+        "statistics": {"resamples": 1000},
+    }
+    tiny.write_config()
+    pipeline = tiny.pipeline()
+    for asset in ("documents", "chunks"):
+        keys = [
+            key for s in pipeline.stages() if s.name == asset for key in s.keys(pipeline.experiment)
+        ]
+        list(pipeline.materialize(asset, keys))
+    chunks = pipeline.artifact(chunks_key("sections_200")).table()
+    postgres_search.execute(
+        "DROP TABLE IF EXISTS handbook; CREATE TABLE handbook (id text, text text, words "
+        "tsvector GENERATED ALWAYS AS (to_tsvector('english', text)) STORED)"
+    )
+    rows = zip(chunks["chunk_id"].to_pylist(), chunks["text"].to_pylist(), strict=True)
+    postgres_search.execute_each("INSERT INTO handbook VALUES (%s, %s)", list(rows))
+    printed = rag_assets(tiny, "evaluate")
+    assert "bm25" in printed
+    assert "postgres" in printed
+    (row,) = tiny.pipeline().artifact(COMPARISONS).table().to_pylist()
+    assert (row["retriever_a"], row["retriever_b"]) == ("bm25", "postgres")
+    # Without the rarity of words and the length of texts, Postgres ranks worse.
+    assert row["mean_b"] > 0.3
+    assert row["low"] < row["difference"] < row["high"] < 0
+    assert row["p_randomisation"] < 0.05
+
+
+class Paragraphs(Tiny):
+    """The paragraphs of SQuAD, some of its questions, and their vectors in Postgres."""
+
+    def fill(self, source: Path, model: Path, database: SearchDatabase, n_questions: int) -> None:
+        from rag_assets.models.encoder import Encoder
+
+        articles = json.loads(source.read_text(encoding="utf-8"))["data"]
+        contexts = [p for article in articles for p in article["paragraphs"]]
+        texts = {f"p{n:04d}": p["context"] for n, p in enumerate(contexts)}
+        asked = [
+            (qa["id"], qa["question"], name)
+            for name, paragraph in zip(texts, contexts, strict=True)
+            for qa in paragraph["qas"]
+            if qa["answers"]
+        ]
+        asked = asked[:: len(asked) // n_questions][:n_questions]
+        save_static_model(model, texts.values())
+        self.write_rows("corpus.jsonl", [{"_id": n, "text": t} for n, t in texts.items()])
+        self.write_rows("queries.jsonl", [{"_id": i, "text": t} for i, t, _ in asked])
+        lines = [f"{i}\t{name}\t1\n" for i, _, name in asked]
+        text = "".join(["query-id\tcorpus-id\tscore\n", *lines])
+        (self.folder / "qrels").mkdir()
+        (self.folder / "qrels" / "test.tsv").write_text(text, encoding="utf-8")
+        vectors = Encoder(str(model)).encode(list(texts.values()), kind="document").tolist()
+        database.execute(
+            "DROP TABLE IF EXISTS exact, graph, lists;"
+            "CREATE TABLE exact (id text, place vector(64));"
+            "CREATE TABLE graph (LIKE exact); CREATE TABLE lists (LIKE exact)"
+        )
+        rows = list(zip(texts, map(vector_text, vectors), strict=True))
+        database.execute_each("INSERT INTO exact VALUES (%s, %s)", rows)
+        database.execute(
+            "INSERT INTO graph TABLE exact; INSERT INTO lists TABLE exact;"
+            "CREATE INDEX ON graph USING hnsw (place vector_cosine_ops) "
+            "WITH (m = 4, ef_construction = 16);"
+            "CREATE INDEX ON lists USING ivfflat (place vector_cosine_ops) WITH (lists = 30)"
+        )
+
+
+def nearest(table: str, model: Path, **settings: Any) -> dict[str, Any]:
+    order = 'place <=> :vector, id COLLATE "C" DESC' if table == "exact" else "place <=> :vector"
+    return {
+        "type": "sql",
+        "dsn_env": VARIABLE,
+        "embedding": {"model": str(model)},
+        "query": f"SELECT id, 1 - (place <=> :vector) AS score FROM {table} "
+        f"ORDER BY {order} LIMIT :k",
+        "settings": {"enable_seqscan": table == "exact", **settings},
+        "revision": "1",
+    }
+
+
+@pytest.fixture
+def squad(
+    tmp_path: Path,
+    postgres_search: SearchDatabase,
+    shared_data: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Paragraphs:
+    monkeypatch.setenv(VARIABLE, postgres_search.dsn)
+    source = shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json"
+    found = Paragraphs(tmp_path / "squad")
+    found.folder.mkdir(parents=True)
+    model = tmp_path / "model"
+    found.fill(source, model, postgres_search, 150)
+    found.config = {
+        "name": "squad",
+        "dataset": {"format": "beir"},
+        "retrievers": {
+            "embedding": {"type": "embedding", "model": str(model)},
+            "exact": nearest("exact", model),
+            "hnsw_10": nearest("graph", model, **{"hnsw.ef_search": 10}),
+            "hnsw_40": nearest("graph", model, **{"hnsw.ef_search": 40}),
+            "hnsw_200": nearest("graph", model, **{"hnsw.ef_search": 200}),
+            "ivfflat_1": nearest("lists", model, **{"ivfflat.probes": 1}),
+            "ivfflat_30": nearest("lists", model, **{"ivfflat.probes": 30}),
+        },
+        "top_k": [10],
+        "primary": "ndcg@10",
+        "baseline": "exact",
+        "measurements": {"latency_sample": 20},
+        "statistics": {"resamples": 1000},
+    }
+    found.write_config()
+    return found
+
+
+@pytest.mark.real_data
+@pytest.mark.slow
+def test_pgvector_on_the_paragraphs_of_squad(squad: Paragraphs) -> None:
+    rag_assets(squad, "evaluate")
+    pipeline = squad.pipeline()
+    names = list(pipeline.experiment.retrievers)
+    runs = {name: pipeline.artifact(run_key(pipeline.experiment, name, 10)) for name in names}
+    tables = {name: run.table() for name, run in runs.items()}
+    assert tables["embedding"].num_rows == tables["exact"].num_rows == 1500
+
+    ours, theirs = (
+        {(row["query_id"], row["rank"]): row for row in tables[name].to_pylist()}
+        for name in ("embedding", "exact")
+    )
+    assert ours.keys() == theirs.keys()
+    differ = [place for place in ours if ours[place]["unit_id"] != theirs[place]["unit_id"]]
+    # Two paragraphs change places only where their scores are that near.
+    assert max(abs(ours[place]["score"] - theirs[place]["score"]) for place in ours) < 1e-6
+    assert len(differ) < 15
+
+    pairs = [Pair("exact", name, "unit") for name in names if name != "exact"]
+    recall = {row["retriever_b"]: row["overlap"] for row in overlaps(tables, pairs).to_pylist()}
+    assert recall["embedding"] > 0.999
+    # Words of random vectors, and few links a paragraph: the graph loses much.
+    assert recall["hnsw_10"] < recall["hnsw_40"] < recall["hnsw_200"] < 1
+    assert recall["ivfflat_1"] < recall["ivfflat_30"] > 0.999
+
+    rows = pipeline.artifact(COMPARISONS).table().to_pylist()
+    compared = {(row["retriever_a"], row["retriever_b"]): row for row in rows}
+    lost = compared["exact", "ivfflat_1"]
+    assert lost["low"] <= lost["difference"] <= lost["high"] < 0
+    kept = compared["exact", "ivfflat_30"]
+    assert kept["low"] <= kept["difference"] == pytest.approx(0, abs=1e-9)
