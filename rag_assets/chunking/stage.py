@@ -66,7 +66,7 @@ class Chunks(Stage):
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        documents = context.artifact(DOCUMENTS_KEY).table()
+        documents = context.artifact(DOCUMENTS_KEY).table(_CUT)
         for key in keys:
             name = key["chunking"]
             config = context.experiment.chunkings[name]
@@ -86,7 +86,7 @@ def _cut_by_blocks(
     documents: pa.Table, cut: Callable[[pa.Table], pa.Table], alike: Iterable[Artifact]
 ) -> TableProduct:
     built = BlockedTable(KnownBlocks(alike))
-    for block in table_blocks(documents.select(_CUT), "document_id", "text"):
+    for block in table_blocks(documents, "document_id", "text"):
         built.add(rows_digest(block), partial(cut, block))
     return TableProduct(built.table(), blocks=built.blocks)
 

@@ -215,9 +215,10 @@ def save_units(folder: Path, chunks: pa.Table) -> None:
 def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
     """Return the ids of these chunks, of their documents and parents, in the same order."""
     units = read_parquet(folder / UNITS_FILE)
-    wanted = pa.array(chunk_ids, pa.string())
-    rows = pc.index_in(wanted, units.column("chunk_id").combine_chunks())
-    return units.take(rows)
+    wanted, stored = pa.chunked_array([pa.array(chunk_ids, pa.string())]), units.column("chunk_id")
+    if stored.equals(wanted):  # an index keeps its chunks in the same order
+        return units
+    return units.take(pc.index_in(wanted, stored.combine_chunks()))
 
 
 def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:

@@ -146,13 +146,15 @@ class Artifact:
         """The Parquet file of a table."""
         return table_file(self.path)
 
-    def table(self) -> pa.Table:
-        """Return the table of an artifact that is one.
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the table of an artifact that is one, or some columns of a large one.
 
         Raises:
             StoreError: the file is gone, or a part of it is damaged.
         """
         try:
+            if columns is not None:
+                return _read_table(self.file, columns)
             return _TABLES.get(self.file, _read_table)
         except (OSError, pa.ArrowException) as error:
             what = " ".join(str(error).split())
@@ -291,10 +293,11 @@ def short(fingerprint: str) -> str:
     return digest[:16] + mark + depth
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     # Not `pq.read_table`, which takes twice as long for a small file.
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        return with_current_names(file.read().replace_schema_metadata(None))
+        table = file.read(columns=columns)
+        return with_current_names(table.replace_schema_metadata(None))
 
 
 def _rows_at_once(table: pa.Table) -> int:
