@@ -37,6 +37,10 @@ from rag_assets.store.parquet_files import read_parquet
 UNITS_FILE = "units.parquet"
 
 
+UNITS = ("chunk_id", "document_id", "parent_chunk_id")
+"""What a search needs of each chunk."""
+
+
 RECALL_DEPTH = 10
 
 
@@ -208,7 +212,7 @@ def search_kinds(experiment: Experiment, family: str) -> frozenset[str]:
 
 def save_units(folder: Path, chunks: pa.Table) -> None:
     """Write the ids of all chunks, their documents and parents, in the order of the chunks' ids."""
-    units = chunks.select(["chunk_id", "document_id", "parent_chunk_id"]).sort_by("chunk_id")
+    units = chunks.select(UNITS).sort_by("chunk_id")
     pq.write_table(units, folder / UNITS_FILE, compression="zstd", write_statistics=False)
 
 
