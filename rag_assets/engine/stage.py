@@ -19,8 +19,8 @@ from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.schemas import TableSchema
-from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
-from rag_assets.store.blocks import Block, similar_artifacts
+from rag_assets.store.artifacts import Artifact, ArtifactKey, Block, Manifest
+from rag_assets.store.blocks import similar_artifacts
 from rag_assets.store.canonical import file_digests, fingerprint, projection_digests
 
 USED = "used"

@@ -20,7 +20,8 @@ from rag_assets.ordering import byte_order_ranks
 from rag_assets.retrieval.lexical.analyzers import analyze_all, resolve_analyzer
 from rag_assets.retrieval.lexical.index_files import load_list, load_object, save_json
 from rag_assets.retrieval.lexical.token_counts import SliceCounts, TokenCounts
-from rag_assets.store.blocks import Block, block_ends, records_digest
+from rag_assets.store.artifacts import Block
+from rag_assets.store.blocks import block_ends, records_digest
 
 TEXTS_AT_ONCE = 4096
 """Texts that are analysed together: the tokens of all would take many times their memory."""
@@ -135,7 +136,8 @@ class AnalysedTexts:
         self.counts.save(folder)
         save_json(folder / _CHUNK_IDS, list(self.chunk_ids))
         save_json(folder / _DESCRIPTION, {"analyzer": self.analyzer})
-        save_json(folder / BLOCKS_FILE, {"blocks": self.blocks})
+        blocks = [(block.digest, block.rows) for block in self.blocks]
+        save_json(folder / BLOCKS_FILE, {"blocks": blocks})
 
     @property
     def facts(self) -> dict[str, object]:
