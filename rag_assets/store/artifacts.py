@@ -161,7 +161,7 @@ class Artifact:
         return table_file(self.path)
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the table of an artifact that is one, or some columns of a large one, in its order.
+        """Return the table of an artifact that is one, or some columns of a large one.
 
         Raises:
             StoreError: the file is gone, or a part of it is damaged.
