@@ -44,10 +44,12 @@ def same_texts(documents: pa.Table) -> list[list[str]]:
 
 def _repeated(hashes: Iterable[tuple[int, int]]) -> list[int]:
     """Return the rows with a hash that another one has too."""
-    rows: dict[int, list[int]] = defaultdict(list)
+    first: dict[int, int] = {}
+    repeated: set[int] = set()
     for row, digest in hashes:
-        rows[digest].append(row)
-    return sorted(row for same in rows.values() if len(same) > 1 for row in same)
+        if first.setdefault(digest, row) != row:
+            repeated |= {first[digest], row}
+    return sorted(repeated)
 
 
 def _words(text: pa.StringScalar) -> str:
