@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import isqrt
+from operator import lt
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,8 @@ def byte_order_ranks(ids: Sequence[str]) -> Positions:
     Raises:
         DataError: an id occurs twice, so that the order would not be defined.
     """
+    if all(map(lt, ids, islice(ids, 1, None))):
+        return np.arange(len(ids), dtype=np.int64)
     order = sorted(range(len(ids)), key=ids.__getitem__)
     for first, second in pairwise(order):
         if ids[first] == ids[second]:

@@ -89,7 +89,8 @@ def indexed_texts(chunks: pa.Table, *, headings: bool = False) -> list[str]:
 
 
 def _lines(title: str, path: str, text: str) -> str:
-    return "".join(f"{line}\n" for line in (title, path) if line) + text
+    below = f"{path}\n{text}" if path else text
+    return f"{title}\n{below}" if title else below
 
 
 def _without_title(path: str, title: str) -> str:

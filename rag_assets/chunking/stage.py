@@ -21,10 +21,7 @@ from rag_assets.models.unit_vectors import Vectors
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
-
-_CUT = ("document_id", "title", "text")
-"""What of a document is cut, or stands in its chunks."""
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, stored_blocks
 
 
 class Chunks(Stage):
@@ -66,7 +63,7 @@ class Chunks(Stage):
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        documents = context.artifact(DOCUMENTS_KEY).table()
+        documents = context.artifact(DOCUMENTS_KEY)
         for key in keys:
             name = key["chunking"]
             config = context.experiment.chunkings[name]
@@ -79,15 +76,18 @@ class Chunks(Stage):
             if config.by_blocks:
                 yield key, _cut_by_blocks(documents, cut, self.similar_artifacts(context, key))
             else:
-                yield key, TableProduct(cut(documents))
+                yield key, TableProduct(cut(documents.table()))
 
 
 def _cut_by_blocks(
-    documents: pa.Table, cut: Callable[[pa.Table], pa.Table], alike: Iterable[Artifact]
+    documents: Artifact, cut: Callable[[pa.Table], pa.Table], alike: Iterable[Artifact]
 ) -> TableProduct:
+    def chunks(rows: Callable[[], pa.Table]) -> pa.Table:
+        return cut(rows())
+
     built = BlockedTable(KnownBlocks(alike))
-    for block in table_blocks(documents.select(_CUT), "document_id", "text"):
-        built.add(rows_digest(block), partial(cut, block))
+    for digest, rows in stored_blocks(documents, "document_id", "text"):
+        built.add(digest, partial(chunks, rows))
     return TableProduct(built.table(), blocks=built.blocks)
 
 

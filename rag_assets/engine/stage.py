@@ -19,9 +19,9 @@ from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.schemas import TableSchema
-from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
-from rag_assets.store.blocks import Block, similar_artifacts
-from rag_assets.store.canonical import file_digests, fingerprint, table_digest
+from rag_assets.store.artifacts import Artifact, ArtifactKey, Block, Manifest
+from rag_assets.store.blocks import similar_artifacts
+from rag_assets.store.canonical import file_digests, fingerprint, projection_digests
 
 USED = "used"
 """Projection of a folder without the file that is set aside."""
@@ -186,12 +186,10 @@ def checked(stage: Stage, product: TableProduct) -> TableProduct:
 def table_manifest(stage: Stage, product: TableProduct, recipe: Recipe) -> Manifest:
     """Return the manifest of a checked table: with the digests of all projections of its stage."""
     table, key = product.table, stage.schema.key if stage.schema else ()
-    digest = table_digest(table, key)
+    parts = {"all": table.column_names, **stage.projections}
+    digests = dict(zip(parts, projection_digests(table, key, parts.values()), strict=True))
     if product.failures:
-        digest = fingerprint([digest, product.failures])
-    digests = {"all": digest}
-    for name, columns in stage.projections.items():
-        digests[name] = table_digest(table, key, columns)
+        digests["all"] = fingerprint([digests["all"], product.failures])
     manifest = manifest_of(recipe, digests, table.num_rows, product.facts, product.failures)
     return replace(manifest, blocks=product.blocks)
 

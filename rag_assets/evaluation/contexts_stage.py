@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,8 +25,8 @@ from rag_assets.retrieval.external.units import own_contexts, texts_not_located
 from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.sources.stage import DOCUMENTS_KEY
-from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, stored_blocks
 
 
 class Contexts(Stage):
@@ -57,33 +58,33 @@ class Contexts(Stage):
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            chunks = context.artifact(chunks_key(key["chunking"])).table()
+            chunks = context.artifact(chunks_key(key["chunking"]))
             count = partial(_count_tokens, context, key=key)
             if context.experiment.chunkings[key["chunking"]].has_parents:
-                yield key, TableProduct(contexts(chunks, document_texts(context), count))
+                yield key, TableProduct(contexts(chunks.table(), document_texts(context), count))
             else:
-                yield (
-                    key,
-                    _by_blocks(chunks, count, KnownBlocks(self.similar_artifacts(context, key))),
-                )
+                known = KnownBlocks(self.similar_artifacts(context, key))
+                yield key, _by_blocks(chunks, count, known)
 
 
-def _by_blocks(chunks: pa.Table, count: CountTokens, known: KnownBlocks) -> TableProduct:
+def _by_blocks(chunks: Artifact, count: CountTokens, known: KnownBlocks) -> TableProduct:
     """Return the contexts of chunks that return themselves; those of known blocks as they were."""
-    blocks = [(rows_digest(block), block) for block in table_blocks(chunks, "chunk_id", "text")]
-    new = [
-        text for name, block in blocks if name not in known for text in block["text"].to_pylist()
-    ]
-    distinct = list(dict.fromkeys(new))  # counted together: one opening of tokenizer and cache
+    blocks = [*stored_blocks(chunks, "chunk_id", "text")]
+    new = (rows()["text"].to_pylist() for digest, rows in blocks if digest not in known)
+    # Counted together: one opening of tokenizer and cache.
+    distinct = list(dict.fromkeys(chain.from_iterable(new)))
     tokens = dict(zip(distinct, count(distinct) if distinct else [], strict=True))
 
     def counted(texts: Sequence[str]) -> list[int]:
         counts = [tokens.get(text) for text in texts]
         return [n for n in counts if n is not None] if None not in counts else count(texts)
 
+    def counted_contexts(rows: Callable[[], pa.Table]) -> pa.Table:
+        return contexts(rows(), {}, counted)
+
     built = BlockedTable(known)
-    for digest, block in blocks:
-        built.add(digest, partial(contexts, block, {}, counted))
+    for digest, rows in blocks:
+        built.add(digest, partial(counted_contexts, rows))
     return TableProduct(built.table(), blocks=built.blocks)
 
 

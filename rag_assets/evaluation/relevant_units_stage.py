@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.chunking.stage import Chunks
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -121,7 +122,8 @@ class RelevantUnits(Stage):
         qrels = context.artifact(QRELS_KEY).table()
         for key in keys:
             tables = chunk_keys(context.experiment, key["retriever"])
-            chunks = [context.artifact(one).table() for one in tables]
+            spans = Chunks.projections["spans"]
+            chunks = [context.artifact(one).table(spans) for one in tables]
             expand = context.experiment.retrievers[key["retriever"]].neighbours
             units = None if expand is None else _expanded(chunks, expand)
             table = relevant_units(qrels, pa.concat_tables(chunks), context.experiment.judge, units)

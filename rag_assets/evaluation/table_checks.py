@@ -126,32 +126,32 @@ def unknown_ids(run: pa.Table, queries: pa.Table, chunks: pa.Table, judge: str) 
         judge: the unit that is judged.
     """
     existing = {
-        "query_id": _values(queries, "query_id"),
-        "chunk_id": _values(chunks, "chunk_id"),
-        "unit_id": pc.unique(unit_ids(chunks, judge)),
+        "query_id": queries.column("query_id"),
+        "chunk_id": chunks.column("chunk_id"),
+        "unit_id": unit_ids(chunks, judge),
     }
     problems = []
     for column, values in existing.items():
-        ids = pc.unique(run.column(column))
-        unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=values)))
+        ids = _values(run, column)
+        # Hashed are the ids of the run: of many chunks it holds few.
+        known = pc.unique(values.filter(pc.is_in(values, value_set=ids)))
+        unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=known)))
         problems += [f"{column} '{name}' does not exist" for name in unknown.to_pylist()]
     pairs = run.select(["chunk_id", "document_id"]).group_by(["chunk_id", "document_id"])
-    for row in _misplaced(pairs.aggregate([]), chunks).to_pylist():
+    named = chunks.filter(pc.is_in(chunks.column("chunk_id"), value_set=_values(run, "chunk_id")))
+    for row in _misplaced(pairs.aggregate([]), named).to_pylist():
         problems.append(f"chunk '{row['chunk_id']}' is not of document '{row['document_id']}'")
     return problems
 
 
 def _misplaced(pairs: pa.Table, chunks: pa.Table) -> pa.Table:
     """Return the pairs of a known chunk and a document that is not its own."""
-    rows = pc.index_in(pairs.column("chunk_id"), value_set=_array(chunks, "chunk_id"))
-    documents = _array(chunks, "document_id").take(pc.fill_null(rows, 0))
-    differs = pc.and_(pc.is_valid(rows), pc.not_equal(documents, pairs.column("document_id")))
-    return pairs.filter(differs) if chunks.num_rows else pairs.slice(0, 0)
+    ids = chunks.column("chunk_id").combine_chunks()
+    rows = pc.index_in(pairs.column("chunk_id"), value_set=ids)
+    known = pairs.filter(pc.is_valid(rows))
+    documents = chunks.column("document_id").take(pc.drop_null(rows))
+    return known.filter(pc.not_equal(documents, known.column("document_id")))
 
 
 def _values(table: pa.Table, column: str) -> pa.Array:
     return pc.unique(table.column(column))
-
-
-def _array(table: pa.Table, column: str) -> pa.Array:
-    return table.column(column).combine_chunks()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
@@ -27,6 +28,7 @@ from rag_assets.engine.stage import (
     FolderProduct,
     Product,
     Stage,
+    TableProduct,
     checked,
     folder_digests,
     manifest_of,
@@ -41,7 +43,7 @@ from rag_assets.progress import Progress, no_progress
 from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.lines import unreadable
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest, save_table
 from rag_assets.store.cache_files import COMPLETIONS
 from rag_assets.store.file_stamps import SourceFiles
 from rag_assets.store.locks import working
@@ -399,8 +401,16 @@ class Pipeline:
     def _write(self, stage: Stage, product: Product, recipe: Recipe) -> Artifact:
         if isinstance(product, FolderProduct):
             return self._write_folder(product, recipe)
-        product = checked(stage, product)
-        return self.store.write_table(product.table, table_manifest(stage, product, recipe))
+        return self._write_table(stage, checked(stage, product), recipe)
+
+    def _write_table(self, stage: Stage, product: TableProduct, recipe: Recipe) -> Artifact:
+        def fill(folder: Path) -> Manifest:
+            with ThreadPoolExecutor(1) as beside:  # hashing takes as long as writing
+                manifest = beside.submit(table_manifest, stage, product, recipe)
+                save_table(product.table, folder)
+                return manifest.result()
+
+        return self.store.write(recipe.stage, recipe.fingerprint, fill)
 
     def _write_folder(self, product: FolderProduct, recipe: Recipe) -> Artifact:
         def fill(folder: Path) -> Manifest:

@@ -37,6 +37,10 @@ from rag_assets.store.parquet_files import read_parquet
 UNITS_FILE = "units.parquet"
 
 
+UNITS = ("chunk_id", "document_id", "parent_chunk_id")
+"""What a search needs of each chunk."""
+
+
 RECALL_DEPTH = 10
 
 
@@ -208,16 +212,17 @@ def search_kinds(experiment: Experiment, family: str) -> frozenset[str]:
 
 def save_units(folder: Path, chunks: pa.Table) -> None:
     """Write the ids of all chunks, their documents and parents, in the order of the chunks' ids."""
-    units = chunks.select(["chunk_id", "document_id", "parent_chunk_id"]).sort_by("chunk_id")
+    units = chunks.select(UNITS).sort_by("chunk_id")
     pq.write_table(units, folder / UNITS_FILE, compression="zstd", write_statistics=False)
 
 
 def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
     """Return the ids of these chunks, of their documents and parents, in the same order."""
     units = read_parquet(folder / UNITS_FILE)
-    wanted = pa.array(chunk_ids, pa.string())
-    rows = pc.index_in(wanted, units.column("chunk_id").combine_chunks())
-    return units.take(rows)
+    wanted, stored = pa.chunked_array([pa.array(chunk_ids, pa.string())]), units.column("chunk_id")
+    if stored.equals(wanted):  # an index keeps its chunks in the same order
+        return units
+    return units.take(pc.index_in(wanted, stored.combine_chunks()))
 
 
 def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.store.blocks import Block
+from rag_assets.store.artifacts import Block
 from rag_assets.text_files import opened, suffix
 
 EXTRA = "documents"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -73,6 +73,20 @@ class ArtifactKey:
         return f"{self.asset}[{inside}]" if inside else self.asset
 
 
+class Block(NamedTuple):
+    """A part of a table that was put together from such parts.
+
+    Attributes:
+        digest: of all that its rows are computed from.
+        rows: how many it has.
+        content: the digest of its rows; empty in a store of an older version.
+    """
+
+    digest: str
+    rows: int
+    content: str = ""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What an artifact is: all that determined it, and the digests of what it contains.
@@ -80,8 +94,8 @@ class Manifest:
     ``digests`` maps a projection (``all`` always exists) to the digest of that part. ``failures``
     maps the id of a query that could not be answered to the reason. Without a ``code_version`` it
     was made before code versions were found in the source. ``files`` maps the name of each file to
-    its SHA-256; one of an older store has none. ``blocks`` are digest and rows of those that a
-    table was put together from, see :mod:`rag_assets.store.blocks`.
+    its SHA-256; one of an older store has none. ``blocks`` are those that a table was put together
+    from, see :mod:`rag_assets.store.blocks`.
     """
 
     asset: str
@@ -96,7 +110,7 @@ class Manifest:
     failures: Mapping[str, str] = field(default_factory=dict)
     code_version: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
-    blocks: Sequence[tuple[str, int]] = ()
+    blocks: Sequence[Block] = ()
 
     def to_json(self) -> str:
         """Return the manifest as canonical JSON, with a checksum of its fields."""
@@ -115,7 +129,7 @@ class Manifest:
         stated = fields.pop(CHECKSUM, None)
         if stated not in (None, fingerprint(fields)):
             raise ValueError("the manifest is damaged")
-        fields["blocks"] = tuple((digest, rows) for digest, rows in fields.pop("blocks", ()))
+        fields["blocks"] = tuple(Block(*block) for block in fields.pop("blocks", ()))
         return cls(**fields)
 
 
@@ -146,17 +160,18 @@ class Artifact:
         """The Parquet file of a table."""
         return table_file(self.path)
 
-    def table(self) -> pa.Table:
-        """Return the table of an artifact that is one.
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the table of an artifact that is one, or some columns of a large one.
 
         Raises:
             StoreError: the file is gone, or a part of it is damaged.
         """
         try:
+            if columns is not None:
+                return _read_table(self.file, columns)
             return _TABLES.get(self.file, _read_table)
         except (OSError, pa.ArrowException) as error:
-            what = " ".join(str(error).split())
-            raise StoreError(f"cannot read {self.path}, delete it: {what}") from error
+            raise unreadable(self.path, error) from error
 
     def is_intact(self) -> bool:
         """Return whether it holds what was written; a table of an older store is believed."""
@@ -227,15 +242,7 @@ class ArtifactStore:
         """Write a table; see :meth:`write`."""
 
         def fill(folder: Path) -> Manifest:
-            content = table.replace_schema_metadata(None)
-            with pq.ParquetWriter(
-                folder / TABLE,
-                content.schema,
-                compression="zstd",
-                write_statistics=False,
-                write_page_checksum=True,
-            ) as writer:
-                writer.write_table(content, row_group_size=_rows_at_once(content))
+            save_table(table, folder)
             return manifest
 
         return self.write(manifest.asset, manifest.fingerprint, fill)
@@ -285,16 +292,36 @@ class ArtifactStore:
             yield
 
 
+def save_table(table: pa.Table, folder: Path) -> None:
+    """Write a table into the folder of an artifact."""
+    content = table.replace_schema_metadata(None)
+    with pq.ParquetWriter(
+        folder / TABLE,
+        content.schema,
+        compression="zstd",
+        write_statistics=False,
+        write_page_checksum=True,
+    ) as writer:
+        writer.write_table(content, row_group_size=_rows_at_once(content))
+
+
+def unreadable(path: Path, error: Exception) -> StoreError:
+    """Return what is raised where an artifact that was there cannot be read."""
+    what = " ".join(str(error).split())
+    return StoreError(f"cannot read {path}, delete it: {what}")
+
+
 def short(fingerprint: str) -> str:
     """Return the name of what has a fingerprint; a ranking's ends with its depth."""
     digest, mark, depth = fingerprint.partition(DEPTH_MARK)
     return digest[:16] + mark + depth
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     # Not `pq.read_table`, which takes twice as long for a small file.
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        return with_current_names(file.read().replace_schema_metadata(None))
+        table = file.read(columns=columns)
+        return with_current_names(table.replace_schema_metadata(None))
 
 
 def _rows_at_once(table: pa.Table) -> int:

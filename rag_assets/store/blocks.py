@@ -1,10 +1,11 @@
 """Tables in blocks by content: what is computed record by record is computed once a block.
 
 A table that was put together from blocks names them in its manifest, in their order: the digest of
-what each was computed from, and how many rows it has. The next table of the same asset, made by the
-same code, takes the rows of every block that is named there out of the stored table, and computes
-the others. There is no other copy of a block and nothing to sweep: a block lives as long as a table
-that holds it.
+what each was computed from, how many rows it has, and the digest of these. The next table of the
+same asset, made by the same code, takes the rows of every block that is named there out of the
+stored table, and computes the others. What is computed from such a table goes by the digests of its
+blocks, so it reads the rows of those that changed only. There is no other copy of a block and
+nothing to sweep: a block lives as long as a table that holds it.
 
 Where a block ends follows from one record alone: from its hash, with a chance that is in
 proportion to its size, so that blocks have about :data:`TARGET` bytes whatever the size of their
@@ -23,10 +24,10 @@ import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -35,7 +36,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest, read_manifest
+from rag_assets.store.artifacts import (
+    Artifact,
+    ArtifactStore,
+    Block,
+    Manifest,
+    read_manifest,
+    unreadable,
+)
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import table_digest
 
@@ -57,18 +65,6 @@ _KEPT_GROUPS = 2
 """A block may lie across two row groups."""
 
 Record = TypeVar("Record", bound=tuple[Any, bytes])
-
-
-class Block(NamedTuple):
-    """A part of a table.
-
-    Attributes:
-        digest: of all that its rows are computed from.
-        rows: how many it has.
-    """
-
-    digest: str
-    rows: int
 
 
 def in_blocks(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -121,17 +117,43 @@ def rows_digest(rows: pa.Table) -> str:
     return table_digest(rows, ())[:_DIGITS]
 
 
+def stored_blocks(
+    artifact: Artifact, name: str, text: str
+) -> Iterator[tuple[str, Callable[[], pa.Table]]]:
+    """Yield the digest of the rows of each block of a stored table, and what reads them.
+
+    Of a table that was put together from blocks it yields these, and nothing is read or hashed for
+    it; another one is read, and taken apart as by :func:`table_blocks`.
+    """
+    blocks = artifact.manifest.blocks
+    if not blocks or not all(block.content for block in blocks):
+        for rows in table_blocks(artifact.table(), name, text):
+            yield rows_digest(rows), partial(pa.concat_tables, [rows])
+        return
+    groups, start = _Groups(artifact.file), 0
+    for block in blocks:
+        yield block.content, partial(_stored_rows, artifact, groups, start, block.rows)
+        start += block.rows
+
+
+def _stored_rows(artifact: Artifact, groups: _Groups, start: int, n_rows: int) -> pa.Table:
+    try:
+        return groups.rows(start, n_rows)
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(artifact.path, error) from error
+
+
 class KnownBlocks:
     """The blocks of stored tables, by digest; with no table it knows none."""
 
     def __init__(self, artifacts: Iterable[Artifact] = ()) -> None:
         """Know the blocks of some tables; where several have one, it is of the first of them."""
-        self._places: dict[str, tuple[_Groups, int, int]] = {}
+        self._places: dict[str, tuple[_Groups, int, Block]] = {}
         for artifact in artifacts:
             groups, start = _Groups(artifact.file), 0
-            for digest, rows in artifact.manifest.blocks:
-                self._places.setdefault(digest, (groups, start, rows))
-                start += rows
+            for block in artifact.manifest.blocks:
+                self._places.setdefault(block.digest, (groups, start, block))
+                start += block.rows
 
     def __contains__(self, digest: str) -> bool:
         """Return whether a table has the block."""
@@ -141,11 +163,15 @@ class KnownBlocks:
         """Return the rows of a block; None where no table has it, or it cannot be read."""
         if digest not in self._places:
             return None
-        groups, start, n_rows = self._places[digest]
+        groups, start, block = self._places[digest]
         try:
-            return groups.rows(start, n_rows)
+            return groups.rows(start, block.rows)
         except (OSError, pa.ArrowException):  # removed or damaged meanwhile: computed again
             return None
+
+    def content(self, digest: str) -> str:
+        """Return the digest of the rows of a known block; empty where it is not noted."""
+        return self._places[digest][2].content
 
 
 class BlockedTable:
@@ -165,12 +191,14 @@ class BlockedTable:
 
     def add(self, digest: str, compute: Callable[[], pa.Table]) -> None:
         """Add the rows of a block; ``compute`` is asked for them where they are not known."""
-        rows = self._known.rows(digest)
+        rows, content = self._known.rows(digest), ""
         if rows is None:
             rows = compute()
             self.computed += 1
+        else:
+            content = self._known.content(digest)
         self._parts.append(rows)
-        self.blocks.append(Block(digest, rows.num_rows))
+        self.blocks.append(Block(digest, rows.num_rows, content or rows_digest(rows)))
 
     def table(self) -> pa.Table:
         """Return all rows; there is at least one block."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ _BATCH = 65_536
 _BYTES = 16_000_000
 """Bytes of text that are gathered at once; no part of the definition."""
 
-Rows = npt.NDArray[Any]
-"""Numbers of rows, from 0."""
+Rows = npt.NDArray[Any] | range
+"""Numbers of rows, from 0; those that lie together are a range, and nothing is moved for them."""
 
 
 def canonical_json(value: object) -> str:
@@ -46,24 +46,34 @@ def table_digest(table: pa.Table, key: Sequence[str], columns: Sequence[str] | N
             of the rows in their order.
         columns: the projection to hash; all columns when absent.
     """
-    names = list(columns) if columns is not None else table.column_names
+    return projection_digests(table, key, [columns or table.column_names])[0]
+
+
+def projection_digests(
+    table: pa.Table, key: Sequence[str], projections: Iterable[Sequence[str]]
+) -> list[str]:
+    """Return the :func:`table_digest` of each projection; rows are sorted once."""
     order = _order(table, key)
+    return [_digest(table.select(columns), order) for columns in projections]
+
+
+def _order(table: pa.Table, key: Sequence[str]) -> Rows:
+    in_order = range(table.num_rows)
+    if not key:
+        return in_order
+    sort_keys = [(name, "ascending") for name in key]
+    order = pc.sort_indices(table, sort_keys=sort_keys).to_numpy().astype(np.int64)
+    return in_order if np.array_equal(order, np.arange(len(order))) else order
+
+
+def _digest(table: pa.Table, order: Rows) -> str:
     digest = hashlib.sha256(str(table.num_rows).encode())
-    for name in names:
-        column = table.column(name)
+    for name, column in zip(table.column_names, table.columns, strict=True):
         digest.update(f"\0{name}:{column.type}\0".encode())
         update = _update_texts if pa.types.is_string(column.type) else _update_column
         for start in range(0, len(order), _BATCH):
             update(digest, column, order[start : start + _BATCH])
     return digest.hexdigest()
-
-
-def _order(table: pa.Table, key: Sequence[str]) -> Rows:
-    if not key:
-        return np.arange(table.num_rows)
-    sort_keys = [(name, "ascending") for name in key]
-    order: Rows = pc.sort_indices(table, sort_keys=sort_keys).to_numpy().astype(np.int64)
-    return order
 
 
 def file_digests(folder: Path, but: str = "") -> dict[str, str]:
@@ -89,6 +99,8 @@ def _update_column(digest: hashlib._Hash, column: pa.ChunkedArray, rows: Rows) -
 
 def _update_texts(digest: hashlib._Hash, column: pa.ChunkedArray, rows: Rows) -> None:
     """Hash as :func:`_update` does, but never more than a few million characters at once."""
+    if isinstance(rows, range):
+        column, rows = column.slice(rows.start, len(rows)), range(len(rows))
     facts = pa.table({"null": pc.is_null(column), "length": pc.binary_length(column)})
     digest.update(np.packbits(_numbers(taken(facts.column("null"), rows))).tobytes())
     lengths = _numbers(pc.fill_null(taken(facts.column("length"), rows), 0))
@@ -107,6 +119,9 @@ def taken(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
 
     ``ChunkedArray.take`` first makes one array of all texts, a copy of the whole column.
     """
+    if isinstance(rows, range):
+        part = column.slice(rows.start, len(rows))
+        return part.chunk(0) if part.num_chunks == 1 else part.combine_chunks()
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     ends = np.cumsum([len(chunk) for chunk in chunks])
     inside = np.searchsorted(ends, rows, side="right")

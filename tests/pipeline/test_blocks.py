@@ -117,8 +117,8 @@ def test_a_change_computes_its_blocks_and_gives_what_a_new_store_gives(
     for asset in ASSETS:
         assert after[asset].manifest.digests == anew[asset].manifest.digests
     for asset in TABLES:
-        known = {digest for digest, _ in before[asset].manifest.blocks}
-        new = [digest for digest, _ in after[asset].manifest.blocks if digest not in known]
+        known = {block.digest for block in before[asset].manifest.blocks}
+        new = [one for one in after[asset].manifest.blocks if one.digest not in known]
         assert len(new) <= (most if known else 0)
         if change is not moved or asset == "documents":  # a move changes the order of rows only
             assert after[asset].table().equals(anew[asset].table())

@@ -56,6 +56,8 @@ def test_table_comes_back_with_its_manifest(store: ArtifactStore) -> None:
     assert replace(found.manifest, files={}) == MANIFEST
     assert found.table().equals(TABLE)
     assert found.table().schema.metadata is None
+    first = TABLE.column_names[:1]
+    assert found.table(first).equals(TABLE.select(first))
 
 
 def test_path_names_asset_and_fingerprint_alone(store: ArtifactStore) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_assets.errors import StoreError
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest
 from rag_assets.store.blocks import (
@@ -19,6 +21,7 @@ from rag_assets.store.blocks import (
     records_digest,
     rows_digest,
     similar_artifacts,
+    stored_blocks,
     table_blocks,
 )
 
@@ -142,6 +145,28 @@ def test_other_code_configuration_or_engines_give_no_block(
     assert len(list(similar_artifacts(store, "chunks", "c", {"size": 3}, {}))) == 1
 
 
+def test_what_is_computed_from_a_table_of_blocks_goes_by_their_rows(tmp_path: Path) -> None:
+    store, ids = ArtifactStore(tmp_path, tmp_path / "locks"), [f"d{n}" for n in range(400)]
+    first = stored(store, "a", built(ids, KnownBlocks()))
+    again = stored(store, "b", built([*ids[:200], "new", *ids[200:]], KnownBlocks([first])))
+    whole = replace(first, manifest=replace(first.manifest, blocks=()))
+    for artifact in (first, again, whole):
+        found = [(digest, rows()) for digest, rows in stored_blocks(artifact, "id", "text")]
+        assert pa.concat_tables([rows for _, rows in found]).equals(artifact.table())
+        assert [digest for digest, _ in found] == [rows_digest(rows) for _, rows in found]
+        assert len(found) > 50
+    names = [{digest for digest, _ in stored_blocks(one, "id", "text")} for one in (first, again)]
+    assert len(names[1] - names[0]) <= 2
+
+
+def test_a_damaged_table_of_blocks_is_named(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, tmp_path / "locks")
+    one = stored(store, "a", built(["a", "b"], KnownBlocks()))
+    one.file.write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match="delete it"):
+        [rows() for _, rows in stored_blocks(one, "id", "text")]
+
+
 def test_a_table_that_is_gone_gives_no_block(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path, tmp_path / "locks")
     one = stored(store, "a", built(["a", "b"], KnownBlocks()))
@@ -162,5 +187,5 @@ def test_blocks_across_row_groups_come_back(
 
 
 def test_a_manifest_has_its_blocks_again() -> None:
-    manifest = Manifest("a", "f", {"all": "d"}, {}, {}, {}, 3, blocks=[Block("b", 3)])
-    assert Manifest.from_json(manifest.to_json()).blocks == ((("b", 3)),)
+    manifest = Manifest("a", "f", {"all": "d"}, {}, {}, {}, 3, blocks=[Block("b", 3, "c")])
+    assert Manifest.from_json(manifest.to_json()).blocks == (Block("b", 3, "c"),)

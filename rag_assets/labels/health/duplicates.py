@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -15,6 +15,10 @@ DUPLICATE_DOCUMENT = "duplicate_document"
 NEAR = "near_duplicate_document"
 DUPLICATE_QUERY = "duplicate_query"
 CONFLICT = "conflicting_queries"
+
+_WORDS = 8
+"""Words by which texts are told apart first."""
+
 _Judgment = tuple[str, int | None, int | None, int]
 _Evidences = frozenset[frozenset[_Judgment]]
 
@@ -25,19 +29,32 @@ def same_texts(documents: pa.Table) -> list[list[str]]:
     Args:
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`; blank texts are passed over.
     """
-    groups: dict[int, dict[str, list[str]]] = defaultdict(dict)
     ids, texts = documents.column("document_id"), documents.column("text")
-    # Hashes first: the texts of a large corpus are held one at a time, unless hashes agree.
-    hashes = [hash(" ".join(text.as_py().split())) for text in texts]
-    blank = hash("")
-    counted: dict[int, int] = defaultdict(int)
-    for digest in hashes:
-        counted[digest] += 1
-    for row, digest in enumerate(hashes):
-        if counted[digest] > 1 and digest != blank:
-            text = " ".join(texts[row].as_py().split())
-            groups[digest].setdefault(text, []).append(ids[row].as_py())
-    return [members for group in groups.values() for members in group.values() if len(members) > 1]
+    each = (text for chunk in texts.chunks for text in chunk.to_pylist())
+    # Most texts differ in their first words, and are neither split as a whole nor hashed; and of a
+    # large corpus one text is held at a time, unless hashes agree.
+    beginnings = (hash(tuple(text.split(None, _WORDS)[:_WORDS])) for text in each)
+    alike = _repeated(enumerate(beginnings))
+    alike = _repeated((row, hash(_words(texts[row]))) for row in alike)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for row in alike:
+        groups[_words(texts[row])].append(ids[row].as_py())
+    return [members for text, members in groups.items() if text and len(members) > 1]
+
+
+def _repeated(hashes: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the rows with a hash that another one has too."""
+    first: dict[int, int] = {}
+    repeated: set[int] = set()
+    for row, digest in hashes:
+        if first.setdefault(digest, row) != row:
+            repeated |= {first[digest], row}
+    return sorted(repeated)
+
+
+def _words(text: pa.StringScalar) -> str:
+    """Return a text with one blank between words."""
+    return " ".join(text.as_py().split())
 
 
 def duplicate_documents(documents: pa.Table) -> pa.Table:
@@ -118,4 +135,4 @@ def _judgments(qrels: pa.Table) -> dict[str, _Evidences]:
 
 
 def _same(first: pa.StringScalar, other: pa.StringScalar) -> bool:
-    return bool(first.as_py().split() == other.as_py().split())
+    return _words(first) == _words(other)

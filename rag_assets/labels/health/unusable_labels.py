@@ -38,7 +38,7 @@ def dangling_ids(
 
     Args:
         qrels: table of :data:`rag_assets.schemas.QRELS`, its ids not checked.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        documents: with the column ``document_id``.
         queries: table of :data:`rag_assets.schemas.QUERIES`.
         keeps_unknown: whether unknown documents are wanted: then ``id_level`` alone is found, as a
             warning, for there the corpus has the document under another id.

@@ -69,7 +69,7 @@ def problems_of_unreadable(pipeline: Pipeline, asset: str, error: DataError) -> 
 
 
 def _documents(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    return found_in([duplicate_documents(artifact.table())])
+    return found_in([duplicate_documents(artifact.table(["document_id", "text"]))])
 
 
 def _queries(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
@@ -81,7 +81,7 @@ def _qrels(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
     keeps = reads.pipeline.experiment.keeps_unknown
     return found_in(
         [
-            dangling_ids(qrels, reads.documents, queries, keeps_unknown=keeps),
+            dangling_ids(qrels, reads.document_ids, queries, keeps_unknown=keeps),
             queries_without_relevant(qrels, queries),
             duplicate_queries(queries, qrels),
         ]

@@ -22,7 +22,6 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-from rag_assets.store.parquet_files import read_parquet
 
 NO_ANCHOR = "there is no anchor; `rag-assets anchor PATH` pins an evaluation"
 
@@ -106,6 +105,15 @@ class Reads:
         """
         return self.pipeline.artifact(DOCUMENTS_KEY).table()
 
+    @cached_property
+    def document_ids(self) -> pa.Table:
+        """The ids of all documents.
+
+        Raises:
+            MissingArtifact: they are not in the store.
+        """
+        return self.pipeline.artifact(DOCUMENTS_KEY).table(["document_id"])
+
     def units(self, retriever: str) -> pa.Table:
         """Return the ids of all chunks that a retriever can find, their documents and parents.
 
@@ -114,11 +122,8 @@ class Reads:
         """
         keys = tuple(chunk_keys(self.pipeline.experiment, retriever))
         if keys not in self._units:
-            paths = [self.pipeline.artifact(key).file for key in keys]
-            tables = [read_parquet(path, _UNITS) for path in paths]
-            self._units[keys] = pa.concat_tables(
-                [table.replace_schema_metadata(None) for table in tables]
-            )
+            tables = [self.pipeline.artifact(key).table(_UNITS) for key in keys]
+            self._units[keys] = pa.concat_tables(tables)
         return self._units[keys]
 
 

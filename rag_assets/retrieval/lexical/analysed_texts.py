@@ -20,7 +20,8 @@ from rag_assets.ordering import byte_order_ranks
 from rag_assets.retrieval.lexical.analyzers import analyze_all, resolve_analyzer
 from rag_assets.retrieval.lexical.index_files import load_list, load_object, save_json
 from rag_assets.retrieval.lexical.token_counts import SliceCounts, TokenCounts
-from rag_assets.store.blocks import Block, block_ends, records_digest
+from rag_assets.store.artifacts import Block
+from rag_assets.store.blocks import block_ends, records_digest
 
 TEXTS_AT_ONCE = 4096
 """Texts that are analysed together: the tokens of all would take many times their memory."""
@@ -35,6 +36,49 @@ _DESCRIPTION = "analysed_texts.json"
 
 BLOCKS_FILE = "blocks.json"
 """Digests of texts, for the next counts; other texts of the same words change this file alone."""
+
+
+@dataclass(frozen=True)
+class SortedTexts:
+    """What is indexed of each chunk, whatever analyzer reads it.
+
+    Attributes:
+        chunk_ids: in ascending order of their bytes.
+        texts: in the same order.
+        blocks: of the chunks, in their order; the digest of each is of its texts.
+    """
+
+    chunk_ids: Sequence[str]
+    texts: Sequence[str]
+    blocks: Sequence[Block]
+
+    @classmethod
+    def of(cls, chunk_ids: Sequence[str], texts: Sequence[str]) -> SortedTexts:
+        """Sort the texts of chunks with unique ids.
+
+        Raises:
+            DataError: an id occurs twice, or there are not as many texts as ids.
+        """
+        if len(chunk_ids) != len(texts):
+            raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
+        order = byte_order_ranks(chunk_ids).argsort().tolist()
+        ids, sorted_texts = [chunk_ids[i] for i in order], [texts[i] for i in order]
+        return cls(ids, sorted_texts, _blocks(ids, sorted_texts))
+
+    @classmethod
+    def of_chunks(cls, chunks: pa.Table, texts: Sequence[str], title_weight: int) -> SortedTexts:
+        """Sort the texts of chunks.
+
+        Args:
+            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+            texts: what is indexed of each chunk; the title, where there is one, is its beginning.
+            title_weight: how often the words of a chunk's title count.
+        """
+        if title_weight != 1:
+            titles = chunks.column("title").to_pylist()
+            both = zip(texts, titles, strict=True)
+            texts = [_with_title(text, title, title_weight) for text, title in both]
+        return cls.of(chunks.column("chunk_id").to_pylist(), texts)
 
 
 @dataclass(frozen=True)
@@ -55,35 +99,24 @@ class AnalysedTexts:
 
     @classmethod
     def of(
-        cls,
-        chunk_ids: Sequence[str],
-        texts: Sequence[str],
-        analyzer: str,
-        known: AnalysedTexts | None = None,
+        cls, texts: SortedTexts, analyzer: str, known: AnalysedTexts | None = None
     ) -> AnalysedTexts:
         """Analyse texts and count their words.
 
         Args:
-            chunk_ids: unique ids.
-            texts: what is indexed of each chunk.
+            texts: what is indexed.
             analyzer: ``auto``, which looks at a sample of all texts, or the name of an analyzer.
             known: texts that the same code analysed; blocks that it has are not analysed again.
 
         Raises:
-            DataError: an id occurs twice, or there are not as many texts as ids.
             UsageError: an unknown analyzer.
         """
-        if len(chunk_ids) != len(texts):
-            raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
-        resolved = resolve_analyzer(analyzer, texts)
-        order = byte_order_ranks(chunk_ids).argsort().tolist()
-        ids, sorted_texts = [chunk_ids[i] for i in order], [texts[i] for i in order]
-        blocks = _blocks(ids, sorted_texts)
+        resolved = resolve_analyzer(analyzer, texts.texts)
         if known is not None and known.analyzer != resolved:
             known = None
-        runs = _runs(blocks, known.blocks if known is not None else [])
-        slices = _slices(runs, sorted_texts, resolved, known)
-        return cls(ids, resolved, TokenCounts.merged(slices), blocks)
+        runs = _runs(texts.blocks, known.blocks if known is not None else [])
+        slices = _slices(runs, texts.texts, resolved, known)
+        return cls(texts.chunk_ids, resolved, TokenCounts.merged(slices), texts.blocks)
 
     @classmethod
     def load(cls, folder: Path) -> AnalysedTexts:
@@ -103,7 +136,8 @@ class AnalysedTexts:
         self.counts.save(folder)
         save_json(folder / _CHUNK_IDS, list(self.chunk_ids))
         save_json(folder / _DESCRIPTION, {"analyzer": self.analyzer})
-        save_json(folder / BLOCKS_FILE, {"blocks": self.blocks})
+        blocks = [(block.digest, block.rows) for block in self.blocks]
+        save_json(folder / BLOCKS_FILE, {"blocks": blocks})
 
     @property
     def facts(self) -> dict[str, object]:
@@ -139,23 +173,6 @@ class Analysis:
         """A name for people: ``english``, or with weighted titles ``english.titles_x3``."""
         weighted = f".titles_x{self.title_weight}" if self.title_weight != 1 else ""
         return f"{self.analyzer}{weighted}"
-
-    def analysed(
-        self, chunks: pa.Table, texts: Sequence[str], known: AnalysedTexts | None = None
-    ) -> AnalysedTexts:
-        """Analyse chunks.
-
-        Args:
-            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
-            texts: what is indexed of each chunk; the title, where there is one, is its beginning.
-            known: chunks that were analysed the same way.
-        """
-        ids, weight = chunks.column("chunk_id").to_pylist(), self.title_weight
-        if weight != 1:
-            titles = chunks.column("title").to_pylist()
-            both = zip(texts, titles, strict=True)
-            texts = [_with_title(text, title, weight) for text, title in both]
-        return AnalysedTexts.of(ids, texts, self.analyzer, known)
 
 
 def _with_title(text: str, title: str, weight: int) -> str:

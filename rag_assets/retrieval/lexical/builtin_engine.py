@@ -34,7 +34,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from math import log
 from pathlib import Path
 
@@ -47,11 +46,7 @@ from rag_assets.retrieval.lexical.best_rows import best_rows
 from rag_assets.retrieval.lexical.bm25_variants import DEFAULT_DELTA
 from rag_assets.retrieval.lexical.index_files import load_array, load_object, save_json
 from rag_assets.retrieval.lexical.sparse_columns import SparseColumns, column_sums
-from rag_assets.retrieval.lexical.token_counts import TokenCounts
-
-ENTRIES = 1 << 20
-"""Entries that are weighted at a time, and those of one token more."""
-
+from rag_assets.retrieval.lexical.token_counts import TokenCounts, token_runs
 
 Floats = npt.NDArray[np.float64]
 
@@ -228,7 +223,7 @@ def bm25_weights(counts: TokenCounts, k1: float, b: float, variant: str, delta: 
     norms = 1 - b + b * counts.lengths / counts.lengths.mean()
     idf, floor = _by_token(counts, k1, variant, delta)
     weights = np.empty(counts.chunks.size)
-    for tokens in _parts(counts.indptr):
+    for tokens in token_runs(counts.indptr):
         entries = slice(int(counts.indptr[tokens.start]), int(counts.indptr[tokens.stop]))
         held = np.diff(counts.indptr[tokens.start : tokens.stop + 1])
         frequencies = counts.counts[entries].astype(np.float64)
@@ -264,11 +259,3 @@ def _saturation(
         c = frequencies / norms
         return ((k1 + 1) * (c + delta)) / (k1 + c + delta)
     return (frequencies * (k1 + 1)) / (frequencies + k1 * norms)
-
-
-def _parts(indptr: npt.NDArray[np.int64]) -> Iterator[slice]:
-    """Yield runs of tokens with about :data:`ENTRIES` entries each."""
-    bounds = np.searchsorted(indptr, np.arange(0, indptr[-1], ENTRIES))
-    ends = np.unique([*bounds.tolist(), indptr.size - 1]).tolist()
-    for start, stop in pairwise(ends):
-        yield slice(start, stop)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from rag_assets.errors import StoreError
 from rag_assets.ordering import Hits, Positions, byte_order_ranks
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
+from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
 from rag_assets.retrieval.lexical.analyzers import analyze_all, analyzer_versions
 from rag_assets.retrieval.lexical.engine import (
     Engine,
@@ -121,7 +121,7 @@ def build_index(
         UsageError: an unknown engine or analyzer, or a parameter out of its range.
     """
     check_engine(engine)
-    analysed = AnalysedTexts.of(chunk_ids, texts, analyzer)
+    analysed = AnalysedTexts.of(SortedTexts.of(chunk_ids, texts), analyzer)
     built = build_engine(engine, analysed.counts, k1, b, variant, delta)
     return write_index(analysed, engine, built, folder, term_vectors=term_vectors)
 

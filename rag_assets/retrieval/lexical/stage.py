@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from shutil import copyfile
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from rag_assets.ordering import Hits
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import (
+    UNITS,
     UNITS_FILE,
     BaseRuns,
     Report,
@@ -31,7 +32,12 @@ from rag_assets.retrieval.base_runs_stage import (
     save_units,
     search_kinds,
 )
-from rag_assets.retrieval.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
+from rag_assets.retrieval.lexical.analysed_texts import (
+    BLOCKS_FILE,
+    AnalysedTexts,
+    Analysis,
+    SortedTexts,
+)
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage
@@ -60,6 +66,7 @@ class TermCounts(Stage):
     row = "How often each word occurs in each chunk under one analyzer, as plain files."
     group = "search"
     kinds: ClassVar[frozenset[str]] = frozenset()
+    batched = True
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return list(_analyses(experiment))
@@ -89,12 +96,21 @@ class TermCounts(Stage):
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         analyses = _analyses(context.experiment)
-        for key in keys:
-            chunking, analysis = analyses[key]
+
+        @lru_cache(maxsize=1)  # partitions that differ in the analyzer come one after the other
+        def texts_of(chunking: str, title_weight: int) -> tuple[SortedTexts, pa.Table]:
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
+            return SortedTexts.of_chunks(chunks, texts, title_weight), chunks.select(UNITS)
+
+        def texts_read(key: ArtifactKey) -> tuple[str, int]:
+            chunking, analysis = analyses[key]
+            return chunking, analysis.title_weight
+
+        for key in sorted(keys, key=texts_read):
+            texts, units = texts_of(*texts_read(key))
             alike = next(self.similar_artifacts(context, key), None)
-            count = partial(_count, analysis, chunks, texts, alike)
+            count = partial(_count, analyses[key][1].analyzer, texts, units, alike)
             yield key, FolderProduct(count, aside=BLOCKS_FILE)
 
 
@@ -104,20 +120,16 @@ def _owner(retriever: type) -> type:
 
 
 def _count(
-    analysis: Analysis,
-    chunks: pa.Table,
-    texts: list[str],
-    alike: Artifact | None,
-    folder: Path,
+    analyzer: str, texts: SortedTexts, units: pa.Table, alike: Artifact | None, folder: Path
 ) -> tuple[int, Mapping[str, Any]]:
     known = None
     if alike is not None:
         with suppress(StoreError):  # damaged: everything is analysed
             known = AnalysedTexts.load(alike.folder)
-    analysed = analysis.analysed(chunks, texts, known)
+    analysed = AnalysedTexts.of(texts, analyzer, known)
     analysed.save(folder)
-    save_units(folder, chunks)
-    return chunks.num_rows, analysed.facts
+    save_units(folder, units)
+    return units.num_rows, analysed.facts
 
 
 def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,9 @@ from rag_assets.retrieval.lexical.index_files import load_array, load_list, save
 
 SLICE = 1 << 14
 """Chunks that are counted together: about a million tokens, 8 MB of keys."""
+
+ENTRIES = 1 << 16
+"""Entries that are computed at a time, and those of one token more."""
 
 TEXTS_AT_ONCE = 4096
 """Chunks whose tokens are put together again at a time."""
@@ -165,8 +168,16 @@ class TokenCounts:
 
     def taken(self, start: int, end: int, blocks: Sequence[Ints]) -> SliceCounts:
         """Return the counts of the chunks from ``start`` to ``end``, which are these ``blocks``."""
-        inside = np.flatnonzero((self.chunks - np.int32(start)).view(np.uint32) < end - start)
-        held = np.diff(np.searchsorted(inside, self.indptr))
+        held = np.zeros(len(self.vocabulary), np.int64)
+        chunks, counts = [np.empty(0, np.int32)], [self.counts[:0]]
+        for some in token_runs(self.indptr):
+            bounds = self.indptr[some.start : some.stop + 1]
+            entries = slice(int(bounds[0]), int(bounds[-1]))
+            moved = self.chunks[entries] - np.int32(start)
+            inside = np.flatnonzero(moved.view(np.uint32) < end - start)
+            held[some] = np.diff(np.searchsorted(inside, bounds - bounds[0]))
+            chunks.append(moved[inside])
+            counts.append(self.counts[entries][inside])
         tokens = np.flatnonzero(held)
         together = np.concatenate(blocks)
         first = np.sort(np.unique(together, return_index=True)[1])
@@ -176,8 +187,8 @@ class TokenCounts:
             [self._words[token] for token in together[first].tolist()],
             place[tokens],
             held[tokens],
-            self.chunks[inside] - np.int32(start),
-            _smallest(self.counts[inside]),
+            np.concatenate(chunks),
+            _smallest(np.concatenate(counts)),
             self.lengths[start:end],
             [place[block] for block in blocks],
         )
@@ -233,6 +244,18 @@ class _Part(NamedTuple):
     start: int
 
 
+def token_runs(indptr: Longs) -> Iterator[slice]:
+    """Yield runs of tokens with about :data:`ENTRIES` entries each.
+
+    What is computed of them stays in memory that is used again: as much at once for all entries
+    would take longer to get from the system than to fill.
+    """
+    bounds = np.searchsorted(indptr, np.arange(0, indptr[-1], ENTRIES))
+    ends = np.unique([*bounds.tolist(), indptr.size - 1]).tolist()
+    for start, stop in pairwise(ends):
+        yield slice(start, stop)
+
+
 def _starts(ascending: Longs) -> Longs:
     """Return where each different value begins."""
     changes: Longs = np.flatnonzero(ascending[1:] != ascending[:-1]) + 1
@@ -260,9 +283,13 @@ def _joined(parts: list[_Part], final: Longs) -> tuple[Longs, Ints, Counts]:
     while parts:
         part = parts.pop()
         tokens = final[part.tokens]
-        shift = free[tokens] - (np.cumsum(part.held) - part.held)
-        places = np.repeat(shift, part.held)
-        places += np.arange(places.size)
-        chunks[places], counts[places] = part.chunks + np.int32(part.start), part.counts
+        first = np.concatenate([np.zeros(1, np.int64), np.cumsum(part.held)])
+        shift = free[tokens] - first[:-1]
+        for some in token_runs(first):
+            entries = slice(int(first[some.start]), int(first[some.stop]))
+            places = np.repeat(shift[some], part.held[some])
+            places += np.arange(entries.start, entries.stop)
+            chunks[places] = part.chunks[entries] + np.int32(part.start)
+            counts[places] = part.counts[entries]
         free[tokens] += part.held
     return indptr, chunks, counts

@@ -15,7 +15,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.base import LexicalRetriever
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis
+from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis, SortedTexts
 from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
     AUTO,
@@ -75,7 +75,9 @@ class AnalysedRetriever(LexicalRetriever, ABC):
 
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
         """Analyse and index the texts."""
-        return self.build_of(self.analysis().analysed(chunks, texts), folder)
+        analysis = self.analysis()
+        indexed = SortedTexts.of_chunks(chunks, texts, analysis.title_weight)
+        return self.build_of(AnalysedTexts.of(indexed, analysis.analyzer), folder)
 
     @abstractmethod
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:

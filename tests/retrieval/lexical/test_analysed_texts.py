@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.retrieval.lexical import analysed_texts
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
+from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
 from rag_assets.retrieval.lexical.analyzers import analyze_all
 from rag_assets.store import blocks
 from rag_assets.store.canonical import file_digests
@@ -32,7 +32,7 @@ def texts_of(seed: int, n: int = 200) -> dict[str, str]:
 
 
 def analysed(texts: dict[str, str], known: AnalysedTexts | None = None) -> AnalysedTexts:
-    return AnalysedTexts.of(list(texts), list(texts.values()), "whitespace", known)
+    return AnalysedTexts.of(SortedTexts.of(list(texts), list(texts.values())), "whitespace", known)
 
 
 def digest(folder: Path, found: AnalysedTexts) -> dict[str, str]:
@@ -98,6 +98,6 @@ def test_only_texts_of_other_blocks_are_analysed(monkeypatch: pytest.MonkeyPatch
 
 def test_another_analyzer_takes_nothing_over() -> None:
     texts = {f"d{number}": "The houses were painted" for number in range(30)}
-    known = AnalysedTexts.of(list(texts), list(texts.values()), "whitespace")
-    found = AnalysedTexts.of(list(texts), list(texts.values()), "english", known)
+    known = AnalysedTexts.of(SortedTexts.of(list(texts), list(texts.values())), "whitespace")
+    found = AnalysedTexts.of(SortedTexts.of(list(texts), list(texts.values())), "english", known)
     assert "paint" in found.counts.vocabulary

@@ -101,6 +101,6 @@ def test_weights_do_not_depend_on_the_parts(monkeypatch: pytest.MonkeyPatch) -> 
     for variant in ("lucene", "bm25l", "bm25plus"):
         whole = bm25_weights(counts, 1.2, 0.75, variant, 0.5)
         with monkeypatch.context() as patch:
-            patch.setattr("rag_assets.retrieval.lexical.builtin_engine.ENTRIES", 2)
+            patch.setattr("rag_assets.retrieval.lexical.token_counts.ENTRIES", 2)
             parts = bm25_weights(counts, 1.2, 0.75, variant, 0.5)
         assert parts.tobytes() == whole.tobytes()
