@@ -5,7 +5,7 @@ Tables of an experiment's files are read into memory, not into the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -90,8 +90,8 @@ class _TableInMemory(Artifact):
 
     content: pa.Table
 
-    def table(self) -> pa.Table:
-        return self.content
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        return self.content if columns is None else self.content.select(list(columns))
 
 
 def read_source(
