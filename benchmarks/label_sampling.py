@@ -311,13 +311,13 @@ def null_table(truth: Known, repetitions: int) -> None:
     best = truth.pool.systems[int(truth.values().argmax())]
     other = with_copy(truth, best)
     pair = [(best, other.pool.systems[-1])]
-    generator, called = np.random.default_rng(1), 0
+    generator, called, values = np.random.default_rng(1), 0, other.values()
     for _ in range(repetitions):
         sample = asked(other, redrawn(other, generator), 8 * other.n_questions)
         lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, pair))
         called += bool(((lows > 1e-12) | (highs < -1e-12)).any())
     click.echo(
-        f"null: full-label difference {np.diff(other.values()[[-1, other.values().argmax()]])[0]:g}"
+        f"null: full-label difference {values[other.pool.systems.index(best)] - values[-1]:.1g}"
         f", a look after each of {8 * other.n_questions} judgments: called in {called} of "
         f"{repetitions} histories ({called / repetitions:.1%})"
     )
