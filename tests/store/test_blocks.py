@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import StoreError
 from rag_assets.store import blocks
-from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest
+from rag_assets.store.artifacts import Artifact, ArtifactStore, Block, Manifest
 from rag_assets.store.blocks import (
-    Block,
     BlockedTable,
     KnownBlocks,
     block_ends,
