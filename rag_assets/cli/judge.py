@@ -18,7 +18,7 @@ from rag_assets.store.settings import StoreSettings
 def command() -> None:
     """Hand on what judges said of passages and answers.
 
-    Example: rag-assets judge export data/handbook --judge strict --out strict.jsonl
+    Example: rag-assets judge export data/handbook --judge strict --out a.jsonl
     """
 
 
@@ -37,7 +37,7 @@ def export(path: Path, judge: str, out: Path, store: Path | None) -> None:
 
     `type: recorded` reads such a file: whoever has it can check every verdict without a key.
 
-    Example: rag-assets judge export data/handbook --judge strict --out strict.jsonl
+    Example: rag-assets judge export data/handbook --judge strict --out a.jsonl
     """
     settings = StoreSettings.resolve(store)
     pipeline = Pipeline(open_experiment(path, settings), settings)

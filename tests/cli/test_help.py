@@ -53,6 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Path:
     """Where the examples run, one after the other."""
     folder = tmp_path_factory.mktemp("examples")
     yaml = "retrievers: {bm25: {type: bm25}, other: {type: bm25, k1: 2}}\n"
+    yaml += "judges: {strict: {type: words}}\n"
     write_beir(folder / "data" / "handbook", {"experiment.yaml": yaml})
     (folder / "run.trec").write_text("q1 Q0 d1 1 1.0 t\n", encoding="utf-8")
     (folder / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
