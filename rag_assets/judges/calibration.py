@@ -1,0 +1,285 @@
+"""Means and differences of a judge's verdicts, calibrated with what people say of drawn questions.
+
+A failed answer, and one without a word, is not correct: nobody has to say so. Two answers that are
+equal, character by character, differ by 0 whatever anybody says of them. So a difference between
+two evaluations is about the answers that changed alone, and a judge that was exchanged changes
+nothing of it.
+
+An estimate needs a label of every answer to every drawn question. Those that happen to have one
+are no random sample: an answer that changed has none yet, and would be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rag_assets.judges.answer_labels import drawn_so_far, needs_person
+from rag_assets.statistics.calibrated_differences import calibrated_difference
+from rag_assets.statistics.calibrated_means import calibrated_mean
+from rag_assets.statistics.prediction_powered import Estimate
+from rag_assets.statistics.resampling import Floats
+from rag_assets.statistics.units import Counted
+
+Row = dict[str, Any]
+Flags = npt.NDArray[np.bool_]
+
+JUDGED_CORRECT = "judged_correct"
+"""Verdicts, and labels, on answers: 1 is correct."""
+
+VERDICT, LABEL, OPEN = "verdict", "label", "open"
+
+JUDGED = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("n_relevant", pa.int32()),  # as statistics of retrieval ask: every question counts
+        ("answer", pa.string()),
+        (VERDICT, pa.float64()),
+        (LABEL, pa.float64()),
+        (OPEN, pa.float64()),
+    ]
+)
+"""One question of one answerer: what the judge and people say (null: nothing, or they cannot).
+
+``open`` is 1 where nobody was asked, and 0 where nobody needs to be.
+"""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The questions of one split that can be judged, and which of them were drawn."""
+
+    counted: Counted
+    drawn: Flags
+
+    @property
+    def n_drawn(self) -> int:
+        """How many questions were drawn."""
+        return int(self.drawn.sum())
+
+
+def judged_answers(answers: pa.Table, verdicts: pa.Table, labels: pa.Table) -> pa.Table:
+    """Put beside each answer what a judge and people say of it.
+
+    Args:
+        answers: table of :data:`rag_assets.schemas.ANSWERS`, of one answerer.
+        verdicts: table of :data:`rag_assets.schemas.ANSWER_VERDICTS`, of one judge.
+        labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`.
+
+    Returns:
+        Table of :data:`JUDGED`.
+    """
+    judged, labelled = _by_answer(verdicts), _by_answer(labels)
+    rows = []
+    for query_id, answer in _columns(answers, "query_id", "answer"):
+        key = (query_id, answer)
+        asked = needs_person(answer)
+        verdict = judged.get(key) if asked else 0
+        label = labelled.get(key) if asked else 0
+        rows.append((query_id, 1, answer, verdict, label, asked and key not in labelled))
+    columns = zip(*rows, strict=True) if rows else [()] * len(JUDGED)
+    arrays = [
+        pa.array([None if v is None else float(v) for v in column], field.type)
+        if pa.types.is_floating(field.type)
+        else pa.array(column, field.type)
+        for field, column in zip(JUDGED, columns, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=JUDGED)
+
+
+def _by_answer(table: pa.Table) -> dict[tuple[str, str], Any]:
+    rows = _columns(table, "query_id", "answer", "correct")
+    return {(query_id, answer): correct for query_id, answer, correct in rows}
+
+
+def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(table[name].to_pylist() for name in names), strict=True)
+
+
+def samples(
+    counting: pa.Table, questions: Collection[str], labels: pa.Table
+) -> Iterator[Sample]:
+    """Yield the questions of each split, with those that were drawn for people.
+
+    Args:
+        counting: query_id, weight, split, cluster of every query.
+        questions: those that can be judged.
+        labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`; of questions that somebody
+            chose, which have no probability, it takes nothing.
+    """
+    rows = _columns(labels, "query_id", "probability")
+    labelled = {query_id for query_id, probability in rows if probability is not None}
+    chosen = sorted(
+        (row for row in counting.to_pylist() if row["query_id"] in questions and row["weight"]),
+        key=lambda row: str(row["query_id"]),
+    )
+    for split in sorted({row["split"] for row in chosen}):
+        own = [row for row in chosen if row["split"] == split]
+        clusters = {row["query_id"]: row["cluster"] for row in own}
+        drawn = drawn_so_far(clusters, labelled)
+        yield Sample(
+            Counted(
+                split,
+                tuple(clusters),
+                np.array([row["weight"] for row in own], dtype=np.float64),
+                tuple(clusters.values()),
+            ),
+            np.array([query_id in drawn for query_id in clusters], dtype=np.bool_),
+        )
+
+
+def mean_row(name: str, metric: str, table: pa.Table, sample: Sample, level: float) -> Row:
+    """Return one row of :data:`rag_assets.schemas.CALIBRATED_MEANS`.
+
+    Args:
+        name: of the answerer at its cut-off, or of the retriever.
+        metric: what the values are.
+        table: of :data:`JUDGED`.
+        sample: the questions.
+        level: of the intervals.
+    """
+    verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
+    lead = {"name": name, "split": sample.counted.split, "metric": metric}
+    return {**lead, **_estimated(calibrated_mean, sample, verdicts, labels, is_open > 0, level)}
+
+
+def difference_row(
+    names: tuple[str, str],
+    metric: str,
+    tables: tuple[pa.Table, pa.Table],
+    sample: Sample,
+    level: float,
+) -> Row:
+    """Return one row of :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES`, b - a.
+
+    Args:
+        names: a and b.
+        metric: what the values are.
+        tables: of :data:`JUDGED`, of a and b; also of two evaluations, and of two judges.
+        sample: the questions.
+        level: of the intervals.
+    """
+    a, b = tables
+    same = same_answers(a, b, sample)
+    verdicts, labels = (
+        np.where(same, 0.0, sample.counted.values(b, column) - sample.counted.values(a, column))
+        for column in (VERDICT, LABEL)
+    )
+    is_open = ~same & (
+        (sample.counted.values(a, OPEN) > 0) | (sample.counted.values(b, OPEN) > 0)
+    )
+    lead = {"name_a": names[0], "name_b": names[1], "split": sample.counted.split}
+    estimated = _estimated(calibrated_difference, sample, verdicts, labels, is_open, level)
+    if same.all():  # nothing is to be estimated
+        known = ("calibrated", "low", "high", "human", "human_low", "human_high")
+        estimated |= {**dict.fromkeys(known, 0.0), "method": "equal answers", "reason": None}
+    return {**lead, "metric": metric, **estimated}
+
+
+def same_answers(a: pa.Table, b: pa.Table, sample: Sample) -> Flags:
+    """Return for each question of a sample whether two tables of :data:`JUDGED` agree on it."""
+    answers = [dict(_columns(table, "query_id", "answer")) for table in (a, b)]
+    ids = sample.counted.query_ids
+    pairs = [tuple(one.get(query_id) for one in answers) for query_id in ids]
+    return np.array([before == after for before, after in pairs], dtype=np.bool_)
+
+
+def _estimated(
+    estimator: Callable[..., Estimate],
+    sample: Sample,
+    verdicts: Floats,
+    labels: Floats,
+    is_open: Flags,
+    level: float,
+) -> Row:
+    """Return the columns that means and differences share.
+
+    Args:
+        estimator: of the mean of values, or of differences.
+        sample: the questions.
+        verdicts: of the judge; NaN: missing.
+        labels: of people; NaN: there is none.
+        is_open: where nobody was asked.
+        level: of the intervals.
+    """
+    drawn = sample.drawn
+    n_open = int((drawn & is_open).sum())
+    labelled = drawn & ~is_open & ~np.isnan(labels)
+    nobody = np.zeros_like(drawn)
+    row: Row = {
+        "judge": _mean(verdicts, sample.counted.weights),
+        "confidence": level,
+        "n": len(drawn),
+        "n_labels": int(labelled.sum()),
+        "n_cannot_tell": int((drawn & ~is_open & np.isnan(labels)).sum()),
+        "n_missing": int(np.isnan(verdicts).sum()),
+    }
+    if n_open or not labelled.any():
+        return {
+            **row,
+            **dict.fromkeys(("calibrated", "low", "high", "human", "human_low", "human_high")),
+            "weight": 0.0,
+            "method": "none",
+            "reason": _lacking(n_open),
+        }
+    found, human = (
+        _estimate(estimator, sample.counted, verdicts, labels, labelled, others, level)
+        for others in (~drawn, nobody)
+    )
+    return {
+        **row,
+        **{"calibrated": found.value, "low": found.low, "high": found.high},
+        **{"human": human.value, "human_low": human.low, "human_high": human.high},
+        **{"weight": found.weight, "method": found.method, "reason": found.reason},
+    }
+
+
+def _lacking(n_open: int) -> str:
+    if not n_open:
+        return "no label of a drawn question; `rag-assets judge sheet` draws some"
+    of = "1 answer to a drawn question has" if n_open == 1 else (
+        f"{n_open} answers to drawn questions have"
+    )
+    return f"{of} no label; `rag-assets judge sheet` asks for {'it' if n_open == 1 else 'them'}"
+
+
+def _estimate(
+    estimator: Callable[..., Estimate],
+    counted: Counted,
+    verdicts: Floats,
+    labels: Floats,
+    labelled: Flags,
+    others: Flags,
+    level: float,
+) -> Estimate:
+    names = np.array(counted.clusters, dtype=object)
+    alone = len(set(counted.clusters)) == len(counted.clusters)
+    return estimator(
+        labels[labelled],
+        verdicts[labelled],
+        verdicts[others],
+        clusters=None if alone else (list(names[labelled]), list(names[others])),
+        weights=(counted.weights[labelled], counted.weights[others]),
+        level=level,
+    )
+
+
+def _mean(values: Floats, weights: Floats) -> float | None:
+    given = ~np.isnan(values)
+    if not given.any():
+        return None
+    return float(np.average(values[given], weights=weights[given]))
+
+
+def labelled_questions(facts: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """Return the questions whose answers can be judged: those with a right answer.
+
+    Args:
+        facts: question -> its right answers.
+    """
+    return frozenset(query_id for query_id, golds in facts.items() if any(map(str.strip, golds)))
