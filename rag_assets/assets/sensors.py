@@ -75,6 +75,8 @@ def _named_files(experiment: Experiment) -> Iterator[Path]:
     named = (experiment.retrievers, experiment.query_sets, experiment.generators)
     for options in chain.from_iterable(one.values() for one in named):
         yield from options.files().values()
+    if experiment.answer_labels is not None and experiment.has_answer_labels:
+        yield experiment.answer_labels
 
 
 def _models(experiment: Experiment) -> list[str]:

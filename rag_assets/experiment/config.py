@@ -145,6 +145,7 @@ class ExperimentConfig(Options):
     generators: dict[Name, GeneratorConfig] = Field(default_factory=dict)
     answers: dict[Name, AnswererOptions] = Field(default_factory=dict)
     answer_metrics: AnswerMetricsOptions = AnswerMetricsOptions()
+    answer_labels: Path | None = None
     top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)
     metrics: tuple[str, ...] = Field(
         default=("hit_rate", "mrr", "ndcg", "recall", "precision", "map"), min_length=1

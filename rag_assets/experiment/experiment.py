@@ -74,6 +74,7 @@ class Experiment:
         generators: what writes answers, by name.
         answerers: generators with contexts, by name; ``top_k`` is given where there is a cut-off.
         answer_metrics: how answers are measured.
+        answer_labels: the file of what people say of answers, there or not; None: no YAML file.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Experiment:
     answerers: Mapping[str, AnswererOptions] = field(default_factory=dict)
     answer_metrics: AnswerMetricsOptions = field(default_factory=AnswerMetricsOptions)
     llms: Mapping[str, LlmConfig] = field(default_factory=dict)
+    answer_labels: Path | None = None
 
     def language_model(self, name: str | None) -> LlmConfig | None:
         """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
@@ -137,6 +139,11 @@ class Experiment:
         """All cut-offs at which anything is answered, ascending."""
         found = {k for options in self.answerers.values() for k in options.top_k or ()}
         return tuple(sorted(found))
+
+    @property
+    def has_answer_labels(self) -> bool:
+        """Whether people said something of answers."""
+        return self.answer_labels is not None and self.answer_labels.is_file()
 
     @property
     def measures_texts(self) -> bool:

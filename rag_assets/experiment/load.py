@@ -59,6 +59,9 @@ from rag_assets.sources.ir_datasets import IrDataset
 from rag_assets.sources.rows import KEEP
 
 EXPERIMENT_FILE = "experiment.yaml"
+ANSWER_LABELS = "answer_labels.jsonl"
+"""What people say of answers is read from this file beside the YAML where none is named."""
+
 YAML_SUFFIXES = (".yaml", ".yml")
 
 WithFiles = TypeVar("WithFiles", bound=FileOptions)
@@ -234,6 +237,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         generators=generators,
         answerers=answerers,
         answer_metrics=config.answer_metrics,
+        answer_labels=base / (config.answer_labels or ANSWER_LABELS) if yaml_file else None,
     )
 
 

@@ -29,9 +29,6 @@ from rag_assets.sources.csv_files import fitting, is_shown_as, plain, read_csv, 
 from rag_assets.sources.fields import Place, Row, identifier, optional_string, shown, string
 from rag_assets.sources.strict_json import read_objects, type_name
 
-FILE = "answer_labels.jsonl"
-"""The file beside an experiment that is read where none is named."""
-
 COLUMNS = ("id", "question", "right_answers", "answer", "correct")
 YES, NO, CANNOT_TELL = ("yes", "y", "1"), ("no", "n", "0"), ("?",)
 

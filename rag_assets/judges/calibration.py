@@ -34,6 +34,9 @@ JUDGED_CORRECT = "judged_correct"
 
 VERDICT, LABEL, OPEN = "verdict", "label", "open"
 
+N_UNITS = "n_units"
+"""Beside the columns of a row: how many independent units people labelled."""
+
 JUDGED = pa.schema(
     [
         ("query_id", pa.string()),
@@ -56,6 +59,15 @@ class Sample:
 
     counted: Counted
     drawn: Flags
+
+    def only(self, chosen: Flags) -> Sample:
+        """Return the same of some of the questions."""
+        own = self.counted
+        ids, clusters = (
+            tuple(name for name, use in zip(names, chosen, strict=True) if use)
+            for names in (own.query_ids, own.clusters)
+        )
+        return Sample(Counted(own.split, ids, own.weights[chosen], clusters), self.drawn[chosen])
 
     @property
     def n_drawn(self) -> int:
@@ -218,6 +230,7 @@ def _estimated(
         "n_labels": int(labelled.sum()),
         "n_cannot_tell": int((drawn & ~is_open & np.isnan(labels)).sum()),
         "n_missing": int(np.isnan(verdicts).sum()),
+        N_UNITS: len({name for name, use in zip(sample.counted.clusters, labelled) if use}),
     }
     if n_open or not labelled.any():
         return {
@@ -276,10 +289,11 @@ def _mean(values: Floats, weights: Floats) -> float | None:
     return float(np.average(values[given], weights=weights[given]))
 
 
-def labelled_questions(facts: Mapping[str, Collection[str]]) -> frozenset[str]:
+def questions_with_golds(facts: pa.Table) -> frozenset[str]:
     """Return the questions whose answers can be judged: those with a right answer.
 
     Args:
-        facts: question -> its right answers.
+        facts: table of :data:`rag_assets.schemas.QUERY_FACTS`.
     """
-    return frozenset(query_id for query_id, golds in facts.items() if any(map(str.strip, golds)))
+    rows = _columns(facts, "query_id", "answers")
+    return frozenset(query_id for query_id, golds in rows if golds)
