@@ -119,7 +119,11 @@ def command(
         reasons = [{"what": r.what, "old": r.old, "new": r.new} for r in changes_between(a, b)]
         tables = [_named(one) for one in every if one.rows]
         print_data(formatted((tables or [[]])[0] if form == "csv" else reasons, form))
-        for rows in [*tables, *([answers] if answers else []), *([judged] if judged else [])] if form == "markdown" else []:
+        for rows in (
+            [*tables, *([answers] if answers else []), *([judged] if judged else [])]
+            if form == "markdown"
+            else []
+        ):
             print_data(f"\n{formatted(rows, form)}")
     refusals = [one.comparable.refusal for one in every if one.pair is None]
     for refusal in dict.fromkeys(refusals):

@@ -1,0 +1,1 @@
+"""Verdicts of judges: how relevant a passage is, and whether an answer is right."""

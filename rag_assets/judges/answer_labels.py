@@ -1,4 +1,4 @@
-"""What people say of answers: the questions that are drawn, the blind sheet, and the file of labels.
+"""What people say of answers: which questions are drawn, the blind sheet, and the file of labels.
 
 Whole questions are drawn, in the order of permanent random numbers: the SHA-256 of their cluster's
 name. So any number of them is a simple random sample, a larger one holds the smaller one, and new
@@ -37,13 +37,12 @@ _ID_DIGITS = 16
 
 
 class AskedAnswer(NamedTuple):
-    """One answer on a sheet: its question, what is right, and the chance with which it came."""
+    """One answer that people may be asked about: its question, and what is right."""
 
     query_id: str
     question: str
     golds: tuple[str, ...]
     answer: str
-    probability: float
 
     @property
     def id(self) -> str:
@@ -59,27 +58,17 @@ class AnswerLabel(NamedTuple):
     correct: bool | None
 
 
-def drawn_questions(clusters: Mapping[str, str], n: int) -> dict[str, float]:
-    """Draw at least ``n`` questions, or all where there are fewer.
+def drawn_questions(clusters: Mapping[str, str], n: int) -> list[str]:
+    """Draw at least ``n`` questions, or all where there are fewer; in the order of the draw.
 
     Args:
         clusters: question -> its cluster, of all that may be drawn.
         n: how many; a cluster comes as a whole, so there may be more.
-
-    Returns:
-        Question -> the chance that its cluster is among so many.
     """
-    members: dict[str, list[str]] = {}
-    for query_id, cluster in sorted(clusters.items()):
-        members.setdefault(cluster, []).append(query_id)
-    drawn: list[str] = []
-    n_clusters = 0
-    for cluster in sorted(members, key=_permanent_number):
-        if len(drawn) >= n:
-            break
-        drawn += members[cluster]
-        n_clusters += 1
-    return dict.fromkeys(drawn, n_clusters / len(members)) if members else {}
+    order = sorted(clusters, key=lambda one: (_permanent_number(clusters[one]), one))
+    last = clusters[order[n - 1]] if n <= len(order) else None
+    end = max((i for i, one in enumerate(order) if clusters[one] == last), default=len(order))
+    return order[: end + 1]
 
 
 def drawn_so_far(clusters: Mapping[str, str], labelled: Collection[str]) -> frozenset[str]:
@@ -94,6 +83,16 @@ def drawn_so_far(clusters: Mapping[str, str], labelled: Collection[str]) -> froz
     numbers = {query_id: _permanent_number(name) for query_id, name in clusters.items()}
     last = max((numbers[one] for one in labelled if one in numbers), default=None)
     return frozenset(one for one, number in numbers.items() if last and number <= last)
+
+
+def labelled_questions(labels: pa.Table) -> frozenset[str]:
+    """Return the questions that were drawn and labelled, not chosen by hand.
+
+    Args:
+        labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`.
+    """
+    columns = (labels[name].to_pylist() for name in ("query_id", "probability"))
+    return frozenset(one for one, chance in zip(*columns, strict=True) if chance is not None)
 
 
 def _permanent_number(cluster: str) -> bytes:
@@ -180,8 +179,21 @@ def _correct(cell: str, place: Place) -> bool | None:
     raise place.error(f"is {shown(cell)}; must be yes, no or ?", "correct")
 
 
-def append_labels(file: Path, labels: Sequence[AnswerLabel], by: str | None, at: str) -> None:
+def append_labels(
+    file: Path,
+    labels: Sequence[AnswerLabel],
+    probabilities: Mapping[str, float],
+    by: str | None,
+    at: str,
+) -> None:
     """Append labels to a file in one write that is on disk when this returns.
+
+    Args:
+        file: made where it is not there.
+        labels: what was said.
+        probabilities: question -> the chance with which it was drawn.
+        by: who said it.
+        at: when.
 
     Raises:
         StoreError: it cannot be written.
@@ -191,7 +203,7 @@ def append_labels(file: Path, labels: Sequence[AnswerLabel], by: str | None, at:
             "query_id": label.asked.query_id,
             "answer": label.asked.answer,
             "correct": label.correct,
-            "probability": label.asked.probability,
+            "probability": probabilities[label.asked.query_id],
             "by": by,
             "at": at,
         }

@@ -11,7 +11,7 @@ are no random sample: an answer that changed has none yet, and would be left out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_assets.judges.answer_labels import drawn_so_far, needs_person
+from rag_assets.judges.answer_labels import drawn_so_far, labelled_questions, needs_person
 from rag_assets.statistics.calibrated_differences import calibrated_difference
 from rag_assets.statistics.calibrated_means import calibrated_mean
 from rag_assets.statistics.prediction_powered import Estimate
@@ -113,9 +113,7 @@ def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 
-def samples(
-    counting: pa.Table, questions: Collection[str], labels: pa.Table
-) -> Iterator[Sample]:
+def samples(counting: pa.Table, questions: Collection[str], labels: pa.Table) -> Iterator[Sample]:
     """Yield the questions of each split, with those that were drawn for people.
 
     Args:
@@ -124,8 +122,7 @@ def samples(
         labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`; of questions that somebody
             chose, which have no probability, it takes nothing.
     """
-    rows = _columns(labels, "query_id", "probability")
-    labelled = {query_id for query_id, probability in rows if probability is not None}
+    labelled = labelled_questions(labels)
     chosen = sorted(
         (row for row in counting.to_pylist() if row["query_id"] in questions and row["weight"]),
         key=lambda row: str(row["query_id"]),
@@ -157,7 +154,7 @@ def mean_row(name: str, metric: str, table: pa.Table, sample: Sample, level: flo
     """
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
     lead = {"name": name, "split": sample.counted.split, "metric": metric}
-    return {**lead, **_estimated(calibrated_mean, sample, verdicts, labels, is_open > 0, level)}
+    return {**lead, **estimated_row(calibrated_mean, sample, verdicts, labels, is_open > 0, level)}
 
 
 def difference_row(
@@ -182,11 +179,9 @@ def difference_row(
         np.where(same, 0.0, sample.counted.values(b, column) - sample.counted.values(a, column))
         for column in (VERDICT, LABEL)
     )
-    is_open = ~same & (
-        (sample.counted.values(a, OPEN) > 0) | (sample.counted.values(b, OPEN) > 0)
-    )
+    is_open = ~same & ((sample.counted.values(a, OPEN) > 0) | (sample.counted.values(b, OPEN) > 0))
     lead = {"name_a": names[0], "name_b": names[1], "split": sample.counted.split}
-    estimated = _estimated(calibrated_difference, sample, verdicts, labels, is_open, level)
+    estimated = estimated_row(calibrated_difference, sample, verdicts, labels, is_open, level)
     if same.all():  # nothing is to be estimated
         known = ("calibrated", "low", "high", "human", "human_low", "human_high")
         estimated |= {**dict.fromkeys(known, 0.0), "method": "equal answers", "reason": None}
@@ -201,7 +196,7 @@ def same_answers(a: pa.Table, b: pa.Table, sample: Sample) -> Flags:
     return np.array([before == after for before, after in pairs], dtype=np.bool_)
 
 
-def _estimated(
+def estimated_row(
     estimator: Callable[..., Estimate],
     sample: Sample,
     verdicts: Floats,
@@ -230,7 +225,7 @@ def _estimated(
         "n_labels": int(labelled.sum()),
         "n_cannot_tell": int((drawn & ~is_open & np.isnan(labels)).sum()),
         "n_missing": int(np.isnan(verdicts).sum()),
-        N_UNITS: len({name for name, use in zip(sample.counted.clusters, labelled) if use}),
+        N_UNITS: len({sample.counted.clusters[number] for number in np.flatnonzero(labelled)}),
     }
     if n_open or not labelled.any():
         return {
@@ -255,8 +250,10 @@ def _estimated(
 def _lacking(n_open: int) -> str:
     if not n_open:
         return "no label of a drawn question; `rag-assets judge sheet` draws some"
-    of = "1 answer to a drawn question has" if n_open == 1 else (
-        f"{n_open} answers to drawn questions have"
+    of = (
+        "1 answer to a drawn question has"
+        if n_open == 1
+        else (f"{n_open} answers to drawn questions have")
     )
     return f"{of} no label; `rag-assets judge sheet` asks for {'it' if n_open == 1 else 'them'}"
 

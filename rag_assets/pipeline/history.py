@@ -106,11 +106,11 @@ def _once(files: str, names: Sequence[str]) -> str:
 
 
 _LATER = {
-    "answers": 'SELECT NULL::STRUCT(answerer VARCHAR, split VARCHAR, metric VARCHAR, "value" DOUBLE, '
-    "n_questions BIGINT, n_failed BIGINT)[] AS answers WHERE false",
-    "judged": "SELECT NULL::STRUCT(judge VARCHAR, fingerprint VARCHAR, name VARCHAR, split VARCHAR, "
-    'metric VARCHAR, "value" DOUBLE, low DOUBLE, high DOUBLE, n BIGINT, n_labels BIGINT)[] '
-    "AS judged WHERE false",
+    "answers": "SELECT NULL::STRUCT(answerer VARCHAR, split VARCHAR, metric VARCHAR, "
+    '"value" DOUBLE, n_questions BIGINT, n_failed BIGINT)[] AS answers WHERE false',
+    "judged": "SELECT NULL::STRUCT(judge VARCHAR, fingerprint VARCHAR, name VARCHAR, "
+    'split VARCHAR, metric VARCHAR, "value" DOUBLE, low DOUBLE, high DOUBLE, n BIGINT, '
+    "n_labels BIGINT)[] AS judged WHERE false",
 }
 """Lists that older files lack -> a table of no row that has them."""
 

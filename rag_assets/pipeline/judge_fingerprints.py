@@ -1,4 +1,4 @@
-"""Which judge gave the verdicts of an evaluation: a hash of its options, prompt, model and files."""
+"""Which judge gave the verdicts of an evaluation: a hash of options, prompt, model and files."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.history import (
     answers_sql,
     evaluations_sql,
-    judged_sql,
     fill_in,
+    judged_sql,
     metrics_sql,
     retrievers_sql,
 )

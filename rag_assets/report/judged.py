@@ -74,7 +74,10 @@ def judged_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
             head = title_line(f"{JUDGED_CORRECT} by {judge}, {own[0]['n']} questions")
             parts += ["", head, _table(own), *_notes(own)]
         else:
-            parts += ["", f"judge {judge}: no labels of people, so its verdicts count nowhere; {HOW}"]
+            parts += [
+                "",
+                f"judge {judge}: no labels of people, so its verdicts count nowhere; {HOW}",
+            ]
     return parts
 
 
@@ -101,14 +104,21 @@ def _notes(rows: Sequence[Row]) -> Iterator[RenderableType]:
     for row in rows:
         if row["reason"] is not None:
             yield plain_cell(f"{row['name']}: {row['reason']}")
-    values = [row["worth"] / row["n_labels"] for row in rows if row["worth"] is not None]
-    if values:
-        low, high = min(values), max(values)
-        times = f"{low:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
-        yield f"with the verdicts a label is worth {times} labels alone"
+    if text := worth_text(rows):
+        yield text
     missing = max(row["n_missing"] for row in rows)
     if missing:
-        yield f"up to {missing} verdicts of an answerer are missing; they count as nothing, not as 0"
+        yield f"up to {missing} verdicts of an answerer are missing, which count as nothing, not 0"
+
+
+def worth_text(rows: Sequence[Row]) -> str | None:
+    """Return what the verdicts bring to the labels, in a sentence; None without intervals."""
+    values = [row["worth"] / row["n_labels"] for row in rows if row["worth"] is not None]
+    if not values:
+        return None
+    least, most = f"{min(values):.2f}", f"{max(values):.2f}"
+    times = least if least == most else f"{least} to {most}"
+    return f"with the verdicts, a label is worth {times} labels alone"
 
 
 def sample_of(result: EvaluationResult, split: str) -> Sample | None:
@@ -146,14 +156,14 @@ def judged_differences(
     else:
         rows = _pair(result, metric, split, names)
     if not rows:
-        problem = f"the last evaluation of {result.evaluation.experiment} has no calibrated {metric}"
+        problem = (
+            f"the last evaluation of {result.evaluation.experiment} has no calibrated {metric}"
+        )
         raise NotEvaluated(f"{problem} to compare; {HOW}")
     return [{"by": judge, **shown(row)} for row in rows]
 
 
-def _pair(
-    result: EvaluationResult, metric: Metric, split: str, names: Sequence[str]
-) -> list[Row]:
+def _pair(result: EvaluationResult, metric: Metric, split: str, names: Sequence[str]) -> list[Row]:
     cells, sample = result.cells_of(metric), sample_of(result, split)
     a, b = names
     if sample is None or a not in cells or b not in cells:

@@ -86,16 +86,26 @@ def change_of(
     names: tuple[str, str] = ("old", "new"),
 ) -> JudgedChange:
     """Compare two tables of :data:`rag_assets.judges.calibration.JUDGED`, see above."""
-    from scipy.special import stdtr, stdtrit
-
     row = difference_row(names, JUDGED_CORRECT, (before, after), sample, level)
     mean = mean_row(names[1], JUDGED_CORRECT, after, sample, level)["calibrated"]
-    n_units = int(row[N_UNITS])
+    p, error = tested_drop(row)
+    return JudgedChange(row, mean, p, error, int(row[N_UNITS]))
+
+
+def tested_drop(row: Row) -> tuple[float, float | None]:
+    """Return the one-sided p of a drop, and the standard error: of the interval's t distribution.
+
+    Args:
+        row: see :func:`rag_assets.judges.calibration.difference_row`.
+    """
+    from scipy.special import stdtr, stdtrit
+
     if row["low"] is None or row["high"] == row["low"]:
-        return JudgedChange(row, mean, 1.0, None, n_units)
-    error = (row["high"] - row["low"]) / 2 / float(stdtrit(n_units - 1, (1 + level) / 2))
-    p = float(stdtr(n_units - 1, row["calibrated"] / error))
-    return JudgedChange(row, mean, p, error, n_units)
+        return 1.0, None
+    freedom = row[N_UNITS] - 1
+    reach = float(stdtrit(freedom, (1 + row["confidence"]) / 2))
+    error = (row["high"] - row["low"]) / 2 / reach
+    return float(stdtr(freedom, row["calibrated"] / error)), error
 
 
 def _sample(pair: EvaluationPair) -> Sample | None:
@@ -135,11 +145,18 @@ def judged_change_rows(pair: EvaluationPair, answerers: Sequence[str] = ()) -> l
         if name not in before or (answerers and name not in answerers):
             continue
         rejudged = _rejudged(pair.new, judge, before[name])
-        parts = parts_of(before[name], after[name], rejudged, sample, same_judge=prints[0] == prints[1])
+        parts = parts_of(
+            before[name], after[name], rejudged, sample, same_judge=prints[0] == prints[1]
+        )
         calibrated = change_of(before[name], after[name], sample, level).row
         rows.append(
             {
-                **{"answerer": name, "judge": judge, "old_judge": prints[0], "new_judge": prints[1]},
+                **{
+                    "answerer": name,
+                    "judge": judge,
+                    "old_judge": prints[0],
+                    "new_judge": prints[1],
+                },
                 **parts,
                 **{one: calibrated[one] for one in ("calibrated", "low", "high", "reason")},
             }

@@ -70,6 +70,16 @@ def check_paired(metric: Metric) -> None:
         raise UsageError(f"{metric} is no mean of single questions; they cannot be compared by it")
 
 
+def check_not_judged(metric: Metric, remedy: str) -> None:
+    """Refuse what a judge says, where nothing calibrates it.
+
+    Raises:
+        UsageError: it is such a metric; ``remedy`` says where it is what.
+    """
+    if is_judged(metric):
+        raise UsageError(f"{metric} counts only as labels of people calibrate it; it is {remedy}")
+
+
 def check_names(metric: Metric, names: Iterable[str]) -> None:
     """Refuse names that have no value of the metric, whatever an evaluation has.
 

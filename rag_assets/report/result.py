@@ -27,6 +27,7 @@ from rag_assets.pipeline.evaluations import (
 )
 from rag_assets.report.metric_choice import (
     ANSWER_HEADLINES,
+    check_not_judged,
     is_answerer,
     is_judged,
     is_of_answers,
@@ -321,6 +322,7 @@ class EvaluationResult:
                 has the field.
         """
         metric = metric or self.primary
+        check_not_judged(metric, "calibrated over all questions of a split alone")
         cells = {
             name: table
             for name, table in self.cells_of(metric).items()

@@ -1,0 +1,130 @@
+"""``rag-assets judge``: have people label answers, so that a judge's verdicts can be calibrated."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pyarrow as pa
+
+from rag_assets.cli.options import Integer, path_argument, store_option
+from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.terminal import messages, print_data
+from rag_assets.errors import UsageError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.judges.answer_labels import (
+    append_labels,
+    drawn_questions,
+    labelled_questions,
+    read_answer_labels,
+    read_sheet,
+    sheet_rows,
+    sheet_text,
+)
+from rag_assets.pipeline.drawn_answers import (
+    asked_answers,
+    chosen_clusters,
+    clusters_by_split,
+    probabilities,
+)
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
+from rag_assets.schemas import ANSWER_LABELS
+from rag_assets.store.atomic import write_text
+from rag_assets.store.settings import StoreSettings
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group("judge")
+def command() -> None:
+    """Have people label answers, so that what a judge says of all of them can be calibrated.
+
+    Example: rag-assets judge sheet data/handbook --questions 100 --out answers.csv
+    """
+
+
+@command.command("sheet")
+@path_argument
+@store_option
+@click.option(
+    "--questions",
+    type=Integer(min=1),
+    default=100,
+    show_default=True,
+    help="How many questions are drawn, those of earlier sheets among them.",
+)
+@click.option("--split", help="Of this split  [default: test where there is one]")
+@click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
+def sheet(
+    path: Path, store: Path | None, questions: int, split: str | None, out: Path | None
+) -> None:
+    """Draw questions of PATH, and write a sheet of all answers to them that have no label.
+
+    A sheet (CSV) does not tell who answered. People fill in `correct`: yes, no, or ? where it
+    cannot be told. Further questions may be drawn later, and new answers labelled then.
+
+    Example: rag-assets judge sheet data/handbook --questions 100 --out answers.csv
+    """
+    pipeline = _opened(path, store)
+    drawn = drawn_questions(chosen_clusters(pipeline, split), questions)
+    rows = sheet_rows(asked_answers(pipeline, drawn), _labels(pipeline.experiment))
+    text = sheet_text(rows)
+    if out is None:
+        print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    else:
+        write_text(out, text)
+    where = f", in {out}" if out is not None else ""
+    _say(f"{len(rows)} answers to label, to {len(drawn)} drawn questions{where}")
+
+
+@command.command("import")
+@path_argument
+@click.argument("sheet", type=FILE)
+@store_option
+@click.option("--by", metavar="NAME", help="Who labelled; kept with each label.")
+def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) -> None:
+    """Add the labels of SHEET to the answer labels of PATH; one bad row, and nothing is added.
+
+    Example: rag-assets judge import data/handbook answers.csv --by anna
+    """
+    pipeline = _opened(path, store)
+    file = _file(pipeline.experiment)
+    splits = clusters_by_split(pipeline)
+    every = [query_id for clusters in splits.values() for query_id in clusters]
+    labels, n_open = read_sheet(sheet, asked_answers(pipeline, every))
+    labelled = {label.asked.query_id for label in labels}
+    labelled |= labelled_questions(_labels(pipeline.experiment))
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    append_labels(file, labels, probabilities(splits, labelled), by, at)
+    n_unknown = sum(label.correct is None for label in labels)
+    _say(
+        f"{len(labels)} labels added to {file}, of {n_unknown} it cannot be told; {n_open} rows "
+        "without a label"
+    )
+
+
+def _opened(path: Path, store: Path | None) -> Pipeline:
+    settings = StoreSettings.resolve(store)
+    pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
+    if not pipeline.experiment.answerers:
+        raise UsageError(f"{path} has no `answers`, so there is nothing to judge")
+    _file(pipeline.experiment)
+    return pipeline
+
+
+def _file(experiment: Experiment) -> Path:
+    if experiment.answer_labels is None:
+        raise UsageError(f"{experiment.source}: has no experiment.yaml beside which labels lie")
+    return experiment.answer_labels
+
+
+def _labels(experiment: Experiment) -> pa.Table:
+    if not experiment.has_answer_labels:
+        return ANSWER_LABELS.empty()
+    return read_answer_labels(_file(experiment))
+
+
+def _say(text: str) -> None:
+    messages().print(text, soft_wrap=True)

@@ -1,0 +1,49 @@
+"""The section on judges: what their verdicts are worth, once people labelled a few answers."""
+
+from __future__ import annotations
+
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.judges.calibration import JUDGED_CORRECT
+from rag_assets.report.judged import (
+    HOW,
+    difference_text,
+    judged_differences,
+    judged_rows,
+    worth_text,
+)
+from rag_assets.report.view import Context, View
+
+MOST_PAIRS = 12
+
+
+def judged(view: View) -> Context | None:
+    """Return the variables of the section; None where no judge judges answers."""
+    judges = view.result.judges
+    if not judges:
+        return None
+    rows = judged_rows(view.result, view.split)
+    return {"judges": [_judge(view, name, [r for r in rows if r["by"] == name]) for name in judges]}
+
+
+def _judge(view: View, name: str, rows: list[Context]) -> Context:
+    calibrated = [row for row in rows if row["calibrated"] is not None]
+    return {
+        "name": name,
+        "how": HOW,
+        "rows": rows,
+        "confidence": rows[0]["confidence"] if rows else None,
+        "n": rows[0]["n"] if rows else 0,
+        "labels": max((row["n_labels"] for row in rows), default=0),
+        "missing": max((row["n_missing"] for row in rows), default=0),
+        "cannot_tell": max((row["n_cannot_tell"] for row in rows), default=0),
+        "worth": worth_text(rows),
+        "methods": list(dict.fromkeys(row["method"] for row in calibrated)),
+        "reasons": [(row["name"], row["reason"]) for row in rows if row["reason"] is not None],
+        "pairs": _pairs(view, name) if len(calibrated) > 1 else [],
+    }
+
+
+def _pairs(view: View, judge: str) -> list[str]:
+    metric = Metric(f"{JUDGED_CORRECT}:{judge}")
+    rows = judged_differences(view.result, metric, view.split)
+    return [difference_text(row) for row in rows[:MOST_PAIRS]]
