@@ -371,6 +371,56 @@ ANSWERS = TableSchema(
     ),
 )
 
+JUDGED_PASSAGES = TableSchema(
+    "judged_passages",
+    "one text that a retriever hands over for one query, as far down as any judge looks",
+    ("query_id", "document_id", "start", "end"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("document_id", TEXT, "the document that the text is part of"),
+        Column("start", COUNT, "first character of the text in the document's text"),
+        Column("end", COUNT, "character after the last one"),
+        Column("rank", INT, "its best rank in the runs of the retriever"),
+        Column("text_digest", TEXT, "hash of the text"),
+    ),
+)
+
+_VERDICT = (
+    Column("problem", TEXT, "why it is missing; null: it is not", True),
+    Column(
+        "reply",
+        TEXT,
+        "the raw reply it was read in: its key among the replies, or a line of a file; null: none",
+        True,
+    ),
+)
+
+RELEVANCE_VERDICTS = TableSchema(
+    "relevance_verdicts",
+    "what a judge says of one text that any retriever hands over for one query",
+    ("query_id", "document_id", "start", "end"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("document_id", TEXT, "the document that the text is part of"),
+        Column("start", COUNT, "first character of the text in the document's text"),
+        Column("end", COUNT, "character after the last one"),
+        Column("grade", pa.int8(), "0 to 3; null: missing, which is not 0", True),
+        *_VERDICT,
+    ),
+)
+
+ANSWER_VERDICTS = TableSchema(
+    "answer_verdicts",
+    "what a judge says of one answer that any answerer gave to one question with right answers",
+    ("query_id", "answer"),
+    (
+        Column("query_id", TEXT, "the question"),
+        Column("answer", TEXT, "the answer"),
+        Column("correct", pa.int8(), "1 or 0; null: missing, which is not 0", True),
+        *_VERDICT,
+    ),
+)
+
 QUERY_METRICS = TableSchema(
     "query_metrics",
     "one query of one retriever at one top_k; a float64 column for each metric",
@@ -825,6 +875,9 @@ ALL_TABLES = (
     ANSWERS,
     ANSWER_SUMMARY,
     ANSWER_COMPARISONS,
+    JUDGED_PASSAGES,
+    RELEVANCE_VERDICTS,
+    ANSWER_VERDICTS,
     ANSWER_LABELS,
     CALIBRATED_MEANS,
     CALIBRATED_DIFFERENCES,

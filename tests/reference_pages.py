@@ -36,6 +36,7 @@ from rag_assets.experiment import config
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.options import FileOptions, Options
 from rag_assets.pipeline.stages import STAGES
@@ -58,6 +59,7 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "generators": "name of a generator -> [what writes an answer](#generators)",
     "answers": "name of an answerer -> [a generator and its context](#answers)",
     "answer_metrics": "[how answers are measured](#answer_metrics)",
+    "judges": "name of a judge -> [who gives verdicts](#judges), see [judges.md](../judges.md)",
     "top_k": "the cut-offs of runs and metrics",
     "metrics": "[metrics](metrics.md) at each top_k; one with a cut-off of its own adds that one",
     "primary": "the metric that ranks the leaderboard, and that gates and tests go by; `ndcg@10`, "
@@ -148,6 +150,9 @@ def experiment_page() -> str:
     for name, model in GENERATOR_TYPES.items():
         parts.append(f"\n### {name}\n\n{_block(model)}")
     parts.append(f"\n## answers\n\nA block an answerer.\n\n{_block(AnswererOptions)}")
+    parts.append("\n## judges\n\nA block a judge, by a name of your choice.\n")
+    for name, judge in JUDGE_TYPES.items():
+        parts.append(f"\n### {name}\n\n{_block(judge)}")
     return "".join(parts)
 
 

@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("*stage",),  # wherever it lies: beside its algorithm and its options
     ("engine*",),
     ("experiment*",),
-    ("labels*",),
+    ("labels*", "judges*"),
     ("retrieval*",),
     ("query_sets*", "chunking*", "evaluation*", "answers*"),
     ("sources*", "statistics*"),

@@ -72,7 +72,12 @@ def _named_files(experiment: Experiment) -> Iterator[Path]:
     """Yield the YAML and the files that it names besides the dataset."""
     if experiment.has_file:
         yield experiment.source
-    named = (experiment.retrievers, experiment.query_sets, experiment.generators)
+    named = (
+        experiment.retrievers,
+        experiment.query_sets,
+        experiment.generators,
+        experiment.judges,
+    )
     for options in chain.from_iterable(one.values() for one in named):
         yield from options.files().values()
     if experiment.answer_labels is not None and experiment.has_answer_labels:

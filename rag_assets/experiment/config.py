@@ -22,6 +22,8 @@ from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
 from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.judges.base import Judge
+from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Depth, Number, OneOf, Options
 from rag_assets.query_sets.query_set import QuerySet
@@ -73,6 +75,7 @@ QuerySetConfig = Annotated[QuerySet, OneOf(QUERY_SET_TYPES, "strategy")]
 ChunkingConfig = Annotated[Chunker, OneOf(CHUNKING_TYPES, "strategy")]
 RetrieverConfig = Annotated[Retriever, OneOf(RETRIEVER_TYPES, "type")]
 GeneratorConfig = Annotated[Generator, OneOf(GENERATOR_TYPES, "type")]
+JudgeConfig = Annotated[Judge, OneOf(JUDGE_TYPES, "type")]
 
 
 class SplitConfig(Options):
@@ -145,6 +148,7 @@ class ExperimentConfig(Options):
     generators: dict[Name, GeneratorConfig] = Field(default_factory=dict)
     answers: dict[Name, AnswererOptions] = Field(default_factory=dict)
     answer_metrics: AnswerMetricsOptions = AnswerMetricsOptions()
+    judges: dict[Name, JudgeConfig] = Field(default_factory=dict)
     answer_labels: Path | None = None
     top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)
     metrics: tuple[str, ...] = Field(

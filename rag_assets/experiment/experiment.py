@@ -20,6 +20,7 @@ from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
     ChunkingConfig,
     GeneratorConfig,
+    JudgeConfig,
     MeasurementsConfig,
     QuerySetConfig,
     RetrieverConfig,
@@ -29,6 +30,7 @@ from rag_assets.experiment.config import (
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.retriever_rules import tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.judges.base import RELEVANCE, Kind
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
@@ -74,6 +76,7 @@ class Experiment:
         generators: what writes answers, by name.
         answerers: generators with contexts, by name; ``top_k`` is given where there is a cut-off.
         answer_metrics: how answers are measured.
+        judges: who gives verdicts, by name; what they judge and how deep is filled in.
         answer_labels: the file of what people say of answers, there or not; None: no YAML file.
     """
 
@@ -109,6 +112,7 @@ class Experiment:
     answerers: Mapping[str, AnswererOptions] = field(default_factory=dict)
     answer_metrics: AnswerMetricsOptions = field(default_factory=AnswerMetricsOptions)
     llms: Mapping[str, LlmConfig] = field(default_factory=dict)
+    judges: Mapping[str, JudgeConfig] = field(default_factory=dict)
     answer_labels: Path | None = None
 
     def language_model(self, name: str | None) -> LlmConfig | None:
@@ -147,8 +151,17 @@ class Experiment:
 
     @property
     def measures_texts(self) -> bool:
-        """Whether anything reads what a retriever returns: metrics, or answerers."""
-        return self.has_qrels or bool(self.answerers)
+        """Whether anything reads what a retriever returns: metrics, answerers, or judges."""
+        return self.has_qrels or bool(self.answerers) or self.judged_depth > 0
+
+    def judges_of(self, kind: Kind) -> tuple[str, ...]:
+        """Return the names of the judges of a kind, in the order of the YAML."""
+        return tuple(name for name, judge in self.judges.items() if kind in (judge.judges or ()))
+
+    @property
+    def judged_depth(self) -> int:
+        """How many passages of each run any judge judges; 0: none does."""
+        return max((self.judges[name].depth for name in self.judges_of(RELEVANCE)), default=0)
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``external``, ``fused``, ..."""

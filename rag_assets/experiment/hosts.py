@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.judges.llm import LlmJudge
 from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.servers.hosts import host_of, is_loopback
 from rag_assets.servers.transport import Server
@@ -76,7 +77,9 @@ def clients(experiment: Experiment) -> list[Client]:
         for name, one in experiment.generators.items()
         if name in used and isinstance(one, LlmGenerator)
     ]
+    judges = [one for one in experiment.judges.values() if isinstance(one, LlmJudge)]
     names = [*(one.llm for one in prompted), *(one.llm for one in writers)]
+    names += [one.llm for one in judges]
     found: list[Client | None] = []
     with suppress(UsageError):  # said where it is asked
         found += [llm_client(experiment, name) for name in dict.fromkeys(names)]

@@ -34,6 +34,7 @@ from rag_assets.experiment.defaults import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
+from rag_assets.experiment.judge_rules import checked_judge
 from rag_assets.experiment.llm_rules import check_llm, check_llms
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.older_names import with_names_of_today
@@ -200,6 +201,16 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
             raise fail(("checks", "drift", "far_below", name), problem)
     cutoffs = {m.cutoff for m in (*extra, primary) if m.cutoff is not None}
     listed = tuple(sorted(set(config.top_k)))
+    judges = {
+        name: checked_judge(
+            name,
+            _with_files("judges", name, one, base, fail),
+            config,
+            max({*listed, *cutoffs}),
+            fail,
+        )
+        for name, one in config.judges.items()
+    }
     lacks: dict[str, str | None] = {} if config.split is not None else {"split": None}
     if not dataset.has_qrels:
         lacks["labels"] = unread_labels(dataset)
@@ -237,6 +248,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         generators=generators,
         answerers=answerers,
         answer_metrics=config.answer_metrics,
+        judges=judges,
         answer_labels=base / (config.answer_labels or ANSWER_LABELS) if yaml_file else None,
     )
 

@@ -27,6 +27,7 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.derived import Tune
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
@@ -42,6 +43,7 @@ _TYPES: Mapping[str, Mapping[str, type[BaseModel]]] = {
     "chunking": CHUNKING_TYPES,
     "query_sets": QUERY_SET_TYPES,
     "generators": GENERATOR_TYPES,
+    "judges": JUDGE_TYPES,
 }
 _INNER_TYPES = {"child": CHILD_CHUNKING_TYPES, "parent": PARENT_CHUNKING_TYPES}
 _EXPANSION_TYPES: Mapping[str, type[BaseModel]] = {"window": WindowExpansion, "rm3": Rm3Expansion}
@@ -163,7 +165,11 @@ def _keys_at(location: Location) -> list[str]:
             return _keys_of(Tune)
         case ("answers", _):
             return _keys_of(AnswererOptions)
-        case (("retrievers" | "chunking" | "query_sets" | "generators") as section, _, tag):
+        case (
+            ("retrievers" | "chunking" | "query_sets" | "generators" | "judges") as section,
+            _,
+            tag,
+        ):
             return _keys_of(_TYPES[str(section)][str(tag)])
         case (("retrievers") as section, _, tag, str() as key):
             return _keys_of(_block(_TYPES[section][str(tag)], key))

@@ -17,6 +17,7 @@ Failures are not stored, so that they are asked again; a refusal and a half answ
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -236,6 +237,11 @@ def read_journal(path: Path) -> Iterator[Mapping[str, Any]]:
 def request_text(identity: Mapping[str, str], request: ChatRequest) -> str:
     """Return the canonical JSON whose SHA-256 is the address of a reply."""
     return canonical_json({"model": dict(identity), "request": request.content()})
+
+
+def reply_key(identity: Mapping[str, str], request: ChatRequest) -> str:
+    """Return the address of a reply, as 64 hexadecimal digits."""
+    return hashlib.sha256(request_text(identity, request).encode()).hexdigest()
 
 
 def _old_text(identity: Mapping[str, str], request: ChatRequest) -> str:

@@ -98,6 +98,10 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         }
         blocks["answers"] = {name: _dumped(one) for name, one in own.answerers.items()}
         blocks["answer_metrics"] = _dumped(own.answer_metrics)
+    if own.judges:
+        blocks["judges"] = {
+            name: _dumped(one, set(one.file_options)) for name, one in own.judges.items()
+        }
     return {name: _without_credentials(value) for name, value in blocks.items()}
 
 

@@ -27,6 +27,7 @@ _NAMED = {
     "query_sets": "query set",
     "generators": "generator",
     "answers": "answerer",
+    "judges": "judge",
 }
 """Parts of a configuration that are named by people; one that is new is one reason."""
 

@@ -19,7 +19,7 @@ Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
     "name, dataset, chunking, query_sets, llm, llms, retrievers, generators, answers, "
-    "answer_metrics, top_k, metrics, primary, baseline, "
+    "answer_metrics, judges, top_k, metrics, primary, baseline, "
     "split, weight, statistics, measurements, context, checks, owners, filters, schedule, "
     "compute"
 )

@@ -9,7 +9,10 @@ from rag_assets.errors import ConfigError
 from rag_assets.llm.client import Message
 from rag_assets.llm.templates import Template, packaged_template, read_template
 
-PLACES = ("query", "n", "language", "title", "text", "passages", "context", "question")
+PLACES = (
+    *("query", "n", "language", "title", "text", "passages", "context", "question"),
+    *("passage", "golds", "answer"),
+)
 
 
 def write(folder: Path, text: str) -> Path:

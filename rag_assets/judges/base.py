@@ -1,0 +1,134 @@
+"""What every judge is: options, and a function from what is judged to verdicts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.llm.completions import Completions
+from rag_assets.options import Depth, FileOptions
+from rag_assets.store.canonical import fingerprint
+
+Kind = Literal["relevance", "correctness"]
+"""What is judged: passages, or answers."""
+
+RELEVANCE: Kind = "relevance"
+CORRECTNESS: Kind = "correctness"
+
+HIGHEST: Mapping[Kind, int] = {RELEVANCE: 3, CORRECTNESS: 1}
+"""The best grade of each; the worst is 0."""
+
+UNPARSED = "unparsed"
+"""The problem of a verdict whose reply holds no score in the form that was asked for."""
+
+
+class RelevanceItem(NamedTuple):
+    """A passage that is judged for a question: the characters [start, end) of a document."""
+
+    query_id: str
+    question: str
+    document_id: str
+    start: int
+    end: int
+    passage: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that a verdict depends on."""
+        return (self.question, self.passage)
+
+
+class CorrectnessItem(NamedTuple):
+    """An answer that is judged against ``golds``, any of which is right."""
+
+    query_id: str
+    question: str
+    answer: str
+    golds: tuple[str, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that a verdict depends on."""
+        return (self.question, self.answer, *self.golds)
+
+
+Item = RelevanceItem | CorrectnessItem
+
+
+class Verdict(NamedTuple):
+    """What a judge says of an item.
+
+    Attributes:
+        grade: of a passage 0 to 3, of an answer 0 or 1; None: missing, which is never 0.
+        problem: why it is missing.
+        reply: which raw reply it was read in: its key in the store of replies (64 hexadecimal
+            digits), or ``line N`` of a file; None: it was read in none.
+        unanswered: whether a server gave nothing, so that it may be asked again.
+    """
+
+    grade: int | None
+    problem: str | None = None
+    reply: str | None = None
+    unanswered: bool = False
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a judge may use.
+
+    Attributes:
+        completions: opens a language model, by the number of requests and its name.
+        notes: to which it adds lines for people about all verdicts.
+        served_models: to which it adds the names that a server gave its model.
+    """
+
+    completions: Callable[[int, str | None], AbstractContextManager[Completions]]
+    notes: list[str] = field(default_factory=list)
+    served_models: list[str] = field(default_factory=list)
+
+
+class Judge(FileOptions):
+    """Of every judge ``judges`` says what it judges, all that the experiment has if absent.
+
+    That is ``relevance`` of passages, and ``correctness`` of answers. ``depth`` is how many
+    passages of each run are judged.
+    """
+
+    type: str
+    judges: Annotated[tuple[Kind, ...], Field(min_length=1)] | None = None
+    depth: Depth = 10
+
+    def described(self, kind: Kind) -> Mapping[str, Any]:
+        """Return what of the options determines verdicts of a kind, besides files and the model."""
+        left_out = {"judges", "depth", *self.file_options}
+        return self.model_dump(mode="json", exclude=left_out)
+
+    def verdict_files(self) -> Mapping[str, Path]:
+        """Return option -> file, of those that hold more than :meth:`described` says."""
+        return self.files()
+
+    def code_roots(self) -> list[Root]:
+        """Return the roots of the code that gives its verdicts."""
+        return [root_of(type(self))]
+
+    @abstractmethod
+    def verdicts(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+        """Yield the verdict on each item, in order; all are of one kind.
+
+        Raises:
+            DataError: its file breaks its format.
+            ModelUnavailable: its model cannot be had.
+        """
+
+
+def item_digest(item: Item) -> str:
+    """Return what stands for the texts of an item in a file of recorded verdicts."""
+    return fingerprint(list(item.texts))[:32]

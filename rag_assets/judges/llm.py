@@ -1,0 +1,167 @@
+"""``type: llm``: a language model judges, and its reply ends with a score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from rag_assets.judges.base import (
+    CORRECTNESS,
+    HIGHEST,
+    RELEVANCE,
+    UNPARSED,
+    Item,
+    Judge,
+    Kind,
+    RelevanceItem,
+    Tools,
+    Verdict,
+)
+from rag_assets.judges.verdict_lines import parse
+from rag_assets.llm.client import Answer, ChatRequest, Completion, Failure
+from rag_assets.llm.passages import passages_block
+from rag_assets.llm.replies import reply_key
+from rag_assets.llm.templates import Template, packaged_template, read_template
+from rag_assets.options import Number
+from rag_assets.store.canonical import canonical_json
+
+PLACES: Mapping[Kind, tuple[str, ...]] = {
+    RELEVANCE: ("question", "passage"),
+    CORRECTNESS: ("question", "golds", "answer"),
+}
+"""What a prompt must have a place for."""
+
+Stored = Callable[[Sequence[ChatRequest]], Sequence[Completion | None]]
+"""Returns the stored reply to each request."""
+
+
+class LlmJudge(Judge):
+    """A language model that is asked for a score, with its reasons before it.
+
+    ``llm`` names one of the experiment's ``llms``; without it, it is the experiment's ``llm``.
+    ``relevance_prompt`` and ``correctness_prompt`` are prompt files in place of ours, with places
+    for ``question`` and ``passage``, or ``question``, ``golds`` and ``answer``; they must ask for a
+    last line ``##final score: n``. A reply without it is asked for once more, then the verdict is
+    missing.
+    """
+
+    file_options: ClassVar[tuple[str, ...]] = ("relevance_prompt", "correctness_prompt")
+
+    type: Literal["llm"]
+    llm: str | None = None
+    relevance_prompt: Path | None = None
+    correctness_prompt: Path | None = None
+    temperature: Annotated[Number, Field(ge=0)] | None = 0.0
+    seed: Annotated[int, Field(ge=0, strict=True)] | None = 0
+    max_tokens: Annotated[int, Field(ge=1, strict=True)] = 512
+
+    def described(self, kind: Kind) -> Mapping[str, Any]:
+        """Return the options and the prompt of the kind; which model it is says its identity."""
+        template = self.template(kind)
+        return {
+            "type": self.type,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "max_tokens": self.max_tokens,
+            "template": template.label,
+            "messages": [list(message) for message in template.messages],
+        }
+
+    def verdict_files(self) -> Mapping[str, Path]:
+        """Return none: what the prompts say is described."""
+        return {}
+
+    def template(self, kind: Kind) -> Template:
+        """Return the prompt for a kind: ours, or the file's.
+
+        Raises:
+            ConfigError: the file is no prompt with the places of the kind.
+        """
+        file = self.relevance_prompt if kind == RELEVANCE else self.correctness_prompt
+        if file is None:
+            return packaged_template(f"judge_{kind}", PLACES[kind], ())
+        return read_template(file, PLACES[kind], ())
+
+    def requests(self, items: Sequence[Item]) -> list[ChatRequest]:
+        """Return what is asked of each item; all are of one kind."""
+        if not items:
+            return []
+        template = self.template(_kind(items))
+        return [
+            ChatRequest(
+                template.filled(_values(item)),
+                self.temperature,
+                self.seed,
+                self.max_tokens,
+                template.label,
+            )
+            for item in items
+        ]
+
+    def open_requests(self, items: Sequence[Item], stored: Stored) -> list[ChatRequest]:
+        """Return the requests behind the verdicts on items, as far as they are known now.
+
+        That is the first one of each item, and the second one of each whose first reply is stored
+        and holds no score.
+        """
+        first = self.requests(items)
+        return first + [
+            asked_again(request)
+            for request, reply in zip(first, stored(first), strict=True)
+            if reply is not None and parse(reply.text, HIGHEST[_kind(items)]) is None
+        ]
+
+    def verdicts(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+        """Ask for each verdict that is not stored; once more where the reply has no score."""
+        if not items:
+            return
+        highest, requests = HIGHEST[_kind(items)], self.requests(items)
+        with tools.completions(len(items), self.llm) as completions:
+            identity = completions.model.identity
+
+            def read(requests: Sequence[ChatRequest]) -> list[Verdict]:
+                replies = completions.answer(requests)
+                keys = [reply_key(identity, request) for request in requests]
+                return [_read(*pair, highest) for pair in zip(replies, keys, strict=True)]
+
+            verdicts = read(requests)
+            unparsed = [n for n, verdict in enumerate(verdicts) if verdict.problem == UNPARSED]
+            second = read([asked_again(requests[number]) for number in unparsed])
+            verdicts_again = dict(zip(unparsed, second, strict=True))
+            served = [one.name for one in completions.store.served(identity)]
+            tools.served_models.extend(served)
+        for number, verdict in enumerate(verdicts):
+            yield verdicts_again.get(number, verdict)
+
+
+def asked_again(request: ChatRequest) -> ChatRequest:
+    """Return the request for another reply to the same prompt."""
+    seed = None if request.seed is None else request.seed + 1
+    return replace(request, sample=request.sample + 1, seed=seed)
+
+
+def _kind(items: Sequence[Item]) -> Kind:
+    return RELEVANCE if isinstance(items[0], RelevanceItem) else CORRECTNESS
+
+
+def _values(item: Item) -> Mapping[str, str]:
+    # The mark is made of all texts: none of them can write it, nor that of another.
+    nonce = canonical_json(list(item.texts))
+    if isinstance(item, RelevanceItem):
+        return {"question": item.question, "passage": passages_block([item.passage], nonce)}
+    return {
+        "question": item.question,
+        "golds": passages_block(item.golds, nonce),
+        "answer": passages_block([item.answer], nonce),
+    }
+
+
+def _read(reply: Answer, key: str, highest: int) -> Verdict:
+    if isinstance(reply, Failure):
+        return Verdict(None, reply.reason, unanswered=True)
+    grade = parse(reply.text, highest)
+    return Verdict(grade, UNPARSED if grade is None else None, key)

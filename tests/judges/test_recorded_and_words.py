@@ -1,0 +1,134 @@
+"""Judges without a model: verdicts of a file, and word overlap."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.errors import DataError
+from rag_assets.judges.base import (
+    UNPARSED,
+    CorrectnessItem,
+    Item,
+    RelevanceItem,
+    Tools,
+    Verdict,
+    item_digest,
+)
+from rag_assets.judges.recorded import ABSENT, EDITED, RecordedJudge
+from rag_assets.judges.words import WordsJudge
+
+DOG = RelevanceItem("q1", "what does a dog cost", "fares.md", 0, 20, "A dog costs 10 crowns.")
+FOAM = RelevanceItem("q1", "what does a dog cost", "fire.md", 5, 9, "Foam.")
+RIGHT = CorrectnessItem("q1", "what does a dog cost", "10 crowns", ("10 crowns", "ten crowns"))
+
+
+def no_model(n: int, name: str | None) -> Any:
+    raise AssertionError("no model is asked")
+
+
+def judged(judge: WordsJudge | RecordedJudge, *items: Item) -> tuple[list[Verdict], list[str]]:
+    tools = Tools(no_model)
+    return list(judge.verdicts(items, tools)), tools.notes
+
+
+def recorded(folder: Path, *rows: dict[str, Any]) -> RecordedJudge:
+    file = folder / "verdicts.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return RecordedJudge(type="recorded", path=file)
+
+
+def of_dog(**row: Any) -> dict[str, Any]:
+    return {"query_id": "q1", "document_id": "fares.md", "start": 0, "end": 20, **row}
+
+
+def test_the_reply_is_read_again_whatever_the_grade_beside_it(tmp_path: Path) -> None:
+    judge = recorded(
+        tmp_path,
+        of_dog(reply="It names the price.\n##final score: 3", grade=1),
+        {"query_id": "q1", "answer": "10 crowns", "reply": "##final score: 1", "correct": True},
+    )
+    verdicts, notes = judged(judge, DOG, FOAM)
+    assert verdicts == [Verdict(3, None, "line 1"), Verdict(None, ABSENT)]
+    assert notes == ["1 recorded grades are not what their replies say; the replies count"]
+    assert judged(judge, RIGHT) == ([Verdict(1, None, "line 2")], [])
+
+
+def test_a_grade_without_a_reply_counts_and_null_is_missing(tmp_path: Path) -> None:
+    rows = [of_dog(grade=2), {"query_id": "q1", "answer": "10 crowns", "correct": False}]
+    assert judged(recorded(tmp_path, *rows), DOG)[0] == [Verdict(2)]
+    assert judged(recorded(tmp_path, *rows), RIGHT)[0] == [Verdict(0)]
+    judge = recorded(tmp_path, of_dog(grade=None, problem="timed out"))
+    assert judged(judge, DOG)[0] == [Verdict(None, "timed out")]
+
+
+def test_an_unparsed_reply_stays_unparsed(tmp_path: Path) -> None:
+    judge = recorded(tmp_path, of_dog(reply="I cannot say", grade=0))
+    assert judged(judge, DOG)[0] == [Verdict(None, UNPARSED, "line 1")]
+    scale = {"query_id": "q1", "answer": "10 crowns", "reply": "##final score: 2"}
+    assert judged(recorded(tmp_path, scale), RIGHT)[0] == [Verdict(None, UNPARSED, "line 1")]
+
+
+def test_a_verdict_on_a_text_that_was_edited_is_missing(tmp_path: Path) -> None:
+    judge = recorded(tmp_path, of_dog(grade=3, digest=item_digest(DOG)))
+    edited = DOG._replace(passage="A dog costs 12 crowns.")
+    assert judged(judge, DOG)[0] == [Verdict(3)]
+    assert judged(judge, edited)[0] == [Verdict(None, EDITED)]
+    assert judged(judge, DOG._replace(question="and a cat?"))[0] == [Verdict(None, EDITED)]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"query_id": "q1"}, "`document_id`: is missing, and so is `answer`"),
+        (of_dog(), "`reply`: is missing, and so is `grade`"),
+        ({"query_id": "q1", "answer": "x"}, "`reply`: is missing, and so is `correct`"),
+        (of_dog(grade=4), "`grade`: is 4; must be a whole number from 0 to 3, or null"),
+        (of_dog(grade=True), "`grade`: is True; must be a whole number from 0 to 3"),
+        (of_dog(grade=0, start=-1), "`start`: is -1; must be a whole number of 0 or more"),
+        (of_dog(grade=0, end=None), "`end`: is null; must be a whole number of 0 or more"),
+        (of_dog(grade=0, start=21), "`end`: is 20, before its start 21"),
+        ({"query_id": "q1", "answer": "x", "correct": 1}, "must be true, false or null"),
+        ({"query_id": "q1", "answer": 3, "correct": True}, "`answer`: is an integer"),
+    ],
+)
+def test_what_breaks_the_format_is_named(tmp_path: Path, row: dict[str, Any], problem: str) -> None:
+    judge = recorded(tmp_path, of_dog(grade=1, start=1), row)
+    with pytest.raises(DataError) as error:
+        judged(judge, DOG)
+    assert "verdicts.jsonl:2: " in str(error.value)
+    assert problem in str(error.value)
+
+
+def test_an_item_stands_once(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"jsonl:2: `query_id`: is judged already on line 1"):
+        judged(recorded(tmp_path, of_dog(grade=1), of_dog(grade=1)), DOG)
+
+
+def test_words_grade_by_quarters_of_the_question() -> None:
+    judge, question = WordsJudge(type="words"), "red green blue gold"
+    passages = ["grey", "red", "red Green", "Red, green, blue!", "gold red green blue"]
+    items = [RelevanceItem("q", question, "d", 0, 1, passage) for passage in passages]
+    assert [verdict.grade for verdict in judged(judge, *items)[0]] == [0, 1, 2, 3, 3]
+    assert judged(judge, items[0]._replace(question="the ?"))[0] == [Verdict(0)]
+
+
+def test_words_cannot_tell_a_number_or_a_negation_from_a_word() -> None:
+    judge = WordsJudge(type="words")
+    gold = ("it leaves at nine in the evening",)
+    answers = {
+        "at nine in the evening": 1,
+        "it leaves at ten in the evening": 1,
+        "it leaves not at nine in the evening": 1,
+        "from the southern harbour": 0,
+        "": 0,
+    }
+    items = [CorrectnessItem("q", "when", answer, gold) for answer in answers]
+    assert [one.grade for one in judged(judge, *items)[0]] == list(answers.values())
+    strict = WordsJudge(type="words", right=1.0)
+    assert [one.grade for one in judged(strict, *items)[0]] == [0, 0, 0, 0, 0]
+    chinese = CorrectnessItem("q", "?", "十克朗", ("十克朗", "10"))
+    assert judged(WordsJudge(type="words", language="cjk"), chinese)[0] == [Verdict(1)]
