@@ -2,11 +2,11 @@
 
     python benchmarks/judged_gate.py [--repetitions N]
 
-Every repetition draws the true answers of two systems, a judge's verdicts on them, and the questions
-that people label. It is decided as `rag-assets gate` decides: the drop of the calibrated mean
-against no drop, one-sided at .05. Beside it the same test on the verdicts alone, and on the labels
-alone. The judge sees a right answer as right with the sensitivity, and a wrong one as wrong with
-the specificity, of the system whose answer it is.
+Every repetition draws the true answers of two systems, a judge's verdicts on them, and the
+questions that people label. It is decided as `rag-assets gate` decides: the drop of the calibrated
+mean against no drop, one-sided at .05. Beside it the same test on the verdicts alone, and on the
+labels alone. The judge sees a right answer as right with the sensitivity, and a wrong one as wrong
+with the specificity, of the system whose answer it is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import click
 import numpy as np
 
 from rag_assets.judges.calibration import Sample, estimated_row
@@ -23,6 +24,10 @@ from rag_assets.statistics.calibrated_differences import calibrated_difference
 from rag_assets.statistics.units import Counted
 
 ALPHA = 0.05
+Z = -1.6449
+"""The quantile of the normal distribution at ALPHA."""
+
+TESTS = ("gate", "verdicts alone", "labels alone")
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ def alarms(world: World, repetitions: int, seed: int) -> dict[str, float]:
     ids = tuple(f"q{number}" for number in range(world.n_questions))
     counted = Counted("all", ids, np.ones(len(ids)), ids)
     nowhere = np.zeros(len(ids), dtype=np.bool_)
-    found = {"gate": 0, "verdicts alone": 0, "labels alone": 0}
+    found = dict.fromkeys(TESTS, 0)
     for _ in range(repetitions):
         truths = [random.random(len(ids)) < share for share in world.truth]
         verdicts = [
@@ -80,7 +85,7 @@ def alarms(world: World, repetitions: int, seed: int) -> dict[str, float]:
         human = {**row, "calibrated": row["human"], "low": row["human_low"]}
         found["labels alone"] += tested_drop({**human, "high": row["human_high"]})[0] < ALPHA
         z = verdict.mean() / (verdict.std(ddof=1) / len(ids) ** 0.5)
-        found["verdicts alone"] += z < -1.6449
+        found["verdicts alone"] += bool(z < Z)
     return {name: count / repetitions for name, count in found.items()}
 
 
@@ -89,10 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=2000)
     repetitions = parser.parse_args(arguments).repetitions
-    print(f"{'':46}{'gate':>8}{'verdicts alone':>16}{'labels alone':>14}")
+    lines = [f"{'':46}" + "".join(f"{name:>16}" for name in TESTS)]
     for number, (name, world) in enumerate(WORLDS.items()):
         shares = alarms(world, repetitions, number)
-        print(f"{name:46}" + "".join(f"{s:>{w}.3f}" for s, w in zip(shares.values(), (8, 16, 14))))
+        lines.append(f"{name:46}" + "".join(f"{shares[test]:>16.3f}" for test in TESTS))
+    click.echo("\n".join(lines))
 
 
 if __name__ == "__main__":

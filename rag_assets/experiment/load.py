@@ -55,14 +55,17 @@ from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.formats import FORMATS, open_dataset, unread_labels, with_columns
+from rag_assets.sources.formats import (
+    ANSWER_LABELS,
+    FORMATS,
+    open_dataset,
+    unread_labels,
+    with_columns,
+)
 from rag_assets.sources.ir_datasets import IrDataset
 from rag_assets.sources.rows import KEEP
 
 EXPERIMENT_FILE = "experiment.yaml"
-ANSWER_LABELS = "answer_labels.jsonl"
-"""What people say of answers is read from this file beside the YAML where none is named."""
-
 YAML_SUFFIXES = (".yaml", ".yml")
 
 WithFiles = TypeVar("WithFiles", bound=FileOptions)

@@ -166,6 +166,7 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("n mean low high", "answer_metrics.* query_facts.weight query_facts.split"),
     "answer_comparisons": _each("split", "query_facts.split")
     | _each(_COMPARED, "answer_metrics.* query_facts.weight query_facts.split"),
+    "answer_verdicts": {},
     "answer_labels": {},
     "calibrated_means": _each("split", "query_facts.split") | _each(_CALIBRATED, _JUDGED),
     "calibrated_differences": _each("split", "query_facts.split") | _each(_CALIBRATED, _JUDGED),

@@ -11,6 +11,10 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
+SUMS = ("answer_summary", "answer_comparisons")
+CALIBRATED = ("answer_verdicts", "answer_labels", "calibrated_means", "calibrated_differences")
+"""What is said of the answerers that are up to date."""
+
 
 def required_partitions(
     experiment: Experiment, selection: Selection
@@ -86,5 +90,5 @@ def _answered(
     ]
     classed = STAGES["answer_waterfall"].keys(experiment)
     found += [key for key in classed if key["answerer"] in chosen_keys]
-    sums = ("answer_summary", "answer_comparisons") if chosen_keys else ()
+    sums = (*SUMS, *CALIBRATED) if chosen_keys else ()
     return found + [key for asset in sums for key in STAGES[asset].keys(experiment)]

@@ -20,6 +20,7 @@ from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSum
 from rag_assets.evaluation.overlaps_stage import Overlaps
 from rag_assets.evaluation.query_facts_stage import QueryFacts
 from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, RelevantUnits
+from rag_assets.judges.answer_verdicts_stage import AnswerVerdicts
 from rag_assets.judges.calibration_stage import (
     AnswerLabels,
     CalibratedDifferences,
@@ -106,6 +107,7 @@ STAGES: Mapping[str, Stage] = {
         AnswerSummary(),
         AnswerComparisons(),
         AnswerWaterfall(_ALL_RUNS),
+        AnswerVerdicts(),
         AnswerLabels(),
         CalibratedMeans(),
         CalibratedDifferences(),

@@ -15,6 +15,7 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
+    N_UNITS,
     Sample,
     difference_row,
     questions_with_golds,
@@ -53,7 +54,8 @@ def judged_rows(result: EvaluationResult, split: str | None = None) -> list[Row]
 def shown(row: Row) -> Row:
     """Return a stored row without what the judge says where nothing calibrates it."""
     judge = row["judge"] if row["calibrated"] is not None else None
-    return {**row, "judge": judge, "worth": worth(row)}
+    known = {name: value for name, value in row.items() if name != N_UNITS}
+    return {**known, "judge": judge, "worth": worth(row)}
 
 
 def worth(row: Row) -> float | None:

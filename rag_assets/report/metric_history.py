@@ -182,15 +182,20 @@ def _judged(history: History, metric: Metric, since: str) -> list[Row]:
 
 
 def _with_judges(rows: Sequence[Row], values: Sequence[Row]) -> list[Row]:
-    """Return rows of the history that also say where the judge is another than before."""
-    prints = {row["evaluation_id"]: (row["judge"], row["fingerprint"]) for row in values}
+    """Return rows of the history that also say where the judge, or the labels, are others."""
+    judged = {row["evaluation_id"]: row for row in values}
     told: dict[str, list[dict[str, Any]]] = {}
-    last = None
+    last: Row | None = None
     for name in dict.fromkeys(row["evaluation_id"] for row in rows):
-        now = prints.get(name)
-        if None not in (now, last) and now != last:
-            told[name] = [{"what": f"judge {now[0]}", "old": last[1], "new": now[1]}]
-        last = now or last
+        now = judged.get(name, last)
+        if last is not None and now is not None:
+            whats = {"fingerprint": f"judge {now['judge']}", "n_labels": "labelled answers"}
+            told[name] = [
+                {"what": what, "old": last[column], "new": now[column]}
+                for column, what in whats.items()
+                if last[column] != now[column]
+            ]
+        last = now
     return [
         {**row, "changes": [*row["changes"], *told.get(row["evaluation_id"], [])]} for row in rows
     ]
