@@ -54,7 +54,7 @@ def probabilities(
         splits: see :func:`clusters_by_split`.
         labelled: questions that have labels.
     """
-    found = {}
+    found: dict[str, float] = {}
     for clusters in splits.values():
         drawn = drawn_so_far(clusters, labelled)
         share = len({clusters[one] for one in drawn}) / len(set(clusters.values()))

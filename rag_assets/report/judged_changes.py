@@ -7,7 +7,7 @@ came from answers, and how much from another judge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,7 +117,7 @@ def _sample(pair: EvaluationPair) -> Sample | None:
     return sample.only(shared) if shared.any() else None
 
 
-def judged_change_rows(pair: EvaluationPair, answerers: Sequence[str] = ()) -> list[Row]:
+def judged_change_rows(pair: EvaluationPair, answerers: Collection[str] = ()) -> list[Row]:
     """Return a row for each answerer of both evaluations: who changed what is said of it.
 
     Args:

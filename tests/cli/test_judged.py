@@ -172,12 +172,11 @@ def test_the_history_tells_values_and_judges(run: Invoke, tiny: Tiny) -> None:
     assert [row["answerer"] for row in rows] == ["fancy@-", "plain@-"] * 2
     (what,) = [one for one in rows[-1]["changes"] if one["what"] == "judge strict"]
     assert what["old"] != what["new"]
-    rebuild(tiny.settings)
-    with duckdb.connect(str(tiny.settings.warehouse), read_only=True) as connection:
+    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
         found = connection.sql(
             "SELECT count(*), count(DISTINCT fingerprint), min(n_labels) FROM history_judged"
-        ).fetchone()
-    assert found == (4, 2, 80)
+        ).fetchall()
+    assert found == [(4, 2, 80)]
 
 
 def test_the_report_has_a_section(tiny: Tiny) -> None:

@@ -29,7 +29,9 @@ DRAWN = set(IDS[:80])
 
 
 def answer_table(own: dict[str, str | None]) -> pa.Table:
-    rows = [{"query_id": one, "answer": answer} for one, answer in own.items()]
+    rows: list[dict[str, object]] = [
+        {"query_id": one, "answer": answer} for one, answer in own.items()
+    ]
     return ANSWERS.from_rows(rows)
 
 
@@ -124,11 +126,13 @@ def test_what_failed_or_says_nothing_is_wrong_without_anybody_saying_so() -> Non
 
 def test_what_cannot_be_told_is_left_out_and_counted(answers: dict[str, dict[str, str]]) -> None:
     own = answers["plain"]
-    labels = [
+    labels: list[dict[str, object]] = [
         {"query_id": one, "answer": own[one], "correct": None if one == IDS[5] else True}
         for one in DRAWN
     ]
-    verdicts = [{"query_id": one, "answer": own[one], "correct": None} for one in IDS]
+    verdicts: list[dict[str, object]] = [
+        {"query_id": one, "answer": own[one], "correct": None} for one in IDS
+    ]
     table = judged_answers(
         answer_table(dict(own)),
         ANSWER_VERDICTS.from_rows(verdicts),
