@@ -271,6 +271,8 @@ def _print_notes(dialect: Dialect, data: ToolInput, outcomes: dict[str, Outcome]
     if dialect.name == "ranx" and (open_order := _long_ties(data)):
         parts.append(f"ranx's own order of equal scores is not stable in {open_order} queries")
     messages().print("; ".join(parts))
+    if dialect.warning is not None:
+        messages().print(f"{dialect.name}: {dialect.warning}", soft_wrap=True)
 
 
 def _has(outcome: Outcome, query_id: str) -> bool:

@@ -63,12 +63,11 @@ def calibrated_difference(
     estimate = prediction_powered(units)
     method = HUMAN_ONLY if estimate.weight == 0 else WITH_VERDICTS
     n_different = int(np.count_nonzero(np.abs(units.labelled.sums[:, 0]) > SAME))
-    reason = None
-    bounds: tuple[float, float] | tuple[None, None] = (None, None)
     if n_different < FEWEST_DIFFERENCES:
-        unit = "label differs" if n_different == 1 else "labels differ"
-        reason = f"only {n_different} {unit} between the two; {FEWEST_DIFFERENCES} are needed"
+        low = high = None
+        subject = "label differs" if n_different == 1 else "labels differ"
+        reason = f"only {n_different} {subject} between the two; {FEWEST_DIFFERENCES} are needed"
     else:
         half = t_quantile(level, len(units.labelled.sums)) * estimate.error
-        bounds = (estimate.value - half, estimate.value + half)
-    return Estimate(estimate.value, *bounds, labels.size, method, estimate.weight, reason)
+        low, high, reason = estimate.value - half, estimate.value + half, None
+    return Estimate(estimate.value, low, high, labels.size, method, estimate.weight, reason)

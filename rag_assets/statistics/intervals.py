@@ -44,12 +44,12 @@ def bootstrap_intervals(units: Units, resampling: Resampling) -> tuple[Floats, F
     measured = np.flatnonzero(np.count_nonzero(units.weights > 0, axis=0) >= 2)
     if measured.size == 0:
         return low, high
-    means = _resampled_means(Units(units.sums[:, measured], units.weights[:, measured]), resampling)
+    means = resampled_means(Units(units.sums[:, measured], units.weights[:, measured]), resampling)
     low[measured], high[measured] = np.nanquantile(means, resampling.tails, axis=0)
     return low, high
 
 
-def _resampled_means(units: Units, resampling: Resampling) -> Floats:
+def resampled_means(units: Units, resampling: Resampling) -> Floats:
     """Return the weighted means, shape (resamples, columns); NaN: none of the drawn has a value."""
     n_units, n_columns = units.sums.shape
     both = np.hstack([units.sums, units.weights])

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.units import Units, units_of, weighted_mean
+from rag_assets.statistics.units import Units, units_of
 
 
 class Estimate(NamedTuple):
@@ -100,7 +100,7 @@ def calibration(
         raise ValueError("a cluster is labelled as a whole or not at all")
     every = np.concatenate([verdicts_of_labelled, verdicts])
     given = every[~np.isnan(every)]
-    neutral = math.fsum(given) / given.size if given.size else 0.0
+    neutral = _sum(given) / given.size if given.size else 0.0
     every = np.where(np.isnan(every), neutral, every)
     columns = np.column_stack([labels, every[: labels.size]]), every[labels.size :, None]
     labelled, unlabelled = (
@@ -161,22 +161,25 @@ def _optimal_weight(units: Calibration, labels: Floats, verdicts: Floats) -> flo
     if not spread > 0:
         return 0.0
     n, n_unlabelled = labels.size, len(units.unlabelled.sums)
-    covariance = math.fsum(labels * verdicts) / n
+    covariance = _sum(labels * verdicts) / n
     return min(1.0, max(0.0, covariance / ((1 + n / n_unlabelled) * spread)))
 
 
 def _residuals(units: Units, column: int) -> tuple[float, Floats]:
     """Return sum(S) / sum(W), and (S - mean * W) / mean(W) of each unit."""
-    sums, weights = units.column(column)
-    mean = weighted_mean(sums, weights)
-    if mean is None:
-        raise ValueError("no unit has a value")
-    return mean, (sums - mean * weights) / (math.fsum(weights) / weights.size)
+    sums, weights = units.sums[:, column], units.weights[:, column]
+    total = _sum(weights)
+    mean = _sum(sums) / total
+    return mean, (sums - mean * weights) / (total / weights.size)
 
 
 def _variance(residuals: Floats, ddof: int) -> float:
     freedom = residuals.size - ddof
-    return math.fsum(residuals**2) / freedom if freedom > 0 else math.nan
+    return _sum(residuals**2) / freedom if freedom > 0 else math.nan
+
+
+def _sum(values: Floats) -> float:
+    return math.fsum(values.tolist())  # exact, and five times faster than over an array
 
 
 def t_quantile(level: float, n_units: int) -> float:

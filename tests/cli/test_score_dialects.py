@@ -51,6 +51,16 @@ def test_every_dialect_prints_its_default_metrics(
     assert names == list(DIALECTS[dialect].defaults)
 
 
+def test_ragas_comes_with_a_warning(invoke: Invoke, files: tuple[object, ...]) -> None:
+    asked = ("--metrics", "llm_context_precision_without_reference", "--format", "json")
+    result = invoke(*files, "--dialect", "ragas", *asked)
+    # q1 scores 1, q2 scores 0, and q3 is no row of its data.
+    assert json.loads(result.stdout) == pytest.approx({asked[1]: 0.5})
+    said = " ".join(result.stderr.split())
+    assert "divides by what is relevant among the retrieved" in said
+    assert "Without a reference the answer is taken for the truth" in said
+
+
 def test_values_of_each_query(invoke: Invoke, files: tuple[object, ...]) -> None:
     asked = ("--dialect", "beir", "--metrics", "Recall@10,Hole@2", "--per-query")
     result = invoke(*files, *asked, "--format", "csv")

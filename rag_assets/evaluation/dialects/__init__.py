@@ -11,12 +11,21 @@ from rag_assets.evaluation.dialects.beir import Beir
 from rag_assets.evaluation.dialects.dialect import Dialect
 from rag_assets.evaluation.dialects.llamaindex import LlamaIndex
 from rag_assets.evaluation.dialects.mlflow import MlFlow
+from rag_assets.evaluation.dialects.ragas import Ragas
 from rag_assets.evaluation.dialects.ranx import Ranx
 from rag_assets.evaluation.dialects.sentence_transformers import SentenceTransformers
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
-    for dialect in (AutoRag(), LlamaIndex(), Beir(), SentenceTransformers(), Ranx(), MlFlow())
+    for dialect in (
+        AutoRag(),
+        LlamaIndex(),
+        Beir(),
+        SentenceTransformers(),
+        Ranx(),
+        MlFlow(),
+        Ragas(),
+    )
 }
 """What ``--dialect`` takes -> the dialect."""
 

@@ -129,6 +129,7 @@ class Dialect(ABC):
         measures: own name -> value of one query.
         counterparts: canonical measure -> own name of what the tool offers in its place.
         needs_cutoff: whether a metric without a cut-off does not exist.
+        warning: what a reader of its numbers has to know.
     """
 
     name: ClassVar[str]
@@ -137,6 +138,7 @@ class Dialect(ABC):
     measures: ClassVar[Mapping[str, Measure]]
     counterparts: ClassVar[Mapping[str, str]]
     needs_cutoff: ClassVar[bool] = False
+    warning: ClassVar[str | None] = None
     pattern: ClassVar[re.Pattern[str]] = re.compile(r"(?P<measure>.+?)(?:@(?P<cutoff>[0-9]+))?")
 
     def name_of(self, measure: str, cutoff: int | None) -> str:

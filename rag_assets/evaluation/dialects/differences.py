@@ -82,7 +82,7 @@ _OTHERS = ("r_precision", "bpref")
 _ALL = (*_RANKED, *_GROUPED, *_OTHERS)
 _NDCG = ("ndcg", "group_ndcg")
 _LISTS = ("autorag", "llamaindex", "mlflow", "sentence_transformers")
-_FLAT = ("llamaindex", "mlflow", "sentence_transformers", "beir", "ranx")
+_FLAT = ("llamaindex", "mlflow", "sentence_transformers", "beir", "ranx", "ragas")
 _EVERY = ("autorag", *_FLAT)
 
 
@@ -121,7 +121,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         lambda case: not case.query.relevant,
     ),
     Difference(
-        ("beir", "ranx", "mlflow"),
+        ("beir", "ranx", "mlflow", "ragas"),
         ("precision", "hit_rate", "mrr", "map", "f1", *_OTHERS, "ndcg_exp"),
         "a query without a relevant document is 0 (ours: left out)",
         lambda case: not case.query.relevant,
@@ -136,6 +136,12 @@ DIFFERENCES: tuple[Difference, ...] = (
         ("beir",),
         ("ndcg", "map", "recall", "precision"),
         "a query that the run lacks is left out of the mean (ours: 0)",
+        lambda case: not case.query.in_run,
+    ),
+    Difference(
+        ("ragas",),
+        _ALL,
+        "a query that the run lacks is no row of its data (ours: 0)",
         lambda case: not case.query.in_run,
     ),
     # The list.
@@ -220,6 +226,12 @@ DIFFERENCES: tuple[Difference, ...] = (
         ("map",),
         "divides by min(R, k) (ours: by R)",
         lambda case: len(case.query.relevant) > case.k,
+    ),
+    Difference(
+        ("ragas",),
+        ("map",),
+        "divides by the relevant documents among the retrieved (ours: by R)",
+        lambda case: not case.query.relevant.issubset(case.listed),
     ),
     # R-precision and bpref.
     Difference(

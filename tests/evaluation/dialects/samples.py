@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-LISTS = ("autorag", "llamaindex", "mlflow")
+LISTS = ("autorag", "llamaindex", "mlflow", "ragas")
 """Tools that read a list and can meet a document twice."""
 
 EVERY = (*LISTS, "sentence_transformers", "beir", "ranx")

@@ -127,7 +127,7 @@ def test_rows_name_both_numbers_and_the_reason() -> None:
 
 
 def test_a_query_that_repeats_documents_has_no_value_of_ours() -> None:
-    rows = explained({"q": [("a", 2.0), ("a", 1.0)]}, {"q": {"a": 1}}, ["recall@5"])
+    rows = explained({"q": [("a", 2.0), ("a", 1.0)]}, {"q": {"a": 1}}, ["recall@5", "map@5"])
     assert {row["dialect"] for row in rows} == set(DIALECTS)
     assert all(row["ours"] is None for row in rows)
     assert all("a document stands twice" in str(row["why"]) for row in rows)

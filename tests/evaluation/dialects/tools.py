@@ -5,7 +5,9 @@ A tool's package is imported inside its function; ImportError means that it is n
 
 from __future__ import annotations
 
+import asyncio
 import math
+import os
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -208,6 +210,42 @@ def beir(sample: Sample) -> Numbers:
     return found
 
 
+def ragas(sample: Sample) -> Numbers:
+    """The tool's own metrics, with a model that says what the grades say."""
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
+    metrics: Any = import_module("ragas.metrics._context_precision")
+
+    class Judge:
+        def __init__(self, useful: list[str]) -> None:
+            self.useful = useful
+
+        async def generate_multiple(self, data: Any, **_: Any) -> list[Any]:
+            verdict = int(data.context in self.useful)
+            return [metrics.Verification(reason="", verdict=verdict)]
+
+    def one(kind: Any, k: int | None) -> Callable[[str, list[str]], float | None]:
+        def value(query: str, ranking: list[str]) -> float | None:
+            if query not in sample["run"]:
+                return None
+            judge = Judge(relevant(sample, query))
+            metric = kind(llm=object(), context_precision_prompt=judge)
+            row = {"user_input": query, "retrieved_contexts": ranking[:k]}
+            row |= {"reference": "answer", "response": "answer"}
+            return number(asyncio.run(metric._ascore(row, [])))
+
+        return value
+
+    kinds = [
+        metrics.LLMContextPrecisionWithReference,
+        metrics.LLMContextPrecisionWithoutReference,
+    ]
+    return {
+        kind.name if k is None else f"{kind.name}@{k}": listwise(sample, one(kind, k))
+        for kind in kinds
+        for k in (None, *CUTOFFS)
+    }
+
+
 def ranx(sample: Sample) -> Numbers:
     package: Any = import_module("ranx")
 
@@ -233,6 +271,7 @@ TOOLS: dict[str, tuple[str, Callable[[Sample], Numbers]]] = {
     "mlflow": ("mlflow-skinny", mlflow),
     "sentence_transformers": ("sentence-transformers", sentence_transformers),
     "beir": ("beir", beir),
+    "ragas": ("ragas", ragas),
     "ranx": ("ranx", ranx),
 }
 """Dialect -> the distribution and its function."""

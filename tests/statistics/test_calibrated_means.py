@@ -1,0 +1,196 @@
+"""Means that a few labels calibrate: golden numbers, coverage over all draws, and the edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from rag_assets.statistics.calibrated_means import HUMAN_ONLY, WITH_VERDICTS, calibrated_mean
+from rag_assets.statistics.prediction_powered import calibration, prediction_powered
+from rag_assets.statistics.wilson import wilson
+from tests.statistics.judge_simulations import simulations
+
+Floats = npt.NDArray[np.float64]
+
+LABELS = np.array([1, 1, 0, 1, 0, 1, 1, 0, 1, 1], dtype=np.float64)
+OWN = np.array([1, 1, 1, 1, 0, 1, 0, 0, 1, 1], dtype=np.float64)
+OTHERS = np.repeat([1.0, 0.0], [75, 25])
+
+
+@pytest.mark.parametrize(
+    ("weight", "value", "error", "its_weight"),
+    [
+        (0.0, 0.7, 0.14491376746, 0.0),
+        (1.0, 0.75, 0.14790199458, 1.0),
+        (None, 0.7261106272, 0.12549690209, 0.5222125436),
+    ],
+)
+def test_the_numbers_of_ppi_py(
+    weight: float | None, value: float, error: float, its_weight: float
+) -> None:
+    units = calibration(LABELS, OWN, OTHERS, None, None)
+    found = prediction_powered(units, weight=weight, ddof=0)
+    assert found == pytest.approx((value, error, its_weight), abs=1e-9)
+
+
+def sample(n: int, n_others: int, seed: int, truth: float = 0.7) -> tuple[Floats, Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    answers = simulations.answers_of(truth, n + n_others, rng)
+    verdicts = simulations.verdicts_of(answers, 0.9, 0.8, rng)
+    return answers[:n], verdicts[:n], verdicts[n:]
+
+
+def test_the_arithmetic_of_an_interval() -> None:
+    """Written out: two disagreements, variances by n - 1, Student's quantile of 59 degrees."""
+    labels, own, others = sample(60, 500, 1)
+    y, f = np.append(labels, [1, 0]), np.append(own, [0, 1])
+    pooled = np.append(f, others)
+    covariance = np.mean((y - y.mean()) * (f - f.mean()))
+    weight = covariance / ((1 + 62 / 500) * pooled.var(ddof=1))
+    centre = weight * others.mean() + (y - weight * f).mean()
+    variance = weight**2 * others.var(ddof=1) / 500 + (y - weight * f).var(ddof=1) / 62
+    half = 2.0009953780882674 * np.sqrt(variance)
+    found = calibrated_mean(labels, own, others)
+    assert found.weight == pytest.approx(weight)
+    assert found.low == pytest.approx(centre - half)
+    assert found.high == pytest.approx(centre + half)
+    assert found.value == pytest.approx(weight * others.mean() + (labels - weight * own).mean())
+    assert (found.n_labels, found.method) == (60, WITH_VERDICTS)
+
+
+@pytest.mark.parametrize("row", simulations.ROWS, ids=str)
+def test_coverage_over_all_draws(row: object) -> None:
+    """Of n = 100 labels, as the table has them; its two smaller n with their own."""
+    for n in sorted({100, row.n}):  # type: ignore[attr-defined]
+        tallies = simulations.mean_coverage(row._replace(n=n), 500)  # type: ignore[attr-defined]
+        # Two standard errors of 500 draws below .95.
+        assert tallies["ours"].coverage >= 0.93
+        assert len(tallies["ours"].held) == 500
+        if n >= 100:
+            assert tallies["ours"].width < tallies["Wilson"].width
+
+
+def test_plain_ppi_plus_covers_too_little_where_a_class_is_rare() -> None:
+    """Why two disagreements are added."""
+    tallies = simulations.mean_coverage(simulations.ROWS[3], 500)
+    assert tallies["PPI++"].coverage < 0.9 < 0.93 < tallies["ours"].coverage
+    assert simulations.mean_coverage(simulations.ROWS[1], 200)["naive"].coverage < 0.05
+
+
+def test_clusters_are_wholes() -> None:
+    tallies = simulations.clustered_mean_coverage(0.7, 80, 5, 400)
+    assert tallies["questions"].coverage < 0.88
+    assert tallies["clusters"].coverage >= 0.93
+
+
+def test_clusters_of_one_question_change_nothing() -> None:
+    labels, own, others = sample(80, 300, 2)
+    names = [f"q{number:03}" for number in range(380)]
+    apart = calibrated_mean(labels, own, others, clusters=(names[:80], names[80:]))
+    assert apart == pytest.approx(calibrated_mean(labels, own, others))
+
+
+def test_a_question_of_weight_2_counts_as_a_cluster_of_two_like_it() -> None:
+    labels, own, others = sample(60, 200, 3)
+    weights = np.random.default_rng(4).integers(1, 4, 260).astype(np.float64)
+    twice = weights.astype(int)
+    names = [f"q{number:03}" for number in np.repeat(np.arange(260), twice)]
+    n = int(weights[:60].sum())
+    repeated = (np.repeat(labels, twice[:60]), np.repeat(own, twice[:60]))
+    clustered = calibrated_mean(
+        *repeated, np.repeat(others, twice[60:]), clusters=(names[:n], names[n:])
+    )
+    weighted = calibrated_mean(labels, own, others, weights=(weights[:60], weights[60:]))
+    assert clustered._replace(n_labels=60) == pytest.approx(weighted)
+    assert clustered.n_labels == n
+
+
+@pytest.mark.parametrize("n", [1, 10, 49])
+def test_under_50_labels_people_alone_are_believed(n: int) -> None:
+    labels, own, others = sample(n, 300, n)
+    found = calibrated_mean(labels, own, others)
+    assert found[:3] == pytest.approx((labels.mean(), *wilson(labels.mean(), n)))
+    assert (found.method, found.weight, found.n_labels) == (HUMAN_ONLY, 0.0, n)
+    assert calibrated_mean(*sample(50, 300, n)).method == WITH_VERDICTS
+
+
+def test_forty_clusters_are_under_50_however_many_labels_they_hold() -> None:
+    labels, own, others = sample(200, 300, 5)
+    clusters = [f"c{i // 5:03}" for i in range(200)], [f"d{i}" for i in range(300)]
+    found = calibrated_mean(labels, own, others, clusters=clusters)
+    assert (found.method, found.n_labels) == (HUMAN_ONLY, 200)
+    assert found[:3] == pytest.approx((labels.mean(), *wilson(labels.mean(), 40)))
+
+
+def test_where_everything_is_labelled_people_alone_are_believed() -> None:
+    labels, own, _ = sample(120, 0, 6)
+    assert calibrated_mean(labels, own, np.array([1.0, 0.0])).method == WITH_VERDICTS
+    assert calibrated_mean(labels, own, np.array([1.0])).method == HUMAN_ONLY
+    found = calibrated_mean(labels, own, np.array([]))
+    assert found.method == HUMAN_ONLY
+    assert found.value == pytest.approx(labels.mean())
+
+
+def test_without_a_label_there_is_no_number() -> None:
+    nothing = np.array([])
+    found = calibrated_mean(nothing, nothing, OTHERS)
+    assert found[:4] == (None, None, None, 0)
+    assert found.reason == "there is no human label"
+
+
+@pytest.mark.parametrize("says", [1.0, np.nan])
+def test_a_judge_that_says_nothing_has_no_weight(says: float) -> None:
+    labels, own, others = sample(100, 400, 7)
+    found = calibrated_mean(labels, np.full_like(own, says), np.full_like(others, says))
+    assert found.value == pytest.approx(labels.mean())
+    # All that the two disagreements brought is a little covariance.
+    assert found.weight < 0.05
+    assert found.low is not None
+    assert found.high is not None
+    assert found.high - found.low == pytest.approx(np.subtract(*wilson(0.7, 100)[::-1]), abs=0.03)
+
+
+def test_the_mean_of_the_verdicts_stands_for_a_missing_one() -> None:
+    labels, own, others = sample(60, 100, 10)
+    own[:5], others[:20] = np.nan, np.nan
+    mean = np.nanmean(np.concatenate([own, others]))
+    filled = np.nan_to_num(own, nan=mean), np.nan_to_num(others, nan=mean)
+    assert calibrated_mean(labels, own, others) == pytest.approx(calibrated_mean(labels, *filled))
+
+
+def test_missing_verdicts_leave_the_estimate_valid() -> None:
+    """Missing more often where the answer is wrong: dropping such questions would be biased."""
+    rng = np.random.default_rng(8)
+    held = []
+    for _ in range(300):
+        labels, own, others = sample(100, 1000, int(rng.integers(1 << 30)))
+        truths = np.concatenate([own, others])
+        truths[(truths == 0) & (rng.random(1100) < 0.5)] = np.nan
+        found = calibrated_mean(labels, truths[:100], truths[100:])
+        assert found.low is not None
+        assert found.high is not None
+        held.append(found.low <= 0.7 <= found.high)
+    assert np.mean(held) >= 0.93
+
+
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_labels_of_one_kind_leave_room_for_the_other(label: float) -> None:
+    found = calibrated_mean(np.full(60, label), np.full(60, label), np.full(500, label))
+    assert found.value == pytest.approx(label)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= found.high <= 1
+    assert found.high - found.low > 0.02
+
+
+def test_what_cannot_be_calibrated_is_refused() -> None:
+    labels, own, others = sample(60, 100, 9)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        calibrated_mean(labels * 2, own, others)
+    with pytest.raises(ValueError, match="needs a label"):
+        calibrated_mean(np.where(labels == 1, np.nan, labels), own, others)
+    with pytest.raises(ValueError, match="needs a label"):
+        calibrated_mean(labels, own[1:], others)
+    with pytest.raises(ValueError, match="as a whole or not at all"):
+        calibrated_mean(labels, own, others, clusters=(["c"] * 60, ["c"] * 100))

@@ -1,0 +1,83 @@
+"""Verdicts corrected with labels of another time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from rag_assets.statistics.rogan_gladen import METHOD, rogan_gladen
+from tests.statistics.judge_simulations import simulations
+
+Floats = npt.NDArray[np.float64]
+
+
+def given(positive: int, n: int) -> Floats:
+    """Verdicts, so many of them positive."""
+    return np.repeat([1.0, 0.0], [positive, n - positive])
+
+
+LABELS = given(100, 200)
+
+
+def test_golden() -> None:
+    """Share .78 of 1,000, sensitivity 90 of 100, specificity 85 of 100."""
+    own = np.concatenate([given(90, 100), given(15, 100)])
+    found = rogan_gladen(LABELS, own, given(780, 1000))
+    assert found.value == pytest.approx(0.84, abs=1e-9)
+    assert found.low == pytest.approx(0.84 - 1.959963985 * 0.038627, abs=1e-6)
+    assert found.high == pytest.approx(0.84 + 1.959963985 * 0.038627, abs=1e-6)
+    assert found[:3] == pytest.approx((0.84, 0.7643, 0.9157), abs=5e-5)
+    assert found[3:] == (200, METHOD, 1.0, None)
+
+
+def test_it_covers_where_the_share_has_moved_and_a_calibrated_mean_does_not() -> None:
+    tallies = simulations.moved_prevalence(500)
+    assert tallies["Rogan-Gladen"].coverage >= 0.93
+    assert tallies["calibrated_mean"].coverage < 0.2
+
+
+def test_missing_verdicts_have_no_part() -> None:
+    own = np.concatenate([given(90, 100), given(15, 100)])
+    more = rogan_gladen(
+        np.append(LABELS, [1.0, 0.0]),
+        np.append(own, [np.nan, np.nan]),
+        np.append(given(780, 1000), np.nan),
+    )
+    assert more[:3] == pytest.approx(rogan_gladen(LABELS, own, given(780, 1000))[:3])
+
+
+@pytest.mark.parametrize(("share", "value"), [(0, 0.0), (1000, 1.0)])
+def test_what_the_rates_cannot_explain_is_cut(share: int, value: float) -> None:
+    own = np.concatenate([given(90, 100), given(15, 100)])
+    found = rogan_gladen(LABELS, own, given(share, 1000))
+    assert found.value == value
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= value <= found.high <= 1
+
+
+def test_a_judge_that_hardly_tells_right_from_wrong_is_refused() -> None:
+    own = np.concatenate([given(60, 100), given(41, 100)])
+    found = rogan_gladen(LABELS, own, given(500, 1000))
+    assert found[:3] == (None, None, None)
+    assert found.reason == "sensitivity + specificity - 1 is 0.19; 0.2 is needed"
+    allowed = np.concatenate([given(60, 100), given(40, 100)])
+    assert rogan_gladen(LABELS, allowed, given(500, 1000)).reason is None
+
+
+@pytest.mark.parametrize("kind", [0.0, 1.0])
+def test_labels_of_one_kind_are_refused(kind: float) -> None:
+    found = rogan_gladen(np.full(50, kind), np.ones(50), np.ones(10))
+    assert found.value is None
+    assert found.reason == "labels of both kinds, and verdicts, are needed"
+    nothing = np.array([])
+    assert rogan_gladen(nothing, nothing, np.ones(3)).reason == "there is no human label"
+    assert rogan_gladen(LABELS, LABELS, nothing).value is None
+
+
+def test_grades_are_refused() -> None:
+    with pytest.raises(ValueError, match="0 or 1"):
+        rogan_gladen(LABELS, LABELS, np.array([0.5]))
+    with pytest.raises(ValueError, match="needs a label"):
+        rogan_gladen(LABELS, LABELS[1:], np.ones(3))
