@@ -15,7 +15,6 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, QUERY_FACTS_KEY, counting_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import read_answer_labels
-from rag_assets.judges.answer_verdicts_stage import answer_verdicts_key
 from rag_assets.judges.base import CORRECTNESS
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
@@ -26,6 +25,7 @@ from rag_assets.judges.calibration import (
     questions_with_golds,
     samples,
 )
+from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.package_versions import version
 from rag_assets.schemas import ANSWER_LABELS, CALIBRATED_DIFFERENCES, CALIBRATED_MEANS
 from rag_assets.store.artifacts import ArtifactKey
@@ -39,7 +39,7 @@ class AnswerLabels(Stage):
     name = "answer_labels"
     schema = ANSWER_LABELS
     row = "What people say of one answer to one question."
-    group = "data"
+    group = "judges"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         used = experiment.has_answer_labels and bool(experiment.judges_of(CORRECTNESS))
@@ -64,10 +64,10 @@ class AnswerLabels(Stage):
 
 
 class _Calibrated(Stage):
-    """One partition a judge of answers: what it says of all answerers that are up to date."""
+    """One partition a judge of answers: what it says of all answerers."""
 
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)
-    group: ClassVar[str] = "answers"
+    group: ClassVar[str] = "judges"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         judges = experiment.judges_of(CORRECTNESS) if experiment.has_answer_labels else ()
@@ -76,8 +76,8 @@ class _Calibrated(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [
             *(
-                Input(f"answers_of_{name}", answers_key(name), optional=True)
-                for name in experiment.answer_cells
+                Input(f"answers_{number}", answers_key(name))
+                for number, name in enumerate(experiment.answer_cells)
             ),
             Input("verdicts", answer_verdicts_key(key["judge"])),
             Input("labels", ANSWER_LABELS_KEY),
@@ -142,11 +142,10 @@ def _judged(context: StageContext, judge: str) -> tuple[dict[str, pa.Table], lis
     """Return what the judge and people say of each answerer, and the questions of each split."""
     labels = context.artifact(ANSWER_LABELS_KEY).table()
     verdicts = context.artifact(answer_verdicts_key(judge)).table()
-    tables = {}
-    for name in context.experiment.answer_cells:
-        answers = context.current(answers_key(name))
-        if answers is not None:
-            tables[name] = judged_answers(answers.table(), verdicts, labels)
+    tables = {
+        name: judged_answers(context.artifact(answers_key(name)).table(), verdicts, labels)
+        for name in context.experiment.answer_cells
+    }
     questions = questions_with_golds(context.artifact(QUERY_FACTS_KEY).table())
     counting = counting_of(lambda key: context.artifact(key).table())
     return tables, list(samples(counting, questions, labels))

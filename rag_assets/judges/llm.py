@@ -102,17 +102,23 @@ class LlmJudge(Judge):
             for item in items
         ]
 
-    def open_requests(self, items: Sequence[Item], stored: Stored) -> list[ChatRequest]:
-        """Return the requests behind the verdicts on items, as far as they are known now.
+    def open_requests(
+        self, items: Sequence[Item], stored: Stored, *, at_most: bool = False
+    ) -> list[ChatRequest]:
+        """Return the requests behind the verdicts on items, as far as they are known.
 
-        That is the first one of each item, and the second one of each whose first reply is stored
-        and holds no score.
+        The first one of each, and the second where the first reply is stored and has no score.
+
+        Args:
+            items: what is judged.
+            stored: looks replies up.
+            at_most: whether replies that are not stored yet are taken to hold no score.
         """
         first = self.requests(items)
         return first + [
             asked_again(request)
             for request, reply in zip(first, stored(first), strict=True)
-            if reply is not None and parse(reply.text, HIGHEST[_kind(items)]) is None
+            if (at_most if reply is None else parse(reply.text, HIGHEST[_kind(items)]) is None)
         ]
 
     def verdicts(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:

@@ -30,6 +30,10 @@ def _each(columns: str, origins: str) -> dict[str, str]:
     return dict.fromkeys(columns.split(), origins)
 
 
+def _same(table: str, columns: str) -> dict[str, str]:
+    return {name: f"{table}.{name}" for name in columns.split()}
+
+
 _QUERY = "runs.query_id|external_hits.query_id|query_sets.query_id|queries.query_id"
 _WEIGHED = "query_metrics.{} query_facts.weight query_facts.split"
 _MEANS = "query_metrics.* query_facts.weight query_facts.split"
@@ -166,7 +170,6 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("n mean low high", "answer_metrics.* query_facts.weight query_facts.split"),
     "answer_comparisons": _each("split", "query_facts.split")
     | _each(_COMPARED, "answer_metrics.* query_facts.weight query_facts.split"),
-    "answer_verdicts": {},
     "answer_labels": {},
     "calibrated_means": _each("split", "query_facts.split") | _each(_CALIBRATED, _JUDGED),
     "calibrated_differences": _each("split", "query_facts.split") | _each(_CALIBRATED, _JUDGED),
@@ -174,6 +177,13 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("outcome", "answer_metrics.failed answer_metrics.answerable qrels.document_id")
     | _each("n_evidence", "qrels.evidence_id")
     | _each("n_in_context", "qrels.evidence_id"),
+    "judged_passages": _each("query_id", "runs.query_id")
+    | _each("rank", "runs.rank")
+    | _same("retriever_contexts", "document_id start end text_digest"),
+    "relevance_verdicts": _same("judged_passages", "query_id document_id start end")
+    | _each("grade problem reply", "queries.text judged_passages.text_digest"),
+    "answer_verdicts": _same("answers", "query_id answer")
+    | _each("correct problem reply", "queries.text query_facts.answers answers.answer"),
 }
 """Table -> column -> its origins; a column that is absent is made of no other column."""
 

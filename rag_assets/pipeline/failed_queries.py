@@ -10,6 +10,7 @@ from rag_assets.answers.stage import Answers
 from rag_assets.engine.failures import UNANSWERED, failures_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import QuerySetAnswers
@@ -17,6 +18,9 @@ from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
+
+_COUNTING = (Answers, ExternalRankings, RelevanceVerdicts, AnswerVerdicts)
+"""Stages whose facts say how much a server left open."""
 
 
 def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
@@ -76,7 +80,7 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
     """
     numbers: dict[ArtifactKey, int] = {}
     for stage in pipeline.stages():
-        if not isinstance(stage, QuerySetAnswers | RerankedRuns | ExternalRankings | Answers):
+        if not isinstance(stage, (QuerySetAnswers, RerankedRuns, *_COUNTING)):
             continue
         seen = set()
         for key in stage.keys(pipeline.experiment):
@@ -115,7 +119,7 @@ def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
         table = artifact.table()
         without = table.filter(pc.is_null(table.column("text")))
         return int(pc.count_distinct(without.column("query_id")).as_py())
-    if key.asset in (Answers.name, ExternalRankings.name):
+    if isinstance(STAGES[key.asset], _COUNTING):
         return int(artifact.manifest.facts.get(UNANSWERED, 0))
     (name,) = pipeline.experiment.inputs(key["retriever"])
     before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))

@@ -25,7 +25,7 @@ from rag_assets.pipeline.evaluations import (
     table_of,
 )
 from rag_assets.pipeline.history_files import HistoryFiles, as_rows
-from rag_assets.pipeline.judge_fingerprints import judge_fingerprint
+from rag_assets.pipeline.judge_fingerprints import recorded_judge
 from rag_assets.pipeline.remote_sync import bring_history, bring_named, bring_records
 from rag_assets.schemas import (
     HISTORY,
@@ -254,7 +254,7 @@ def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
 def _judged(root: Path, evaluation: Evaluation) -> Iterator[Row]:
     for entry in evaluation.entries_of("calibrated_means"):
         judge = entry.partition["judge"]
-        print_of_judge = judge_fingerprint(root, evaluation, judge)
+        print_of_judge = recorded_judge(root, evaluation, judge)
         if print_of_judge is None or not (root.parent / entry.path).exists():
             continue
         lead = {"judge": judge, "fingerprint": print_of_judge}

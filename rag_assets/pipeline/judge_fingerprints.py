@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rag_assets.judges.verdicts_stage import answer_verdicts_key, judge_fingerprint
 from rag_assets.pipeline.evaluations import Evaluation, manifest_of
-from rag_assets.store.canonical import fingerprint
 
 DIGITS = 12
+"""So many are kept: enough to tell judges apart."""
 
 
-def judge_fingerprint(root: Path, evaluation: Evaluation, judge: str) -> str | None:
+def recorded_judge(root: Path, evaluation: Evaluation, judge: str) -> str | None:
     """Return the fingerprint of a judge of answers; None: the evaluation has no verdicts of it.
 
     What it judged is no part of it, nor is the parser of its replies.
@@ -20,10 +21,10 @@ def judge_fingerprint(root: Path, evaluation: Evaluation, judge: str) -> str | N
         evaluation: whose judge.
         judge: its name.
     """
-    for entry in evaluation.entries_of("answer_verdicts"):
-        if entry.partition["judge"] == judge:
+    key = answer_verdicts_key(judge)
+    for entry in evaluation.entries_of(key.asset):
+        if entry.key == key:
             manifest = manifest_of(root, evaluation, entry)
             if manifest is not None:
-                config = {name: one for name, one in manifest.config.items() if name != "failed"}
-                return fingerprint([config, dict(manifest.versions)])[:DIGITS]
+                return judge_fingerprint(manifest)[:DIGITS]
     return None

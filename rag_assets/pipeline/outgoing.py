@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.answers.generators.llm import LlmGenerator
-from rag_assets.answers.stage import answers_alone, generator_of, questions_of
+from rag_assets.answers.stage import generator_of
 from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.experiment.hosts import Client, llm_client, retriever_client
+from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts, judge_of
 from rag_assets.llm.budget import MESSAGE_TOKENS, MILLION, prompt_tokens_at_most
-from rag_assets.llm.completions import Estimate, estimate
-from rag_assets.pipeline.stages import STAGES
-from rag_assets.query_sets.prompted import PromptedQuerySet, requests_for
+from rag_assets.pipeline.llm_needs import answers_needed, variants_needed, verdicts_needed
+from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
 from rag_assets.retrieval.reranking.cohere import Cohere
@@ -89,6 +90,8 @@ def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
         return _variants(pipeline, client, key) if client else None
     if key.asset == "answers":
         return _answers(pipeline, key)
+    if key.asset in (RelevanceVerdicts.name, AnswerVerdicts.name):
+        return _verdicts(pipeline, key)
     if key.asset not in (
         "embedding_index",
         "embedding_queries",
@@ -114,39 +117,6 @@ def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
             return _searched(pipeline, empty, retriever)
         case _:
             return _reranked(pipeline, empty, key["retriever"])
-
-
-def variants_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
-    """Return what the variants of a query set need that are not stored.
-
-    None where no model writes them, or where the queries are not up to date.
-    """
-    config = pipeline.experiment.query_sets[key["query_set"]]
-    queries = pipeline.current(QUERIES_KEY)
-    if queries is None or not isinstance(config, PromptedQuerySet):
-        return None
-    llm = pipeline.experiment.language_model(config.llm)
-    if llm is None:
-        return None
-    requests = requests_for(queries.table(), config.prompted())
-    return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
-
-
-def answers_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
-    """Return what the answers of a partition need that are not stored.
-
-    None where no model writes them, or where their contexts are not up to date.
-    """
-    generator = generator_of(pipeline.experiment, key)
-    if not isinstance(generator, LlmGenerator):
-        return None
-    llm = pipeline.experiment.language_model(generator.llm)
-    read = STAGES["answers"].inputs(pipeline.experiment, key)
-    if llm is None or any(pipeline.current(item.key) is None for item in read):
-        return None
-    alone = answers_alone(pipeline.experiment, key)
-    requests = generator.requests(questions_of(pipeline, key), alone=alone)
-    return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
 
 
 def _variants(pipeline: Pipeline, client: Client, key: ArtifactKey) -> Outgoing:
@@ -194,6 +164,33 @@ def _answers(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
         questions=min(needs.calls, n),
         requests=needs.calls,
         passages=(contexts.manifest.rows if contexts is not None else 0) if needs.calls else 0,
+        tokens=needs.tokens_at_most,
+        cost=needs.cost_at_most,
+    )
+
+
+def _verdicts(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
+    experiment, judge = pipeline.experiment, judge_of(pipeline.experiment, key)
+    if not isinstance(judge, LlmJudge):
+        return None
+    client, llm = llm_client(experiment, judge.llm), experiment.language_model(judge.llm)
+    if client is None or llm is None:
+        return None
+    line = Outgoing(client.key, client.host, max_calls=llm.max_calls, max_cost=llm.max_cost)
+    needs, queries = verdicts_needed(pipeline, key, at_most=True), pipeline.current(QUERIES_KEY)
+    if queries is None:
+        return line
+    n, of_answers = queries.manifest.rows, key.asset == AnswerVerdicts.name
+    if needs is None:
+        judged = len(experiment.retrievers) * judge.depth
+        judged = n * (len(experiment.answer_cells) if of_answers else judged)
+        passages = 0 if of_answers else 2 * judged
+        return replace(line, questions=n, requests=2 * judged, passages=passages)
+    return replace(
+        line,
+        questions=min(needs.calls, n),
+        requests=needs.calls,
+        passages=0 if of_answers else needs.calls,
         tokens=needs.tokens_at_most,
         cost=needs.cost_at_most,
     )

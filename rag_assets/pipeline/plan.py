@@ -21,7 +21,8 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.outgoing import Outgoing, answers_needed, outgoing, variants_needed
+from rag_assets.pipeline.llm_needs import LLM_NEEDS
+from rag_assets.pipeline.outgoing import Outgoing, outgoing
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan_sources import (
     READABLE,
@@ -338,9 +339,8 @@ def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | 
     ``llm_calls`` are requests to a language model whose answers are not in the cache. ``texts`` are
     those that an embedding retriever needs as vectors; the ones in the cache are not embedded.
     """
-    if key.asset in ("query_set_answers", "answers"):
-        is_answer = key.asset == "answers"
-        needs = answers_needed(pipeline, key) if is_answer else variants_needed(pipeline, key)
+    if key.asset in LLM_NEEDS:
+        needs = LLM_NEEDS[key.asset](pipeline, key)
         return {LLM_CALLS: needs.calls} if needs is not None else None
     experiment = pipeline.experiment
     match key.asset:

@@ -11,10 +11,6 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
-SUMS = ("answer_summary", "answer_comparisons")
-CALIBRATED = ("answer_verdicts", "answer_labels", "calibrated_means", "calibrated_differences")
-"""What is said of the answerers that are up to date."""
-
 
 def required_partitions(
     experiment: Experiment, selection: Selection
@@ -52,6 +48,7 @@ def _ends(
         if (key["retriever"], int(key["top_k"])) in cells
     ]
     alike += _answered(experiment, retrievers, cutoffs)
+    alike += _judged(experiment, retrievers, cutoffs)
     if not experiment.has_qrels:
         runs = [run_key(experiment, retriever, k) for retriever, k in cells]
         pairs = STAGES["overlaps"].keys(experiment)
@@ -90,5 +87,19 @@ def _answered(
     ]
     classed = STAGES["answer_waterfall"].keys(experiment)
     found += [key for key in classed if key["answerer"] in chosen_keys]
-    sums = (*SUMS, *CALIBRATED) if chosen_keys else ()
+    sums = ("answer_summary", "answer_comparisons") if chosen_keys else ()
     return found + [key for asset in sums for key in STAGES[asset].keys(experiment)]
+
+
+def _judged(
+    experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
+) -> list[ArtifactKey]:
+    """Return the verdicts, which are of all cells together, or what judges read of some."""
+    if not set(experiment.top_k) <= set(cutoffs):
+        return []
+    if set(retrievers) == set(experiment.retrievers):
+        said = ("relevance_verdicts", "answer_verdicts")
+        calibrated = ("calibrated_means", "calibrated_differences")
+        return [key for asset in (*said, *calibrated) for key in STAGES[asset].keys(experiment)]
+    keys = STAGES["judged_passages"].keys(experiment)
+    return [key for key in keys if key["retriever"] in retrievers]

@@ -20,12 +20,13 @@ from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSum
 from rag_assets.evaluation.overlaps_stage import Overlaps
 from rag_assets.evaluation.query_facts_stage import QueryFacts
 from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, RelevantUnits
-from rag_assets.judges.answer_verdicts_stage import AnswerVerdicts
 from rag_assets.judges.calibration_stage import (
     AnswerLabels,
     CalibratedDifferences,
     CalibratedMeans,
 )
+from rag_assets.judges.passages_stage import JudgedPassages
+from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
@@ -107,6 +108,8 @@ STAGES: Mapping[str, Stage] = {
         AnswerSummary(),
         AnswerComparisons(),
         AnswerWaterfall(_ALL_RUNS),
+        JudgedPassages(),
+        RelevanceVerdicts(),
         AnswerVerdicts(),
         AnswerLabels(),
         CalibratedMeans(),

@@ -24,7 +24,8 @@ from rag_assets.judges.calibration import (
     mean_row,
     same_answers,
 )
-from rag_assets.pipeline.judge_fingerprints import judge_fingerprint
+from rag_assets.judges.verdicts_stage import answer_verdicts_key
+from rag_assets.pipeline.judge_fingerprints import recorded_judge
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.formats import interval_text, signed_text
 from rag_assets.report.judged import sample_of
@@ -32,7 +33,6 @@ from rag_assets.report.metric_choice import judge_named
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
 from rag_assets.schemas import ANSWER_VERDICTS
-from rag_assets.store.artifacts import ArtifactKey
 
 Row = dict[str, Any]
 
@@ -136,7 +136,7 @@ def judged_change_rows(pair: EvaluationPair, answerers: Collection[str] = ()) ->
     judge = judge_named(pair.metric) or ""
     if sample is None:
         return []
-    prints = [judge_fingerprint(one.root, one.evaluation, judge) for one in (pair.old, pair.new)]
+    prints = [recorded_judge(one.root, one.evaluation, judge) for one in (pair.old, pair.new)]
     labels = pair.new.answer_labels
     before, after = (one.judged_answers(judge, labels) for one in (pair.old, pair.new))
     level = pair.resampling.confidence
@@ -166,7 +166,7 @@ def judged_change_rows(pair: EvaluationPair, answerers: Collection[str] = ()) ->
 
 def _rejudged(new: EvaluationResult, judge: str, before: pa.Table) -> pa.Table:
     """Return what the judge of the newer evaluation says of answers of the older one."""
-    key = ArtifactKey.of("answer_verdicts", judge=judge)
+    key = answer_verdicts_key(judge)
     known = any(entry.key == key for entry in new.evaluation.entries_of(key.asset))
     return judged_answers(
         before, new.table(key) if known else ANSWER_VERDICTS.empty(), new.answer_labels

@@ -17,6 +17,7 @@ from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.judges.calibration import JUDGED_CORRECT, VERDICT, judged_answers
+from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     SnapshotEntry,
@@ -238,7 +239,7 @@ class EvaluationResult:
         Returns:
             Tables of :data:`rag_assets.judges.calibration.JUDGED`.
         """
-        key = ArtifactKey.of("answer_verdicts", judge=judge)
+        key = answer_verdicts_key(judge)
         known = any(entry.key == key for entry in self.evaluation.entries_of(key.asset))
         verdicts = self.table(key) if known else ANSWER_VERDICTS.empty()
         return {

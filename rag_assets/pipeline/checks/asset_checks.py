@@ -197,6 +197,8 @@ _OF_ASSET: dict[str, tuple[Check, ...]] = {
     "comparisons": COMPARISONS,
     "answers": (*ANSWERS, *SERVED, ANSWER_DRIFT),
     "answer_metrics": ANSWER_METRICS,
+    "relevance_verdicts": SERVED,
+    "answer_verdicts": SERVED,
 }
 
 

@@ -1,0 +1,261 @@
+"""``relevance_verdicts`` and ``answer_verdicts``: what each judge says.
+
+A verdict belongs to a question and a text, never to a run or an answerer: what another chunking,
+retriever or generator shares is not asked again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from rag_assets.answers.stage import answers_key
+from rag_assets.code_versions.closure import Root
+from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.evaluation.contexts import text_of
+from rag_assets.evaluation.contexts_stage import document_texts
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.judges.base import (
+    CORRECTNESS,
+    RELEVANCE,
+    UNPARSED,
+    CorrectnessItem,
+    Item,
+    Judge,
+    Kind,
+    RelevanceItem,
+    Tools,
+    Verdict,
+)
+from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.passages_stage import judged_passages_key
+from rag_assets.query_sets.stage import SERVED_MODELS
+from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS
+from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.store.artifacts import ArtifactKey, Manifest
+from rag_assets.store.canonical import fingerprint
+
+JUDGE, LLM = "judge", "llm"
+"""Keys of a recipe's configuration: what judges."""
+
+
+class _VerdictsStage(Stage):
+    """One partition a judge."""
+
+    kind: ClassVar[Kind]
+    dimensions: ClassVar[tuple[str, ...]] = ("judge",)
+    group = "judges"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ArtifactKey.of(self.name, judge=one) for one in experiment.judges_of(self.kind)]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return experiment.judges[key["judge"]].code_roots()
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        judges = (experiment.judges[name] for name in experiment.judges_of(self.kind))
+        asks = any(isinstance(judge, LlmJudge) for judge in judges)
+        return self.kinds | {"openai"} if asks else self.kinds
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        judge = context.experiment.judges[key["judge"]]
+        llm = None
+        if isinstance(judge, LlmJudge):
+            llm = context.experiment.language_model(judge.llm)
+        return {
+            JUDGE: dict(judge.described(self.kind)),
+            **({LLM: dict(llm.identity())} if llm is not None else {}),
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        files = context.experiment.judges[key["judge"]].verdict_files()
+        return {f"file.{option}": context.file_digest(file) for option, file in files.items()}
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        own = super().recipe(context, key)
+        if own is None or not isinstance(context.experiment.judges[key["judge"]], LlmJudge):
+            return own
+        return context.attempts.numbered(own)
+
+
+class RelevanceVerdicts(_VerdictsStage):
+    """The texts of all retrievers, each once."""
+
+    name = "relevance_verdicts"
+    kind = RELEVANCE
+    schema = RELEVANCE_VERDICTS
+    row = "One text that a retriever hands over for one query: how relevant it is to this judge."
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        read = [
+            Input(f"passages_{number}", judged_passages_key(name))
+            for number, name in enumerate(experiment.retrievers)
+        ]
+        return [Input("questions", QUERIES_KEY, "text"), *read]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        depth = context.experiment.judges[key["judge"]].depth
+        return {**super().config(context, key), "depth": depth}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            items = relevance_items(context, key)
+            verdicts, facts = _judged(context, key, items)
+            rows: list[dict[str, object]] = [
+                {**item._asdict(), **verdict._asdict()}
+                for item, verdict in zip(items, verdicts, strict=True)
+            ]
+            names = RELEVANCE_VERDICTS.arrow().names
+            table = RELEVANCE_VERDICTS.from_rows([{n: row[n] for n in names} for row in rows])
+            yield key, TableProduct(table, facts)
+
+
+class AnswerVerdicts(_VerdictsStage):
+    """The answers of all answerers to questions with a right one, each once."""
+
+    name = "answer_verdicts"
+    kind = CORRECTNESS
+    schema = ANSWER_VERDICTS
+    row = "One answer to one question: whether this judge takes it for right."
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        read = [
+            Input(f"answers_{number}", answers_key(name))
+            for number, name in enumerate(experiment.answer_cells)
+        ]
+        return [
+            Input("questions", QUERIES_KEY, "text"),
+            Input("golds", QUERY_FACTS_KEY, "answers"),
+            *read,
+        ]
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            items = correctness_items(context)
+            asked = [item for item in items if item.answer.strip()]
+            verdicts, facts = _judged(context, key, asked)
+            of_item = dict(zip(asked, verdicts, strict=True))
+            rows: list[dict[str, object]] = []
+            for item in items:
+                verdict = of_item.get(item, Verdict(0))  # blank: wrong, whoever judges
+                rows.append(
+                    {
+                        "query_id": item.query_id,
+                        "answer": item.answer,
+                        "correct": verdict.grade,
+                        "problem": verdict.problem,
+                        "reply": verdict.reply,
+                    }
+                )
+            yield key, TableProduct(ANSWER_VERDICTS.from_rows(rows), facts)
+
+
+def relevance_items(context: StageContext, key: ArtifactKey) -> list[RelevanceItem]:
+    """Return what a judge of passages judges, by question and place; a text of a query once."""
+    depth = context.experiment.judges[key["judge"]].depth
+    questions, documents = _questions(context), document_texts(context)
+    spans = {
+        (row["query_id"], row["document_id"], row["start"], row["end"])
+        for name in context.experiment.retrievers
+        for row in context.artifact(judged_passages_key(name)).table().to_pylist()
+        if row["rank"] <= depth
+    }
+    return [
+        RelevanceItem(query_id, questions[query_id], *place, text_of(documents, place))
+        for query_id, *span in sorted(spans)
+        for place in [(span[0], span[1], span[2])]
+    ]
+
+
+def correctness_items(context: StageContext) -> list[CorrectnessItem]:
+    """Return the answers that judges judge, by question and text; equal ones once.
+
+    An answer that failed has no text, and a question without a right answer no standard.
+    """
+    questions = _questions(context)
+    facts = context.artifact(QUERY_FACTS_KEY).table().select(["query_id", "answers"]).to_pylist()
+    golds = {row["query_id"]: tuple(row["answers"]) for row in facts if row["answers"]}
+    pairs = {
+        (row["query_id"], row["answer"])
+        for name in context.experiment.answer_cells
+        for row in context.artifact(answers_key(name)).table().to_pylist()
+        if row["answer"] is not None and row["query_id"] in golds
+    }
+    return [
+        CorrectnessItem(query_id, questions[query_id], answer, golds[query_id])
+        for query_id, answer in sorted(pairs)
+    ]
+
+
+def judged_items(context: StageContext, key: ArtifactKey) -> list[Item]:
+    """Return what the judge of a partition of either stage is handed; its inputs are current."""
+    if key.asset == RelevanceVerdicts.name:
+        return list(relevance_items(context, key))
+    return [item for item in correctness_items(context) if item.answer.strip()]
+
+
+def judge_of(experiment: Experiment, key: ArtifactKey) -> Judge:
+    """Return the judge of a partition of either stage."""
+    return experiment.judges[key["judge"]]
+
+
+def judge_fingerprint(manifest: Manifest) -> str:
+    """Return what stands for the judge of an artifact: its options, prompt, model and files.
+
+    How replies are read is no part of it, nor is what was judged.
+    """
+    parts = {name: manifest.config.get(name) for name in (JUDGE, LLM)}
+    return fingerprint([parts, dict(manifest.versions)])
+
+
+def _questions(context: StageContext) -> dict[str, str]:
+    table = context.artifact(QUERIES_KEY).table()
+    return dict(zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True))
+
+
+def _judged(
+    context: StageContext, key: ArtifactKey, items: Sequence[Item]
+) -> tuple[list[Verdict], dict[str, Any]]:
+    """Return the verdicts on items, with facts: how many are missing, and why."""
+    tools = Tools(partial(context.completions, f"judge by {key['judge']}"))
+    verdicts = list(judge_of(context.experiment, key).verdicts(items, tools))
+    problems = Counter(verdict.problem for verdict in verdicts if verdict.grade is None)
+    facts: dict[str, Any] = {
+        "n_judged": len(verdicts) - problems.total(),
+        "n_missing": problems.total(),
+        "n_unparsed": problems[UNPARSED],
+        "notes": [*_problem_notes(problems, len(verdicts)), *tools.notes],
+    }
+    unanswered = sum(verdict.unanswered for verdict in verdicts)
+    if unanswered:
+        facts[UNANSWERED] = unanswered
+    if tools.served_models:
+        facts[SERVED_MODELS] = tools.served_models
+    return verdicts, facts
+
+
+def _problem_notes(problems: Counter[str | None], n_items: int) -> list[str]:
+    if not problems:
+        return []
+    reasons = ", ".join(f"{n} {problem}" for problem, n in problems.most_common(3))
+    return [f"{problems.total()} of {n_items} verdicts are missing, which is not 0: {reasons}"]
+
+
+def relevance_verdicts_key(judge: str) -> ArtifactKey:
+    """Return the verdicts of one judge on passages."""
+    return ArtifactKey.of("relevance_verdicts", judge=judge)
+
+
+def answer_verdicts_key(judge: str) -> ArtifactKey:
+    """Return the verdicts of one judge on answers."""
+    return ArtifactKey.of("answer_verdicts", judge=judge)

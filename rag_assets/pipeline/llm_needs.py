@@ -1,0 +1,88 @@
+"""What partitions would ask language models: the requests whose replies are not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.stage import Answers, answers_alone, generator_of, questions_of
+from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.verdicts_stage import (
+    AnswerVerdicts,
+    RelevanceVerdicts,
+    judge_of,
+    judged_items,
+)
+from rag_assets.llm.completions import Estimate, estimate
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.query_sets.prompted import PromptedQuerySet, requests_for
+from rag_assets.query_sets.stage import QuerySetAnswers
+from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+
+def variants_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
+    """Return what the variants of a query set need that are not stored.
+
+    None where no model writes them, or where the queries are not up to date.
+    """
+    config = pipeline.experiment.query_sets[key["query_set"]]
+    queries = pipeline.current(QUERIES_KEY)
+    if queries is None or not isinstance(config, PromptedQuerySet):
+        return None
+    llm = pipeline.experiment.language_model(config.llm)
+    if llm is None:
+        return None
+    requests = requests_for(queries.table(), config.prompted())
+    return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
+
+
+def answers_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
+    """Return what the answers of a partition need that are not stored.
+
+    None where no model writes them, or where their contexts are not up to date.
+    """
+    generator = generator_of(pipeline.experiment, key)
+    if not isinstance(generator, LlmGenerator):
+        return None
+    llm = pipeline.experiment.language_model(generator.llm)
+    read = STAGES["answers"].inputs(pipeline.experiment, key)
+    if llm is None or any(pipeline.current(item.key) is None for item in read):
+        return None
+    alone = answers_alone(pipeline.experiment, key)
+    requests = generator.requests(questions_of(pipeline, key), alone=alone)
+    return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
+
+
+def verdicts_needed(
+    pipeline: Pipeline, key: ArtifactKey, *, at_most: bool = False
+) -> Estimate | None:
+    """Return what the verdicts of a partition need that are not stored.
+
+    None where no model judges, or where what is judged is not up to date. A reply without a score
+    is asked for once more: with ``at_most`` all that are not stored are taken for such.
+    """
+    judge = judge_of(pipeline.experiment, key)
+    if not isinstance(judge, LlmJudge):
+        return None
+    llm = pipeline.experiment.language_model(judge.llm)
+    read = STAGES[key.asset].inputs(pipeline.experiment, key)
+    if llm is None or any(pipeline.current(item.key) is None for item in read):
+        return None
+    stored = partial(pipeline.replies.get, llm.identity())
+    requests = judge.open_requests(judged_items(pipeline, key), stored, at_most=at_most)
+    return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
+
+
+LLM_NEEDS: Mapping[str, Callable[[Pipeline, ArtifactKey], Estimate | None]] = {
+    QuerySetAnswers.name: variants_needed,
+    Answers.name: answers_needed,
+    RelevanceVerdicts.name: verdicts_needed,
+    AnswerVerdicts.name: verdicts_needed,
+}
+"""Asset -> what a partition of it needs of a language model."""
