@@ -43,6 +43,10 @@ class _Located(RagAssetsError):
         super().__init__(_located(problem, file, line, key))
 
 
+class NotEstimable(UsageError):
+    """A sample of labels does not give this number; the message says what does."""
+
+
 class ConfigError(_Located, UsageError):
     """An ``experiment.yaml`` is not valid."""
 

@@ -61,6 +61,7 @@ class Measure(Options):
         aliases: other names of a measure of ours, in small letters.
         needs_cutoff: whether it says nothing over a whole ranking.
         shown: parameters that stand in the name also at their defaults: tools differ in them.
+        highest: what a query can have at most; the lowest is 0.
     """
 
     name: ClassVar[str]
@@ -69,6 +70,7 @@ class Measure(Options):
     aliases: ClassVar[tuple[str, ...]] = ()
     needs_cutoff: ClassVar[bool] = False
     shown: ClassVar[frozenset[str]] = frozenset()
+    highest: ClassVar[float] = 1.0
 
     @classmethod
     def defaults(cls) -> dict[str, float]:

@@ -8,8 +8,8 @@ R = number of evidences with a grade of at least the relevance level (``rel``, 1
 the evidences first satisfied at rank i.
 
 A unit is judged when it has a grade of 0 or more, and judged non-relevant when its highest grade is
-below the level. A grade below 0 means pooled and not judged, as in trec_eval. The gains of nDCG and
-ERR know no level.
+below the level. A grade below 0 means pooled and not judged, as in trec_eval. Gains (of nDCG,
+DCG and ERR) know no level.
 
 A query without a positive judgment has null metrics: it has no value, and is counted apart. One
 that has some, but none at the level asked for, has the value 0, as with ``trec_eval -l``.
@@ -19,6 +19,7 @@ The SQL of a measure reads the tables of :mod:`rag_assets.evaluation.metric_sql`
 
 from __future__ import annotations
 
+from sys import float_info
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator
@@ -57,9 +58,14 @@ class LevelMeasure(Measure):
 
 
 class GainMeasure(Measure):
-    """DCG / ideal DCG; ``gain`` is the SQL of what a grade earns."""
+    """DCG over gains; ``gain`` is the SQL of what a grade earns.
+
+    Attributes:
+        normalised: whether it is divided by the ideal DCG.
+    """
 
     gain: ClassVar[str]
+    normalised: ClassVar[bool] = True
 
 
 class HitRate(LevelMeasure):
@@ -99,6 +105,20 @@ class NdcgExp(GainMeasure):
     formula = "the same with 2^gain - 1"
     source = "Burges et al. 2005, as gdeval of the TREC Web track has it"
     gain = "(pow(2, grade) - 1)"
+
+
+class Dcg(GainMeasure):
+    """Linear in the labels, so a sample of them estimates its mean without bias.
+
+    A query counts as much as its grades allow, and the value can exceed 1.
+    """
+
+    name = "dcg"
+    formula = "sum of gain(i) / log2(i + 1) over the first k, not divided by the ideal"
+    source = "Järvelin and Kekäläinen 2002, with the discount that trec_eval has"
+    highest = float_info.max
+    gain = "grade"
+    normalised = False
 
 
 class Recall(LevelMeasure):
@@ -220,6 +240,7 @@ OWN_MEASURES: tuple[type[Measure], ...] = (
     ReciprocalRank,
     Ndcg,
     NdcgExp,
+    Dcg,
     Recall,
     CappedRecall,
     Precision,

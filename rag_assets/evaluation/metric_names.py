@@ -52,6 +52,12 @@ def needs_cutoff(measure: str) -> bool:
     return measure in MEASURE_TYPES and MEASURE_TYPES[measure].needs_cutoff
 
 
+def highest_value(column: str) -> float:
+    """Return what a query can have at most of the metric of a column; the lowest is 0."""
+    measure = column.partition("(")[0]
+    return MEASURE_TYPES[measure].highest if measure in MEASURE_TYPES else 1.0
+
+
 LARGEST_CUTOFF = 2**31 - 1
 """What a column of top_k can hold."""
 

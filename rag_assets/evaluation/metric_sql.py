@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from rag_assets.evaluation.measures import OWN_MEASURES, GainMeasure, LevelMeasure
 from rag_assets.evaluation.metric_names import Metric, parameters_of
 
-_GAINS = {one.name: one.gain for one in OWN_MEASURES if issubclass(one, GainMeasure)}
+_GAINS = {one.name: one for one in OWN_MEASURES if issubclass(one, GainMeasure)}
 _LEVELS = {one.name: one for one in OWN_MEASURES if issubclass(one, LevelMeasure)}
 """Over relevant units or evidences in the first top_k, at relevance level {rel}."""
 
@@ -169,7 +169,8 @@ def _value(metric: Metric) -> str:
 
 def _formula(metric: Metric) -> str:
     if metric.measure in _GAINS:
-        return f"dcg_{metric.measure} / ideal_{metric.measure}"
+        ideal = f" / ideal_{metric.measure}" if _GAINS[metric.measure].normalised else ""
+        return f"dcg_{metric.measure}{ideal}"
     if metric.measure == "err":
         # From the last rank to the first: what is gained here, or else further down.
         satisfied = f"(pow(2, x.grade) - 1) / pow(2, {metric.parameter('gmax')})"
@@ -181,12 +182,12 @@ def _formula(metric: Metric) -> str:
 def _earnings(metrics: Sequence[Metric]) -> str:
     measures = {metric.measure for metric in metrics}
     discounted = [
-        (name, f"sum({gain} / log2(rank + 1) ORDER BY rank)")
-        for name, gain in _GAINS.items()
+        (name, f"sum({one.gain} / log2(rank + 1) ORDER BY rank)")
+        for name, one in _GAINS.items()
         if name in measures
     ]
     sums = [f"{value} AS dcg_{name}" for name, value in discounted]
-    ideals = [f"{value} AS ideal_{name}" for name, value in discounted]
+    ideals = [f"{v} AS ideal_{name}" for name, v in discounted if _GAINS[name].normalised]
     if "err" in measures:
         sums.append("list({'rank': rank, 'grade': grade} ORDER BY rank DESC) AS gained")
     return _EARNINGS.format(sums=", ".join(sums), ideals=", ".join(ideals or ["1"]))

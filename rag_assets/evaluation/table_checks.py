@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.evaluation.metric_names import highest_value
 from rag_assets.evaluation.units import unit_ids
 
 ROUNDING = 1e-9
@@ -19,7 +20,7 @@ ROUNDING = 1e-9
 
 
 def out_of_bounds(metrics: pa.Table, measures: Sequence[str]) -> list[str]:
-    """Return a sentence for each value that is not between 0 and 1: every metric here is a share.
+    """Return a sentence for each value below 0, or above the highest that its metric can have.
 
     Args:
         metrics: table of :data:`rag_assets.schemas.QUERY_METRICS`.
@@ -28,7 +29,8 @@ def out_of_bounds(metrics: pa.Table, measures: Sequence[str]) -> list[str]:
     problems = []
     for name in measures:
         values = metrics.column(name)
-        inside = pc.and_(pc.greater_equal(values, -ROUNDING), pc.less_equal(values, 1.0 + ROUNDING))
+        highest = highest_value(name) + ROUNDING
+        inside = pc.and_(pc.greater_equal(values, -ROUNDING), pc.less_equal(values, highest))
         for row in metrics.filter(pc.invert(inside)).to_pylist():
             problems.append(f"query '{row['query_id']}': {name} is {row[name]:g}")
     return problems

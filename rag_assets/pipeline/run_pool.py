@@ -22,6 +22,19 @@ def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
         UsageError: no run is as deep.
         MissingArtifact: something is not up to date; the experiment must be evaluated first.
     """
+    runs, units = runs_and_spans(pipeline, depth)
+    has_qrels = pipeline.experiment.has_qrels
+    judged = {name: judged_units(pipeline, name).keys() for name in runs} if has_qrels else {}
+    return pool(runs, units, judged, depth=depth)
+
+
+def runs_and_spans(pipeline: Pipeline, depth: int) -> tuple[dict[str, pa.Table], dict[str, Spans]]:
+    """Return the run of each retriever that is at least so deep, and the spans of its units.
+
+    Raises:
+        UsageError: no run is as deep.
+        MissingArtifact: something is not up to date; the experiment must be evaluated first.
+    """
     experiment = pipeline.experiment
     deep_enough = [top_k for top_k in experiment.top_k if top_k >= depth]
     if not deep_enough:
@@ -33,12 +46,9 @@ def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
     runs = {
         name: pipeline.artifact(run_key(experiment, name, deep_enough[0])).table() for name in names
     }
-    judged = {name: _judged(pipeline, name) for name in names} if experiment.has_qrels else {}
     if experiment.judge != "evidence":
-        units = dict.fromkeys(names, _documents(pipeline))
-    else:
-        units = {name: _units(pipeline, name) for name in names}
-    return pool(runs, units, judged, depth=depth)
+        return runs, dict.fromkeys(names, _documents(pipeline))
+    return runs, {name: _units(pipeline, name) for name in names}
 
 
 def _documents(pipeline: Pipeline) -> Spans:
@@ -55,7 +65,15 @@ def _units(pipeline: Pipeline, retriever: str) -> Spans:
     return spans_of(spans.filter(pc.greater(spans.column("end"), 0)))
 
 
-def _judged(pipeline: Pipeline, retriever: str) -> set[Pair]:
+def judged_units(pipeline: Pipeline, retriever: str) -> dict[Pair, int]:
+    """Return the (query, unit) pairs of a retriever that have a judgment, and their highest grade.
+
+    Raises:
+        MissingArtifact: the experiment must be evaluated first.
+    """
     table = pipeline.artifact(relevant_units_key(retriever)).table().drop_null()
-    columns = (table.column(name).to_pylist() for name in ("query_id", "unit_id"))
-    return set(zip(*columns, strict=True))
+    names = ("query_id", "unit_id", "grade")
+    grades: dict[Pair, int] = {}
+    for query_id, unit_id, grade in zip(*(table[name].to_pylist() for name in names), strict=True):
+        grades[query_id, unit_id] = max(grade, grades.get((query_id, unit_id), grade))
+    return grades

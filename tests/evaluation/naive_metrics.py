@@ -65,6 +65,7 @@ def _graded(walk: Walk) -> dict[str, float]:
     return {
         "ndcg": _dcg(gains) / (_dcg(walk.grades[: walk.k]) or 1),
         "ndcg_exp": _dcg(exponential) / (_dcg([2**g - 1 for g in walk.grades[: walk.k]]) or 1),
+        "dcg": _dcg(gains),
         "err": err,
     }
 

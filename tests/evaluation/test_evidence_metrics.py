@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.metric_names import RANKING_MEASURES, Metric, parameters_of
+from rag_assets.evaluation.metric_names import (
+    RANKING_MEASURES,
+    Metric,
+    highest_value,
+    parameters_of,
+)
 from rag_assets.evaluation.metrics import query_metrics
 from tests.evaluation.naive_metrics import Structure, naive
 from tests.made_tables import (
@@ -131,8 +136,8 @@ def _with(measure: str, rel: int, p: float) -> Metric:
 def assert_bounded_and_monotone(rows: list[Row], metrics: dict[str, Metric]) -> None:
     for measure, metric in metrics.items():
         values = [row[metric.column] or 0.0 for row in rows]
-        assert all(0 <= value <= 1 + 1e-12 for value in values), measure
-        if measure in {"hit_rate", "recall", "mrr", "map", "rbp", "err", "bpref"}:
+        assert all(0 <= value <= highest_value(measure) + 1e-12 for value in values), measure
+        if measure in {"dcg", "hit_rate", "recall", "mrr", "map", "rbp", "err", "bpref"}:
             assert values == sorted(values), measure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log2
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ def test_graded_case() -> None:
         "mrr": 1,
         "ndcg": 0.6874847125494647,
         "ndcg_exp": 0.60265,  # printed by gdeval 1.2a, five decimals, as is err
+        "dcg": 1 / log2(2) + 3 / log2(4) + 2 / log2(6),
         "recall": 1,
         "recall_cap": 1,
         "precision": 3 / 5,

@@ -31,6 +31,11 @@ def test_a_value_out_of_bounds(value: float) -> None:
     assert found == f"query 'q2': ndcg is {value:g}"
 
 
+def test_dcg_has_no_upper_bound_but_is_a_number() -> None:
+    assert out_of_bounds(metrics(dcg=[0.0, 12.5]), ["dcg"]) == []
+    assert len(out_of_bounds(metrics(dcg=[-0.1, float("inf")]), ["dcg"])) == 2
+
+
 def test_rounding_is_no_problem() -> None:
     assert out_of_bounds(metrics(ndcg=[1.0000000000000002, 0.0]), ["ndcg"]) == []
 

@@ -130,6 +130,12 @@ def test_ndcg_of_eight_images(tool: str, name: str) -> None:
     assert dcg / ideal == pytest.approx(0.7237, abs=5e-5)
 
 
+def test_dcg_of_eight_images() -> None:
+    qrels = {"q": dict(zip(IMAGES, GAINS, strict=True))}
+    assert ours({"q": IMAGES}, qrels, "dcg@2") == pytest.approx(4.4165, abs=5e-5)
+    assert ours({"q": IMAGES}, qrels, "dcg@8") == pytest.approx(12.0963, abs=5e-5)
+
+
 def test_exponential_gain_of_eight_images() -> None:
     data = as_given(IMAGES, dict(zip(IMAGES, GAINS, strict=True)))
     dcg = sum((2**gain - 1) / log2(rank + 1) for rank, gain in enumerate(GAINS, 1))

@@ -7,7 +7,7 @@ Retrieval", MIT Press 2005, chapter 2): the union of the first k ranks of all ru
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ class PooledUnit(NamedTuple):
 def pool(
     runs: Mapping[str, pa.Table],
     units: Mapping[str, Spans],
-    judged: Mapping[str, set[Pair]],
+    judged: Mapping[str, Collection[Pair]],
     *,
     depth: int,
 ) -> set[PooledUnit]:
@@ -58,7 +58,7 @@ def pool(
     pooled: set[PooledUnit] = set()
     for retriever, run in runs.items():
         top = run.filter(pc.less_equal(run.column("rank"), depth))
-        judged_units = judged.get(retriever, set())
+        judged_units = judged.get(retriever, ())
         ids = (top.column(name).to_pylist() for name in ("query_id", "unit_id"))
         for pair in zip(*ids, strict=True):
             if pair not in judged_units and pair[1] in units[retriever]:

@@ -140,7 +140,12 @@ def _no_regression(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found 
 
 
 METRICS = (
-    Check("metrics_in_bounds", "Every metric lies between 0 and 1.", _bounds, True),
+    Check(
+        "metrics_in_bounds",
+        "Metrics lie between 0 and 1; dcg above 0.",
+        _bounds,
+        True,
+    ),
     Check("run_complete", "Every query has its metrics; the retriever failed on none.", _complete),
     Check(
         "ties_at_the_cut",

@@ -1,0 +1,290 @@
+"""Which differences are decided, although somebody looks after every judgment.
+
+Asked one by one, the next item is i with probability q(i) = rate(i) / sum of the rates that are
+left (:mod:`.design`). So with c an item's weight in the difference of two systems, g its gain and m
+its working value from the labels *before*,
+
+    Z(n) = sum over seen of c g + sum over the others of c m + c(i) (g(i) - m(i)) / q(i)
+
+has the full-label difference D as its expectation, given the past (Des Raj, 1956). With weights
+a(n) = 1 / s2(n), s2 the variance that is expected of Z(n), the sum M of a (Z - D) is a martingale,
+and exp(lambda M - lambda^2 V / 2), V = [M] / 3 + 2 <M> / 3, is a supermartingale for each lambda
+(Delyon 2009, "Exponential inequalities for sums of weakly dependent variables"). Mixed over lambda
+from a normal distribution it gives an interval that holds at all n at once with the level
+(Howard, Ramdas, McAuliffe and Sekhon 2021, "Time-uniform, nonparametric, nonasymptotic confidence
+sequences", section 3.2):
+
+    |estimate - D| <= sqrt((V + rho) log((V + rho) / (rho alpha^2))) / sum of a
+
+[M] is observed, with the estimate in the place of D; <M> is the sum of a^2 s2, where s2 takes the
+variances of the working values. Therefore it is exact but for these two.
+
+Skipped items and "cannot tell" leave the items that can be asked and count their working value. A
+pair begins with the epoch in which all of its items were there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from rag_assets.errors import NotEstimable
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.sampling.judgment_log import JUDGED, LoggedJudgment
+from rag_assets.labels.sampling.label_pool import POOL_RECALL, Flags, Floats, Integers, gains
+from rag_assets.labels.sampling.label_sample import LabelSample
+from rag_assets.labels.sampling.working_values import WorkingValues, features, fitted
+
+BEST_AT = 2.0
+"""Judgments a question at which the interval is tightest for its level."""
+
+FIRST_FIT, GROWTH = 30, 1.6
+"""Working values are fitted after so many labels, then each time there are so many times more."""
+
+FIRST_VALUE, FIRST_VARIANCE = 0.1, 0.1
+"""Working value and variance before the first fit."""
+
+LOOKS_AHEAD = 64
+
+
+class Decision(NamedTuple):
+    """A difference a - b as far as it is known at this look.
+
+    Attributes:
+        value: the estimate of the sequence.
+        low, high: what every look so far allows.
+        decided: whether they exclude 0, or the difference is known exactly.
+        more: how many more judgments are expected to decide it; 0 when it is.
+    """
+
+    value: float
+    low: float
+    high: float
+    decided: bool
+    more: int
+
+
+@dataclass
+class _Course:
+    """All looks of all pairs, shape (pairs, looks), and what is left after the last one."""
+
+    values: Floats
+    lows: Floats
+    highs: Floats
+    sums: Floats
+    spread: Floats
+    expected: Floats
+    rho: Floats
+    left: Flags
+    variances: Floats
+
+
+def decisions(
+    sample: LabelSample,
+    metric: Metric,
+    *,
+    level: float = 0.95,
+    pairs: Sequence[tuple[str, str]] | None = None,
+) -> dict[tuple[str, str], Decision]:
+    """Return (a, b) -> what is known of a - b, valid at every look.
+
+    Args:
+        sample: the pool and its labels.
+        metric: ``dcg@k`` or ``precision@k``.
+        level: of each pair, over all looks together.
+        pairs: those that are wanted; all of the systems by default.
+
+    Raises:
+        NotEstimable: the metric is another one.
+    """
+    systems = sample.pool.systems
+    chosen = list(combinations(systems, 2)) if pairs is None else list(pairs)
+    contrasts = contrasts_of(sample, metric, chosen)
+    course = _course(sample, metric, contrasts, 1 - level)
+    more = _forecast(sample, contrasts, course, 1 - level)
+    found = {}
+    for row, pair in enumerate(chosen):
+        value = float(course.values[row, -1])
+        low, high = float(course.lows[row].max()), float(course.highs[row].min())
+        is_known = low == high or not (contrasts[row] * course.left).any()
+        decided = low > 0 or high < 0 or is_known
+        found[pair] = Decision(value, low, high, decided, 0 if decided else more[row])
+    return found
+
+
+def looks(
+    sample: LabelSample, metric: Metric, contrasts: Floats, level: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Return the bounds after each judgment, shape (contrasts, judgments)."""
+    course = _course(sample, metric, contrasts, 1 - level)
+    return course.lows[:, 1:], course.highs[:, 1:]
+
+
+def contrasts_of(sample: LabelSample, metric: Metric, pairs: Sequence[tuple[str, str]]) -> Floats:
+    """Return what each item counts in the difference of each pair, shape (pairs, items).
+
+    Raises:
+        NotEstimable: the metric is a ratio, or no sum over items at all.
+    """
+    if metric.measure == POOL_RECALL:
+        raise NotEstimable(f"{metric} is a ratio; what is decided is told of dcg@k and precision@k")
+    weights = sample.pool.weights(metric) / max(len(sample.pool.question_ids), 1)
+    numbers = {system: number for number, system in enumerate(sample.pool.systems)}
+    firsts, seconds = ([numbers[pair[side]] for pair in pairs] for side in (0, 1))
+    return np.asarray(weights[firsts] - weights[seconds])
+
+
+def minutes(judgments: Sequence[LoggedJudgment], more: int) -> float | None:
+    """Return how long so many judgments take at the pace so far; None where it is not known."""
+    times = [each.seconds for each in judgments if each.status == JUDGED and each.seconds]
+    return more * median(times) / 60 if times else None
+
+
+def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float) -> _Course:
+    """Walk through the items in the order in which they were asked."""
+    earned = gains(metric, sample.grades)
+    order = sample.design.order()
+    steps = order[sample.asked[order]]
+    judged = ~np.isnan(earned[steps])
+    known = features(sample.pool.weights(metric), sample.verdicts)
+    left = ~sample.certain
+    past = contrasts[:, ~left] @ earned[~left]
+    n_pairs = len(contrasts)
+    parts: list[tuple[Floats, Floats]] = []
+    working = WorkingValues(*(np.full(len(earned), v) for v in (FIRST_VALUE, FIRST_VARIANCE)))
+    rho = np.zeros(n_pairs)
+    for block, rates in _blocks(sample, steps):
+        seen = steps[: block.start][judged[: block.start]]
+        if block.start >= FIRST_FIT and len(seen):
+            clock = sample.design.arrivals()[steps[block.start]]
+            p = sample.design.probabilities(clock)[seen]
+            working = fitted(known[seen], earned[seen], p, known)
+        here = steps[block]
+        part = _block(contrasts, here, judged[block], earned, working, rates, left, past)
+        parts.append(part)
+        if not rho.any():
+            first = np.where(np.isfinite(part[1][:, :1]), part[1][:, :1], 0.0)[:, 0]
+            n_best = BEST_AT * len(sample.pool.question_ids)
+            rho = np.divide(n_best / 8, first, out=np.zeros(n_pairs), where=first > 0)
+        left[here] = False
+        answered = here[judged[block]]
+        past = past + contrasts[:, answered] @ earned[answered]
+        missing = here[~judged[block]]
+        past = past + contrasts[:, missing] @ working.values[missing]
+    exact = past + contrasts[:, left] @ working.values[left]
+    return _with_bounds(parts, rho, alpha, contrasts, left, exact, working)
+
+
+def _blocks(sample: LabelSample, steps: Integers) -> Iterator[tuple[slice, Floats]]:
+    """Yield runs of steps with one fit and one epoch, and the rates of that epoch."""
+    edges = [0, FIRST_FIT]
+    while edges[-1] < len(steps):
+        edges.append(math.ceil(edges[-1] * GROWTH))
+    arrivals = sample.design.arrivals()[steps]
+    epochs = np.searchsorted(arrivals, sample.design.starts[1:], side="right").tolist()
+    cuts = sorted({edge for edge in (*edges, *epochs, len(steps)) if edge <= len(steps)})
+    for start, end in pairwise(cuts):
+        epoch = sum(start >= edge for edge in epochs)
+        yield slice(start, end), sample.design.rates[epoch]
+
+
+def _block(
+    contrasts: Floats,
+    here: Integers,
+    judged: Flags,
+    earned: Floats,
+    working: WorkingValues,
+    rates: Floats,
+    left: Flags,
+    past: Floats,
+) -> tuple[Floats, Floats]:
+    """Return Z and s2 of the judged steps of a block; s2 is infinite where Z says nothing."""
+    values, variances = working
+    c = contrasts[:, here]
+    gain = np.where(judged, earned[here], values[here])
+
+    def before(terms: Floats) -> Floats:
+        """Return the sums over the steps of the block that were before each."""
+        return np.cumsum(terms, axis=-1) - terms
+
+    total_rate = rates[left].sum() - before(rates[here])
+    base = past + contrasts[:, left] @ values[left]
+    z = base[:, None] + before(c * (gain - values[here]))
+    z = z + c * (gain - values[here]) / rates[here] * total_rate
+    per_rate = np.divide(variances, rates, out=np.zeros_like(rates), where=left & (rates > 0))
+    whole = (contrasts**2) @ per_rate
+    rest = whole[:, None] - before(c**2 * per_rate[here])
+    covered = ~(contrasts[:, left & (rates <= 0)] != 0).any(axis=1)
+    usable = covered[:, None] & (rest > 1e-9 * whole[:, None]) & (whole[:, None] > 0)
+    s2 = np.where(usable, rest * total_rate, np.inf)
+    return z[:, judged], s2[:, judged]
+
+
+def _with_bounds(
+    parts: Sequence[tuple[Floats, Floats]],
+    rho: Floats,
+    alpha: float,
+    contrasts: Floats,
+    left: Flags,
+    exact: Floats,
+    working: WorkingValues,
+) -> _Course:
+    """Add up the steps; the first look is before any label."""
+    nothing = np.zeros((len(contrasts), 1))
+    z = np.hstack([nothing, *(part[0] for part in parts)])
+    a = np.hstack([nothing, *(1.0 / part[1] for part in parts)])
+    sums, expected = np.cumsum(a, axis=1), np.cumsum(a, axis=1)  # a^2 s2 is a
+    products = np.cumsum(a * z, axis=1)
+    value = np.divide(products, sums, out=np.zeros_like(sums), where=sums > 0)
+    squares = np.cumsum(a**2, axis=1)
+    spread = np.cumsum((a * z) ** 2, axis=1) - 2 * value * np.cumsum(a**2 * z, axis=1)
+    spread = np.maximum(spread + value**2 * squares, 0.0)
+    radius = _radius(spread, expected, sums, rho[:, None], alpha)
+    lows, highs = value - radius, value + radius
+    is_known = ~(contrasts[:, left] != 0).any(axis=1)
+    value[is_known, -1] = lows[is_known, -1] = highs[is_known, -1] = exact[is_known]
+    return _Course(value, lows, highs, sums, spread, expected, rho, left, working.variances)
+
+
+def _radius(spread: Floats, expected: Floats, sums: Floats, rho: Floats, alpha: float) -> Floats:
+    """Return half the width of the interval; infinite before the first label."""
+    mixed = spread / 3 + 2 * expected / 3 + rho
+    ratio = np.divide(mixed, rho * alpha**2, out=np.ones_like(mixed), where=rho > 0)
+    return np.divide(
+        np.sqrt(mixed * np.log(ratio)), sums, out=np.full_like(sums, np.inf), where=sums > 0
+    )
+
+
+def _forecast(sample: LabelSample, contrasts: Floats, course: _Course, alpha: float) -> list[int]:
+    """Return for each pair how many more judgments decide it when labels go on as expected.
+
+    At most all that are left: then the difference is known.
+    """
+    rates = np.where(course.left, sample.design.rates[-1], 0.0)
+    n_left = int(course.left.sum())
+    if not rates.any():
+        return [n_left] * len(contrasts)
+    slowest, mean = rates[rates > 0].min(), rates[rates > 0].mean()
+    clocks = np.geomspace(0.5 / (mean * n_left), 5.0 / slowest, LOOKS_AHEAD)
+    remain = np.exp(-np.outer(rates, clocks))
+    n_more = n_left - remain[course.left].sum(axis=0)
+    per_rate = np.divide(course.variances, rates, out=np.zeros_like(rates), where=rates > 0)
+    s2 = (contrasts**2) @ (per_rate[:, None] * remain) * (rates @ remain)
+    steps = np.diff(n_more, prepend=0.0) / np.maximum(s2, 1e-300)
+    sums = course.sums[:, -1:] + np.cumsum(steps, axis=1)
+    ratio = np.divide(
+        course.spread[:, -1:],
+        course.expected[:, -1:],
+        out=np.ones_like(course.rho[:, None]),
+        where=course.expected[:, -1:] > 0,
+    )
+    radius = _radius(ratio * sums, sums, sums, course.rho[:, None], alpha)
+    reached = radius < np.abs(course.values[:, -1:])
+    first = np.where(reached.any(axis=1), reached.argmax(axis=1), -1)
+    return [math.ceil(n_more[look]) if look >= 0 else n_left for look in first]

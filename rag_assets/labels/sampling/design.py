@@ -1,0 +1,207 @@
+"""Which items are asked, in which order, and with what probability.
+
+Each item has a permanent random number E, exponential with mean 1, made from a hash: of its
+question, its span and a seed. It is asked when its hazard reaches E. Hazards grow with a clock,
+each at the rate of its item, so an item was asked by a time with probability 1 - exp(-hazard),
+whatever the others did. (Poisson sampling with permanent random numbers: Brewer, Early and Joyce
+1972; Ohlsson 1995, "Coordination of samples using permanent random numbers".)
+
+Seen one by one it is sampling without replacement in which the next item is each of the remaining
+ones with probability rate / sum of their rates; so a sequence of looks can be analysed too.
+
+The rate is the disagreement of the systems: the standard deviation over systems of the item's
+discount 1 / log2(rank + 1), plus a floor. It never depends on a label. When systems join, an epoch
+ends: rates go on, larger or equal, and new items start with hazard 0. What was asked stays asked.
+
+The clock is that of the first item not yet asked. With that rule, sums weighted by 1 / probability
+are unbiased also after a fixed number of judgments (Duffield, Lund and Thorup 2007, "Priority
+sampling for estimation of arbitrary subset sums"; Cohen and Kaplan 2007, rank conditioning).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from rag_assets.errors import DataError
+from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.sampling.label_pool import Flags, Floats, Integers
+from rag_assets.sources.strict_json import read_objects
+from rag_assets.store.atomic import atomic_file
+from rag_assets.store.canonical import canonical_json
+
+FLOOR = 0.3
+"""Least rate, as a share of the mean disagreement: items that all systems rank alike are asked too,
+and a probability is never 0."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """Items, their random numbers, and how fast they were asked in each epoch.
+
+    Attributes:
+        items: in the order of the pool.
+        numbers: E, shape (items,).
+        rates: shape (epochs, items); 0 before an item was there.
+        durations: of the epochs that have ended, one fewer than there are epochs.
+        seed: of the random numbers.
+    """
+
+    items: tuple[PooledUnit, ...]
+    numbers: Floats
+    rates: Floats
+    durations: tuple[float, ...] = ()
+    seed: int = 0
+
+    @property
+    def starts(self) -> Floats:
+        """The clock at the beginning of each epoch."""
+        return np.concatenate([[0.0], np.cumsum(self.durations)])
+
+    def hazards(self, clock: float) -> Floats:
+        """Return the hazard of each item at a time."""
+        lengths = np.clip(clock - self.starts, 0.0, [*self.durations, math.inf])
+        return np.asarray(lengths @ self.rates)
+
+    def probabilities(self, clock: float) -> Floats:
+        """Return with what probability each item was asked by a time."""
+        return np.asarray(-np.expm1(-self.hazards(clock)))
+
+    def arrivals(self) -> Floats:
+        """Return the time at which each item is asked."""
+        times = np.full(len(self.items), math.inf)
+        hazard = np.zeros(len(self.items))
+        for start, length, rates in zip(
+            self.starts, [*self.durations, math.inf], self.rates, strict=True
+        ):
+            is_new = np.isinf(times)
+            wait = np.divide(
+                self.numbers - hazard, rates, out=np.full_like(times, math.inf), where=rates > 0
+            )
+            times = np.where(is_new & (wait <= length), start + wait, times)
+            if math.isfinite(length):
+                hazard = hazard + rates * length
+        return times
+
+    def order(self) -> Integers:
+        """Return the numbers of all items in the order in which they are asked."""
+        return np.argsort(self.arrivals(), kind="stable")
+
+    def clock(self, answered: Flags) -> float:
+        """Return the time of the first item after the last one that was answered or skipped."""
+        arrivals = self.arrivals()
+        if not answered.any():
+            return float(self.starts[-1])
+        later = arrivals[arrivals > arrivals[answered].max()]
+        return float(max(later.min(initial=math.inf), self.starts[-1]))
+
+    def next_items(self, done: Flags, n: int, *, skipped: Flags | None = None) -> Integers:
+        """Return the numbers of the next items to ask.
+
+        Args:
+            done: items that need no asking: judged, "cannot tell", or judged earlier.
+            n: how many.
+            skipped: items that were skipped; they return when nothing else is left.
+        """
+        order = self.order()
+        waiting = order[~done[order]]
+        if skipped is not None:
+            waiting = np.concatenate([waiting[~skipped[waiting]], waiting[skipped[waiting]]])
+        return waiting[:n]
+
+    def extended(self, items: Sequence[PooledUnit], weights: Floats, asked: Flags) -> Design:
+        """Return the design after systems joined: a new epoch with rates that are not lower.
+
+        Args:
+            items: those of this design first, then the new ones.
+            weights: the discounts of all systems that are there now, shape (systems, items).
+            asked: which of the items of this design were asked so far.
+        """
+        n_old = len(self.items)
+        if tuple(items[:n_old]) != self.items:
+            raise ValueError("the items of a design stay, in their order")
+        arrivals = self.arrivals()
+        now = max(float(arrivals[asked].max(initial=0.0)), float(self.starts[-1]))
+        rates = np.zeros((len(self.rates) + 1, len(items)))
+        rates[:-1, :n_old] = self.rates
+        rates[-1] = disagreement(weights)
+        rates[-1, :n_old] = np.maximum(rates[-1, :n_old], self.rates[-1])
+        return replace(
+            self,
+            items=tuple(items),
+            numbers=np.append(self.numbers, permanent_numbers(items[n_old:], self.seed)),
+            rates=rates,
+            durations=(*self.durations, now - float(self.starts[-1])),
+        )
+
+
+def new_design(items: Sequence[PooledUnit], weights: Floats, seed: int = 0) -> Design:
+    """Return the design of a pool at its beginning.
+
+    Args:
+        items: the items of the pool.
+        weights: the discounts of the systems, shape (systems, items).
+        seed: another one asks other items.
+    """
+    numbers = permanent_numbers(items, seed)
+    return Design(tuple(items), numbers, disagreement(weights)[None, :], (), seed)
+
+
+def disagreement(weights: Floats) -> Floats:
+    """Return the rate of each item: the deviation over systems of its discount, plus a floor."""
+    deviations = weights.std(axis=0) if len(weights) else np.zeros(weights.shape[1])
+    mean = float(deviations.mean()) if deviations.size else 0.0
+    return np.asarray(deviations + FLOOR * mean) if mean > 0 else np.ones(weights.shape[1])
+
+
+def permanent_numbers(items: Collection[PooledUnit], seed: int) -> Floats:
+    """Return E of each item, which depends on nothing but the item and the seed."""
+    numbers = np.empty(len(items))
+    for place, item in enumerate(items):
+        digest = hashlib.sha256("\0".join([str(seed), *map(str, item)]).encode()).digest()
+        uniform = (int.from_bytes(digest[:8], "big") + 0.5) / 2**64
+        numbers[place] = -math.log(uniform)
+    return numbers
+
+
+def write_design(design: Design, file: Path) -> None:
+    """Write a design as JSON lines: a head with seed and durations, then a line for each item."""
+    lines = [canonical_json({"seed": design.seed, "durations": list(design.durations)})]
+    for item, rates in zip(design.items, design.rates.T.tolist(), strict=True):
+        lines.append(canonical_json({**item._asdict(), "rates": rates}))
+    with atomic_file(file) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read_design(file: Path) -> Design:
+    """Read what :func:`write_design` wrote.
+
+    Raises:
+        DataError: the file cannot be read, or a line is not what was written.
+    """
+    items, rates, head = [], [], None
+    for number, row in read_objects(file):
+        try:
+            if head is None:
+                head = (int(row["seed"]), tuple(float(each) for each in row["durations"]))
+                continue
+            item = PooledUnit(
+                str(row["query_id"]), str(row["document_id"]), int(row["start"]), int(row["end"])
+            )
+            growth = [float(each) for each in row["rates"]]
+            if len(growth) != len(head[1]) + 1 or not all(each >= 0 for each in growth):
+                raise ValueError("rates")
+        except (KeyError, TypeError, ValueError) as error:
+            problem = f"is not a line of a sampling design ({error}); it was changed by hand"
+            raise DataError(problem, file=file, line=number) from error
+        items.append(item)
+        rates.append(growth)
+    if head is None:
+        raise DataError("is empty; a sampling design begins with its seed", file=file)
+    table = np.array(rates, np.float64).reshape(len(items), len(head[1]) + 1).T
+    return Design(tuple(items), permanent_numbers(items, head[0]), table, head[1], head[0])

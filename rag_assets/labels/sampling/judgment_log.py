@@ -1,0 +1,148 @@
+"""``judgments.jsonl``: every judgment of a person, one JSON object a line, only ever appended to.
+
+    {"query_id": "q7", "document_id": "guide.md", "start": 120, "end": 480, "grade": 2,
+     "status": "judged", "probability": 0.31, "by": "ada", "at": "2026-03-01T09:30:00Z",
+     "seconds": 8.4, "source": "person"}
+
+``status`` is ``judged`` (with a ``grade`` from 0 to 3), ``skipped`` or ``cannot_tell`` (``grade``
+is null). ``probability`` is that of being asked by then; null or 1 says that it was not drawn:
+earlier labels, or evidence that somebody searched for. The last line of an item counts, so who
+takes a judgment back appends another.
+
+A line is one write, and on the disk before the next item is shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rag_assets.errors import StoreError
+from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.regular_files import regular
+from rag_assets.sources.fields import Place, Row, identifier, optional_string, shown, string
+from rag_assets.sources.strict_json import read_objects, type_name
+from rag_assets.store.canonical import canonical_json
+
+JUDGED, SKIPPED, CANNOT_TELL = "judged", "skipped", "cannot_tell"
+STATUSES = (JUDGED, SKIPPED, CANNOT_TELL)
+HIGHEST_GRADE = 3
+
+
+class LoggedJudgment(NamedTuple):
+    """One line.
+
+    Attributes:
+        item: the question and the span that was read.
+        grade: 0 to 3; None unless the status is ``judged``.
+        status: one of :data:`STATUSES`.
+        probability: of being asked by then; None or 1: not drawn.
+        by: who; at: when, ISO 8601; seconds: how long it took.
+        source: ``person``, or what else it came from.
+    """
+
+    item: PooledUnit
+    grade: int | None
+    status: str = JUDGED
+    probability: float | None = None
+    by: str | None = None
+    at: str | None = None
+    seconds: float | None = None
+    source: str = "person"
+
+    @property
+    def was_drawn(self) -> bool:
+        """Whether the design asked for it."""
+        return self.probability is not None and self.probability < 1
+
+
+def append_judgment(file: Path, judgment: LoggedJudgment) -> None:
+    """Append a line; it is on the disk when this returns. For several processes at once.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    fields = judgment._asdict()
+    line = canonical_json({**fields.pop("item")._asdict(), **fields}).encode() + b"\n"
+    try:
+        regular(file)
+        descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line  # a torn line stays one line, and is reported as such
+            if os.write(descriptor, line) != len(line):
+                raise StoreError(f"cannot write {file}: the disk is full")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
+
+
+def read_judgments(file: Path) -> list[LoggedJudgment]:
+    """Return all lines of a log, in order.
+
+    Raises:
+        DataError: a line breaks the format; it names the file, the line and the key.
+    """
+    return list(_judgments(file))
+
+
+def _judgments(file: Path) -> Iterator[LoggedJudgment]:
+    for number, row in read_objects(file):
+        place = Place(file, number)
+        status = string(row, "status", place)
+        if status not in STATUSES:
+            problem = f"is {shown(status)}; allowed: {', '.join(STATUSES)}"
+            raise place.error(problem, "status")
+        yield LoggedJudgment(
+            _item(row, place),
+            _grade(row, status, place),
+            status,
+            _number(row, "probability", place, 1.0),
+            optional_string(row, "by", place),
+            optional_string(row, "at", place),
+            _number(row, "seconds", place, float("inf")),
+            optional_string(row, "source", place) or "person",
+        )
+
+
+def _item(row: Row, place: Place) -> PooledUnit:
+    query_id, document_id = (identifier(row, key, place) for key in ("query_id", "document_id"))
+    start, end = (_position(row, key, place) for key in ("start", "end"))
+    if end < start:
+        raise place.error(f"is {end}, before `start`, {start}", "end")
+    return PooledUnit(query_id, document_id, start, end)
+
+
+def _position(row: Row, key: str, place: Place) -> int:
+    value = row.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise place.error(f"is {type_name(value)}; must be an integer from 0 on", key)
+    return value
+
+
+def _grade(row: Row, status: str, place: Place) -> int | None:
+    grade = row.get("grade")
+    if status != JUDGED:
+        if grade is not None:
+            raise place.error(f"must be null where the status is {status}", "grade")
+        return None
+    if isinstance(grade, bool) or not isinstance(grade, int) or not 0 <= grade <= HIGHEST_GRADE:
+        found = grade if isinstance(grade, int) else type_name(grade)
+        raise place.error(f"is {found}; must be an integer from 0 to {HIGHEST_GRADE}", "grade")
+    return grade
+
+
+def _number(row: Row, key: str, place: Place, highest: float) -> float | None:
+    value = row.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise place.error(f"is {type_name(value)}; must be a number or null", key)
+    if not 0 <= value <= highest or (key == "probability" and value == 0):
+        raise place.error(f"is {value}; must be above 0 and at most {highest:g}", key)
+    return float(value)

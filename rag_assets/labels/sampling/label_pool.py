@@ -1,0 +1,200 @@
+"""The pool of items that labels are sampled from: merged spans, and who found them where.
+
+Passages of several chunkings that overlap are one item, as in :func:`..pooling.pool.merged`. Items
+never change: when systems join later, a passage of theirs belongs to the item that it overlaps by
+half (of the passage, or of the item), and what is left becomes items of its own. So a judgment
+stays the judgment of what was read.
+
+A metric that is a sum over items, weight * gain, is linear: its weights are known without a label,
+and a sample of labels estimates it. With the ranks of a system at which an item stands:
+
+- ``dcg@k``: 1 / log2(first rank + 1), gain = grade: only the first passage of an item earns;
+- ``precision@k``: number of ranks / k, gain = 1 for a grade of at least ``rel``;
+- ``pool_recall@k``: 1, and the sum is divided by the gains of all items of the pool: recall over
+  all questions together ("micro"), of what the pool holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.errors import NotEstimable
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.pooling.pool import PooledUnit, Spans, merged
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+POOL_RECALL = "pool_recall"
+LINEAR = ("dcg", "precision", POOL_RECALL)
+"""What a sample of items estimates."""
+
+Place: TypeAlias = tuple[str, str]
+"""A query id and a document id."""
+
+
+@dataclass(frozen=True)
+class LabelPool:
+    """The items, and the ranks at which the systems have them.
+
+    Attributes:
+        items: each a query and a span; those of earlier pools come first.
+        systems: names of the retrievers.
+        question_ids: all questions, also those for which nothing was retrieved.
+        question: shape (items,): the number of each item's question.
+        system, item, rank: one entry for each passage in the first ranks of a system.
+    """
+
+    items: tuple[PooledUnit, ...]
+    systems: tuple[str, ...]
+    question_ids: tuple[str, ...]
+    question: Integers
+    system: Integers
+    item: Integers
+    rank: Integers
+
+    def weights(self, metric: Metric) -> Floats:
+        """Return what each item's gain counts for each system, shape (systems, items).
+
+        The metric of one question is the sum over its items; its mean divides by all questions.
+
+        Raises:
+            NotEstimable: the metric is no sum over items, or has no cut-off.
+        """
+        refuse_ratios(metric)
+        weights = np.zeros((len(self.systems), len(self.items)))
+        inside = self.rank <= int(metric.cutoff or 0)
+        places = self.system[inside], self.item[inside]
+        if metric.measure == "precision":
+            np.add.at(weights, places, 1.0 / int(metric.cutoff or 1))
+        elif metric.measure == POOL_RECALL:
+            weights[places] = 1.0
+        else:
+            np.maximum.at(weights, places, 1.0 / np.log2(self.rank[inside] + 1.0))
+        return weights
+
+
+def refuse_ratios(metric: Metric) -> None:
+    """Refuse a metric that a sample of items does not estimate.
+
+    Raises:
+        NotEstimable: it is a ratio or depends on all labels of a question, as nDCG, recall, MRR and
+            MAP do, or has no cut-off.
+    """
+    if metric.measure not in LINEAR:
+        raise NotEstimable(
+            f"{metric} is not estimated from a sample of labels: it is no sum over judged items, "
+            "and filling it in is biased; judge whole questions for it, or take dcg@k, "
+            f"precision@k or {POOL_RECALL}@k"
+        )
+    if metric.cutoff is None:
+        raise NotEstimable(f"{metric} needs a cut-off to be estimated, as {metric}@10")
+
+
+def gains(metric: Metric, grades: Floats) -> Floats:
+    """Return what grades earn; NaN, which is no grade, stays NaN."""
+    if metric.measure == "dcg":
+        return np.maximum(grades, 0.0)
+    relevant = (grades >= dict(metric.params).get("rel", 1)).astype(np.float64)
+    return np.where(np.isnan(grades), np.nan, relevant)
+
+
+def label_pool(
+    runs: Mapping[str, pa.Table],
+    units: Mapping[str, Spans],
+    question_ids: Sequence[str],
+    *,
+    depth: int,
+    earlier: Sequence[PooledUnit] = (),
+) -> LabelPool:
+    """Return the pool of the first ``depth`` ranks of all runs.
+
+    Args:
+        runs: retriever -> table of :data:`rag_assets.schemas.RUNS`.
+        units: retriever -> the spans of its units; a unit without one is in no item.
+        question_ids: all questions.
+        depth: how many ranks of each run.
+        earlier: the items of the pool so far, in their order.
+    """
+    rows = [
+        (number, PooledUnit(query_id, *units[name][unit_id]), rank)
+        for number, name in enumerate(runs)
+        for query_id, unit_id, rank in _top(runs[name], depth)
+        if unit_id in units[name]
+    ]
+    passages = {passage for _, passage, _ in rows}
+    item_of = _matches(passages, earlier)
+    new = sorted(merged(passages - item_of.keys()))
+    item_of |= _containers(passages - item_of.keys(), new, len(earlier))
+    items = (*earlier, *new)
+    number_of = {query_id: number for number, query_id in enumerate(question_ids)}
+    return LabelPool(
+        items,
+        tuple(runs),
+        tuple(question_ids),
+        np.array([number_of[item.query_id] for item in items], np.int64),
+        np.array([system for system, _, _ in rows], np.int64),
+        np.array([item_of[passage] for _, passage, _ in rows], np.int64),
+        np.array([rank for _, _, rank in rows], np.int64),
+    )
+
+
+def same_passage(first: PooledUnit, second: PooledUnit) -> bool:
+    """Return whether one of two spans of a document holds half of the other."""
+    overlap = min(first.end, second.end) - max(first.start, second.start)
+    shorter = min(first.end - first.start, second.end - second.start)
+    return overlap > 0 and 2 * overlap >= shorter
+
+
+def _top(run: pa.Table, depth: int) -> list[tuple[str, str, int]]:
+    top = run.filter(pc.less_equal(run.column("rank"), depth))
+    columns = (top.column(name).to_pylist() for name in ("query_id", "unit_id", "rank"))
+    return list(zip(*columns, strict=True))
+
+
+def by_place(items: Sequence[PooledUnit]) -> dict[Place, list[int]]:
+    """Return the numbers of the items of each query and document."""
+    places: dict[Place, list[int]] = {}
+    for number, item in enumerate(items):
+        places.setdefault(item[:2], []).append(number)
+    return places
+
+
+def _matches(passages: set[PooledUnit], items: Sequence[PooledUnit]) -> dict[PooledUnit, int]:
+    """Return for passages the item that is the same passage: the one that overlaps most."""
+    places = by_place(items)
+
+    def overlap(passage: PooledUnit, number: int) -> int:
+        item = items[number]
+        return min(passage.end, item.end) - max(passage.start, item.start)
+
+    found: dict[PooledUnit, int] = {}
+    for passage in passages:
+        near = [n for n in places.get(passage[:2], ()) if same_passage(passage, items[n])]
+        if near:
+            found[passage] = max(near, key=lambda number: (overlap(passage, number), -number))
+    return found
+
+
+def _containers(
+    passages: set[PooledUnit], items: Sequence[PooledUnit], first: int
+) -> dict[PooledUnit, int]:
+    """Return the item, numbered from ``first``, in which each passage lies."""
+    places = by_place(items)
+    return {
+        passage: first
+        + next(
+            number
+            for number in places[passage[:2]]
+            if items[number].start <= passage.start and passage.end <= items[number].end
+        )
+        for passage in passages
+    }

@@ -1,0 +1,147 @@
+"""A pool with the labels that were given so far: what estimates are computed from.
+
+Each item is in one state:
+
+- *certain*: labelled before, or by a free search, whatever its random number: probability 1;
+- *judged*: asked, and answered with a grade;
+- *missing*: asked, and skipped, waiting, or answered with "cannot tell";
+- not asked yet.
+
+Missing labels are taken to be missing at random: the probability of a judged item is that of being
+asked times the share of the asked items that were judged. For "cannot tell" there are bounds as
+well: the estimate with all of them at the lowest gain, and at the highest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rag_assets.labels.pooling.pool import Judgment, PooledUnit
+from rag_assets.labels.sampling.design import Design
+from rag_assets.labels.sampling.judgment_log import CANNOT_TELL, JUDGED, LoggedJudgment
+from rag_assets.labels.sampling.label_pool import (
+    Flags,
+    Floats,
+    Integers,
+    LabelPool,
+    by_place,
+    same_passage,
+)
+
+
+@dataclass(frozen=True)
+class LabelSample:
+    """The labels of a pool.
+
+    Attributes:
+        pool: the items and their ranks.
+        design: of the same items, in the same order.
+        grades: shape (items,); NaN where no grade was given.
+        certain: labelled whatever the random number.
+        cannot_tell: asked and answered without a grade.
+        touched: judged, skipped or "cannot tell": the order was followed at least so far.
+        verdicts: of a judge, shape (items,): any number that may tell of the grade; NaN: missing.
+    """
+
+    pool: LabelPool
+    design: Design
+    grades: Floats
+    certain: Flags
+    cannot_tell: Flags
+    touched: Flags
+    verdicts: Floats | None = None
+
+    @property
+    def clock(self) -> float:
+        """Up to when items were asked."""
+        return self.design.clock(self.touched & ~self.certain)
+
+    @property
+    def asked(self) -> Flags:
+        """Which items were asked; the certain ones are not among them."""
+        return np.asarray((self.design.arrivals() < self.clock) & ~self.certain)
+
+    @property
+    def judged(self) -> Flags:
+        """Which of the asked items have a grade."""
+        return np.asarray(self.asked & ~np.isnan(self.grades))
+
+    def probabilities(self) -> Floats:
+        """Return with what probability each item was asked and judged; 1 for certain ones."""
+        asked, judged = self.asked, self.judged
+        response = judged.sum() / max(int(asked.sum()), 1)
+        return np.where(self.certain, 1.0, self.design.probabilities(self.clock) * response)
+
+    def done(self) -> Flags:
+        """Return which items need no asking any more."""
+        return np.asarray(self.certain | ~np.isnan(self.grades) | self.cannot_tell)
+
+    def next_items(self, n: int = 1) -> Integers:
+        """Return the items to ask next; skipped ones return at the end."""
+        done = self.done()
+        return self.design.next_items(done, n, skipped=self.touched & ~done)
+
+    def whole_questions(self) -> list[str]:
+        """Return the questions of which every item has a grade; ratios can be computed on them."""
+        counts = np.zeros((2, len(self.pool.question_ids)), np.int64)
+        np.add.at(counts[0], self.pool.question, 1)
+        np.add.at(counts[1], self.pool.question, ~np.isnan(self.grades))
+        whole = (counts[0] > 0) & (counts[0] == counts[1])
+        return [self.pool.question_ids[number] for number in np.flatnonzero(whole)]
+
+
+def label_sample(
+    pool: LabelPool,
+    design: Design,
+    judgments: Iterable[LoggedJudgment],
+    earlier: Iterable[Judgment] = (),
+    verdicts: Mapping[PooledUnit, float] | None = None,
+) -> LabelSample:
+    """Return a pool with its labels.
+
+    Args:
+        pool: the items and their ranks.
+        design: of the same items.
+        judgments: the lines of the log; of one item the last one counts. A line without a
+            probability below 1 was not drawn: it is certain.
+        earlier: labels of the dataset, all certain. One of a span counts for each item that is the
+            same passage; of several the highest grade counts.
+        verdicts: item -> what a judge says of it.
+    """
+    if design.items != pool.items:
+        raise ValueError("pool and design must have the same items")
+    n = len(pool.items)
+    grades = np.full(n, np.nan)
+    certain, cannot_tell, touched = (np.zeros(n, np.bool_) for _ in range(3))
+    number_of = {item: number for number, item in enumerate(pool.items)}
+    places = by_place(pool.items)
+    last = {judgment.item: judgment for judgment in judgments}
+    for item, judgment in last.items():
+        number = number_of.get(item)
+        if number is None or not judgment.was_drawn:
+            for near in _near(item, pool, places) if judgment.status == JUDGED else ():
+                grades[near] = np.fmax(grades[near], float(judgment.grade or 0))
+                certain[near] = True
+            continue
+        touched[number] = True
+        cannot_tell[number] = judgment.status == CANNOT_TELL
+        if judgment.status == JUDGED:
+            grades[number] = np.fmax(grades[number], float(judgment.grade or 0))
+    for label in earlier:
+        for near in _near(label.unit, pool, places):
+            is_first = not certain[near]
+            grades[near] = label.grade if is_first else max(grades[near], label.grade)
+            certain[near] = True
+    values = None
+    if verdicts is not None:
+        values = np.array([verdicts.get(item, np.nan) for item in pool.items], np.float64)
+    return LabelSample(pool, design, grades, certain, cannot_tell & ~certain, touched, values)
+
+
+def _near(
+    span: PooledUnit, pool: LabelPool, places: Mapping[tuple[str, str], list[int]]
+) -> list[int]:
+    return [n for n in places.get(span[:2], ()) if same_passage(span, pool.items[n])]
