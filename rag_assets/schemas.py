@@ -371,20 +371,6 @@ ANSWERS = TableSchema(
     ),
 )
 
-JUDGED_PASSAGES = TableSchema(
-    "judged_passages",
-    "one text that a retriever hands over for one query, as far down as any judge looks",
-    ("query_id", "document_id", "start", "end"),
-    (
-        Column("query_id", TEXT, "the query"),
-        Column("document_id", TEXT, "the document that the text is part of"),
-        Column("start", COUNT, "first character of the text in the document's text"),
-        Column("end", COUNT, "character after the last one"),
-        Column("rank", INT, "its best rank in the runs of the retriever"),
-        Column("text_digest", TEXT, "hash of the text"),
-    ),
-)
-
 _VERDICT = (
     Column("problem", TEXT, "why it is missing; null: it is not", True),
     Column(
@@ -875,7 +861,6 @@ ALL_TABLES = (
     ANSWERS,
     ANSWER_SUMMARY,
     ANSWER_COMPARISONS,
-    JUDGED_PASSAGES,
     RELEVANCE_VERDICTS,
     ANSWER_VERDICTS,
     ANSWER_LABELS,

@@ -3,7 +3,7 @@
 Dagster maps cells of retriever x top_k to partitions of one dimension only where that is one of the
 two. So an answerer, whose partition is ``name@k``, reads ``passage_lists[retriever]``, which says
 what the cells ``passages[retriever x top_k]`` of the retriever hold; its recipe names the one cell
-that it is made of.
+that it is made of. Judges read them in the same way.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from rag_assets.store.artifacts import ArtifactKey
 
 
 class Passages(Stage):
-    """One partition a retriever and cut-off at which anything is answered."""
+    """One partition a retriever and cut-off at which anything is answered or judged."""
 
     name = "passages"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
@@ -52,7 +52,7 @@ class Passages(Stage):
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"counts": ("query_id", "rank")}
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        cutoffs = experiment.answer_cutoffs
+        cutoffs = experiment.passage_cutoffs
         # All retrievers, as Dagster maps a dimension only to an equal one.
         return [passages_key(name, k) for name in experiment.retrievers for k in cutoffs]
 
@@ -86,13 +86,13 @@ class PassageLists(Stage):
     group = "answers"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.retrievers if experiment.answer_cutoffs else ()
+        names = experiment.retrievers if experiment.passage_cutoffs else ()
         return [passage_lists_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         cells = [
             Input(f"top_k_{k}", passages_key(key["retriever"], k))
-            for k in experiment.answer_cutoffs
+            for k in experiment.passage_cutoffs
         ]
         return [*cells, Input("queries", QUERIES_KEY, "ids")]
 
@@ -103,7 +103,7 @@ class PassageLists(Stage):
         for key in keys:
             cells = {
                 k: context.artifact(passages_key(key["retriever"], k)).table()
-                for k in context.experiment.answer_cutoffs
+                for k in context.experiment.passage_cutoffs
             }
             yield key, TableProduct(passage_lists(cells, query_ids))
 

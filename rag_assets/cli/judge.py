@@ -1,4 +1,4 @@
-"""``rag-assets judge``: have people label answers, so that a judge's verdicts can be calibrated."""
+"""``rag-assets judge``: have people label answers, and hand on what judges said."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rag_assets.cli.options import Integer, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, print_data
+from rag_assets.cli.terminal import messages, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import (
@@ -30,6 +30,7 @@ from rag_assets.pipeline.drawn_answers import (
 )
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.verdict_export import export_verdicts
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
@@ -39,7 +40,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group("judge")
 def command() -> None:
-    """Have people label answers, so that what a judge says of all of them can be calibrated.
+    """Have people label answers, to calibrate what judges say; hand on what judges said.
 
     Example: rag-assets judge sheet data/handbook --questions 100 --out answers.csv
     """
@@ -103,6 +104,28 @@ def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) ->
         f"{len(labels)} labels added to {file}, of {n_unknown} it cannot be told; {n_open} rows "
         "without a label"
     )
+
+
+@command.command("export")
+@path_argument
+@click.option("--judge", required=True, metavar="NAME", help="Whose verdicts.")
+@click.option(
+    "--out",
+    required=True,
+    type=FILE,
+    help="File to write, one JSON object a line.",
+)
+@store_option
+def export(path: Path, judge: str, out: Path, store: Path | None) -> None:
+    """Write the verdicts of a judge with its replies, word for word.
+
+    `type: recorded` reads such a file: whoever has it can check every verdict without a key.
+
+    Example: rag-assets judge export data/handbook --judge strict --out strict.jsonl
+    """
+    settings = StoreSettings.resolve(store)
+    pipeline = Pipeline(open_experiment(path, settings), settings)
+    print_line(f"{out}: {export_verdicts(pipeline, judge, out)} verdicts of {judge}")
 
 
 def _opened(path: Path, store: Path | None) -> Pipeline:

@@ -163,6 +163,25 @@ class Experiment:
         """How many passages of each run any judge judges; 0: none does."""
         return max((self.judges[name].depth for name in self.judges_of(RELEVANCE)), default=0)
 
+    @property
+    def judged_cutoffs(self) -> tuple[int, ...]:
+        """The cut-offs of the runs whose passages are judged.
+
+        The best ranks of deeper runs are those of the first one that is deep enough, but where a
+        retriever reads as many candidates as it returns.
+        """
+        depth = self.judged_depth
+        deep = [k for k in self.top_k if k >= depth > 0]
+        varies = any(
+            getattr(one, "candidates", None) == "top_k" for one in self.retrievers.values()
+        )
+        return (*(k for k in self.top_k if k < depth), *(deep if varies else deep[:1]))
+
+    @property
+    def passage_cutoffs(self) -> tuple[int, ...]:
+        """All cut-offs at which anybody reads what a retriever hands over, ascending."""
+        return tuple(sorted({*self.answer_cutoffs, *self.judged_cutoffs}))
+
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``external``, ``fused``, ..."""
         return self.retrievers[retriever].family

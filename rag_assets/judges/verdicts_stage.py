@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, ClassVar
 
+import pyarrow.compute as pc
+
+from rag_assets.answers.contexts_stage import passage_lists_key, passages_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.failures import UNANSWERED
@@ -34,7 +38,6 @@ from rag_assets.judges.base import (
     Verdict,
 )
 from rag_assets.judges.llm import LlmJudge
-from rag_assets.judges.passages_stage import judged_passages_key
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -85,7 +88,10 @@ class _VerdictsStage(Stage):
 
 
 class RelevanceVerdicts(_VerdictsStage):
-    """The texts of all retrievers, each once."""
+    """The texts of all retrievers, each once.
+
+    The cells that hold them are read by way of ``passage_lists``, which an edge can name.
+    """
 
     name = "relevance_verdicts"
     kind = RELEVANCE
@@ -94,7 +100,7 @@ class RelevanceVerdicts(_VerdictsStage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         read = [
-            Input(f"passages_{number}", judged_passages_key(name))
+            Input(f"passages_{number}", passage_lists_key(name))
             for number, name in enumerate(experiment.retrievers)
         ]
         return [Input("questions", QUERIES_KEY, "text"), *read]
@@ -164,16 +170,16 @@ def relevance_items(context: StageContext, key: ArtifactKey) -> list[RelevanceIt
     """Return what a judge of passages judges, by question and place; a text of a query once."""
     depth = context.experiment.judges[key["judge"]].depth
     questions, documents = _questions(context), document_texts(context)
-    spans = {
-        (row["query_id"], row["document_id"], row["start"], row["end"])
-        for name in context.experiment.retrievers
-        for row in context.artifact(judged_passages_key(name)).table().to_pylist()
-        if row["rank"] <= depth
-    }
+    spans: set[tuple[str, str, int, int]] = set()
+    for name, k in product(context.experiment.retrievers, context.experiment.judged_cutoffs):
+        table = context.artifact(passages_key(name, k)).table()
+        table = table.filter(pc.less_equal(table["rank"], depth))
+        columns = (table[column].to_pylist() for column in RELEVANCE_VERDICTS.key)
+        spans.update(zip(*columns, strict=True))
     return [
-        RelevanceItem(query_id, questions[query_id], *place, text_of(documents, place))
-        for query_id, *span in sorted(spans)
-        for place in [(span[0], span[1], span[2])]
+        RelevanceItem(query_id, questions[query_id], document_id, start, end, text)
+        for query_id, document_id, start, end in sorted(spans)
+        for text in [text_of(documents, (document_id, start, end))]
     ]
 
 

@@ -177,11 +177,8 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("outcome", "answer_metrics.failed answer_metrics.answerable qrels.document_id")
     | _each("n_evidence", "qrels.evidence_id")
     | _each("n_in_context", "qrels.evidence_id"),
-    "judged_passages": _each("query_id", "runs.query_id")
-    | _each("rank", "runs.rank")
-    | _same("retriever_contexts", "document_id start end text_digest"),
-    "relevance_verdicts": _same("judged_passages", "query_id document_id start end")
-    | _each("grade problem reply", "queries.text judged_passages.text_digest"),
+    "relevance_verdicts": _same("passages", "query_id document_id start end")
+    | _each("grade problem reply", "queries.text passages.text_digest"),
     "answer_verdicts": _same("answers", "query_id answer")
     | _each("correct problem reply", "queries.text query_facts.answers answers.answer"),
 }

@@ -83,7 +83,7 @@ def _answered(
         key
         for asset in ("passages", "passage_lists")
         for key in STAGES[asset].keys(experiment)
-        if key["retriever"] in retrievers and set(experiment.answer_cutoffs) <= set(cutoffs)
+        if key["retriever"] in retrievers and set(experiment.passage_cutoffs) <= set(cutoffs)
     ]
     classed = STAGES["answer_waterfall"].keys(experiment)
     found += [key for key in classed if key["answerer"] in chosen_keys]
@@ -94,12 +94,10 @@ def _answered(
 def _judged(
     experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
 ) -> list[ArtifactKey]:
-    """Return the verdicts, which are of all cells together, or what judges read of some."""
-    if not set(experiment.top_k) <= set(cutoffs):
+    """Return verdicts and what calibrates them: they are of all cells together."""
+    every = set(retrievers) == set(experiment.retrievers)
+    if not every or not set(experiment.top_k) <= set(cutoffs):
         return []
-    if set(retrievers) == set(experiment.retrievers):
-        said = ("relevance_verdicts", "answer_verdicts")
-        calibrated = ("calibrated_means", "calibrated_differences")
-        return [key for asset in (*said, *calibrated) for key in STAGES[asset].keys(experiment)]
-    keys = STAGES["judged_passages"].keys(experiment)
-    return [key for key in keys if key["retriever"] in retrievers]
+    said = ("relevance_verdicts", "answer_verdicts")
+    calibrated = ("calibrated_means", "calibrated_differences")
+    return [key for asset in (*said, *calibrated) for key in STAGES[asset].keys(experiment)]

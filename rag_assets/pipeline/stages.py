@@ -25,7 +25,6 @@ from rag_assets.judges.calibration_stage import (
     CalibratedDifferences,
     CalibratedMeans,
 )
-from rag_assets.judges.passages_stage import JudgedPassages
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
@@ -108,7 +107,6 @@ STAGES: Mapping[str, Stage] = {
         AnswerSummary(),
         AnswerComparisons(),
         AnswerWaterfall(_ALL_RUNS),
-        JudgedPassages(),
         RelevanceVerdicts(),
         AnswerVerdicts(),
         AnswerLabels(),

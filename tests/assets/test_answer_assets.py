@@ -8,11 +8,10 @@ import pytest
 from rag_assets.answers.metrics_stage import answer_metrics_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.assets.build import build_assets
-from rag_assets.assets.names import asset_key, partition_key
-from rag_assets.pipeline.stages import STAGES
+from rag_assets.assets.names import asset_key
 from tests.answers.answering import with_answers, write_predictions
+from tests.assets.exact_edges import check_edges
 from tests.dagster_state import (
-    definitions,
     evaluate_now,
     latest,
     not_fresh,
@@ -44,36 +43,7 @@ def answering(fresh: Tiny) -> Tiny:
 
 
 def test_every_edge_is_exact_in_both_directions(answering: Tiny) -> None:
-    experiment = answering.pipeline().experiment
-    graph = definitions(answering).resolve_asset_graph()
-    n_pairs = 0
-    with dg.partition_loading_context():
-        for child in OF_ANSWERS:
-            child_key = asset_key("tiny", child)
-            keys = STAGES[child].keys(experiment)
-            assert keys
-            for parent_key in graph.get(child_key).parent_keys:
-                parent = parent_key.path[-1]
-                if not STAGES[parent].dimensions:
-                    continue
-                pairs = set()
-                for key in keys:
-                    inputs = STAGES[child].inputs(experiment, key)
-                    expected = {partition_key(i.key) for i in inputs if i.key.asset == parent}
-                    found = graph.get_parent_partition_keys_for_child(
-                        partition_key(key), parent_key, child_key
-                    )
-                    assert set(found.partitions_subset.get_partition_keys()) == expected
-                    pairs |= {(name, partition_key(key)) for name in expected}
-                for key in STAGES[parent].keys(experiment):
-                    children = {one for name, one in pairs if name == partition_key(key)}
-                    if STAGES[child].dimensions:
-                        name = partition_key(key)
-                        assert name is not None
-                        back = graph.get_child_partition_keys_of_parent(name, parent_key, child_key)
-                        assert set(back) == children
-                n_pairs += len(pairs)
-    assert n_pairs > 50
+    assert check_edges(answering, OF_ANSWERS) > 50
 
 
 def test_everything_is_fresh_after_an_evaluation_and_nothing_is_done_again(

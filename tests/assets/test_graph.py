@@ -52,6 +52,7 @@ OF_ANSWERS = {
     "answer_comparisons",
     "answer_waterfall",
 }
+OF_JUDGES = {"relevance_verdicts", "answer_verdicts"}
 
 
 @pytest.fixture
@@ -195,6 +196,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
     names = {key.path[-1] for key in definitions(fresh).resolve_asset_graph().get_all_asset_keys()}
     assert names == set(STAGES) - {
         *OF_ANSWERS,
+        *OF_JUDGES,
         "dev_relevant_units",
         "embedding_index",
         "embedding_queries",

@@ -45,6 +45,30 @@ def test_without_labels_judged_passages_are_read_all_the_same(tiny: Tiny) -> Non
 
 
 @pytest.mark.parametrize(
+    ("top_k", "depth", "cutoffs"),
+    [
+        ([1, 3, 5, 10, 100], 5, (1, 3, 5)),
+        ([1, 3, 10, 100], 5, (1, 3, 10)),
+        ([10, 100], 5, (10,)),
+        ([3, 5], 5, (3, 5)),
+    ],
+)
+def test_runs_are_judged_down_to_the_first_that_is_deep_enough(
+    tiny: Tiny, top_k: list[int], depth: int, cutoffs: tuple[int, ...]
+) -> None:
+    del tiny.config["retrievers"]["shallow"]
+    tiny.config |= {"top_k": top_k, "primary": f"ndcg@{top_k[0]}"}
+    experiment = load_experiment(configured(tiny, type="words", depth=depth).folder)
+    assert experiment.judged_cutoffs == experiment.passage_cutoffs == cutoffs
+
+
+def test_all_runs_are_judged_where_ranks_depend_on_the_cutoff(tiny: Tiny) -> None:
+    tiny.config["top_k"] = [1, 3, 5, 50]
+    experiment = load_experiment(configured(tiny, type="words", depth=3).folder)
+    assert experiment.judged_cutoffs == (1, 3, 5, 50)
+
+
+@pytest.mark.parametrize(
     ("judge", "problem"),
     [
         ({"type": "wrds"}, "`judges.one.type`: unknown type 'wrds' (did you mean 'words'?)"),

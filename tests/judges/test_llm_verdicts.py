@@ -25,7 +25,7 @@ from tests.answers.answering import GOLDS, with_answers, write_predictions
 from tests.changed_code import change_code
 from tests.llm.server import Server, error, refuses, says, serving
 from tests.planned import planned
-from tests.tiny_experiment import Tiny
+from tests.tiny_experiment import QUERIES, Tiny
 
 STRICT = relevance_verdicts_key("strict")
 OF_ANSWERS = answer_verdicts_key("strict")
@@ -119,31 +119,14 @@ def test_another_answer_or_gold_is_judged_anew(judged: Tiny, server: Server) -> 
     judged.run()
     write_predictions(judged, {"q1": "10 crowns", "q2": "in a storm", "q5": " "})
     assert requests(judged, server) == 1
-    rows = {row["query_id"]: row for row in verdicts(judged, OF_ANSWERS)}
-    assert rows["q5"] | {"answer": ""} == {
-        "query_id": "q5",
-        "answer": "",
-        "correct": 0,
-        "problem": None,
-        "reply": None,
-    }
-    queries = [row for row in judged.pipeline().artifact(QUERIES_KEY).table().to_pylist()]
-    judged.write_rows(
-        "queries.jsonl",
-        [
-            {
-                "query_id": row["query_id"],
-                "text": row["text"],
-                "answers": ["ten crowns"]
-                if row["query_id"] == "q1"
-                else GOLDS.get(row["query_id"]),
-            }
-            for row in queries
-        ],
-    )
+    by_query = {row["query_id"]: row for row in verdicts(judged, OF_ANSWERS)}
+    blank = by_query["q5"]  # wrong, whoever judges
+    assert (blank["correct"], blank["problem"], blank["reply"]) == (0, None, None)
+    golds = GOLDS | {"q1": ["ten crowns"]}
+    rows = [{**row, "answers": golds[row["query_id"]]} for row in QUERIES]
+    judged.write_rows("queries.jsonl", rows)
     assert requests(judged, server) == 1
     assert "ten crowns" in server.received[-1].text
-    assert golds_in(judged.pipeline()).num_rows == 7
 
 
 def test_a_mended_parser_reads_the_stored_replies_again(

@@ -1,0 +1,97 @@
+"""A file of a judge's verdicts with the replies behind them, as ``type: recorded`` reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.judges.base import Item, RelevanceItem, item_digest
+from rag_assets.judges.llm import LlmJudge, asked_again
+from rag_assets.judges.recorded import RecordedJudge
+from rag_assets.judges.verdicts_stage import (
+    RelevanceVerdicts,
+    answer_verdicts_key,
+    judge_of,
+    judged_items,
+    relevance_verdicts_key,
+)
+from rag_assets.llm.replies import reply_key
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.atomic import write_text
+
+
+def export_verdicts(pipeline: Pipeline, judge: str, out: Path) -> int:
+    """Write the verdicts of a judge that are up to date; return how many.
+
+    Raises:
+        UsageError: there is no such judge, or its verdicts are of a file.
+        NotEvaluated: its verdicts are not up to date.
+        StoreError: the file cannot be written.
+    """
+    judges = pipeline.experiment.judges
+    if judge not in judges:
+        raise UsageError(f"--judge: unknown judge {allowed_names(judge, judges)}")
+    options = judges[judge]
+    if isinstance(options, RecordedJudge):
+        raise UsageError(f"--judge: the verdicts of '{judge}' are recorded: {options.path}")
+    lines: list[str] = []
+    for key in (relevance_verdicts_key(judge), answer_verdicts_key(judge)):
+        if key in STAGES[key.asset].keys(pipeline.experiment):
+            lines += [json.dumps(row, ensure_ascii=False) for row in _rows(pipeline, key)]
+    write_text(out, "".join(f"{line}\n" for line in lines))
+    return len(lines)
+
+
+def _rows(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Mapping[str, Any]]:
+    artifact = pipeline.current(key)
+    if artifact is None:
+        raise NotEvaluated(f"{key} is not up to date; run `rag-assets evaluate` first")
+    items = judged_items(pipeline, key)
+    replies = _replies(pipeline, key, items)
+    of_passages = key.asset == RelevanceVerdicts.name
+    verdicts = {_place(row): row for row in artifact.table().to_pylist()}
+    for item in items:
+        row = verdicts[_place(item._asdict())]
+        grade = row["grade"] if of_passages else row["correct"]
+        yield {
+            "query_id": item.query_id,
+            **(
+                {"document_id": item.document_id, "start": item.start, "end": item.end}
+                if isinstance(item, RelevanceItem)
+                else {"answer": item.answer}
+            ),
+            **({"grade": grade} if of_passages else {"correct": _truth(grade)}),
+            **({"problem": row["problem"]} if row["problem"] is not None else {}),
+            **({"reply": replies[row["reply"]]} if row["reply"] in replies else {}),
+            "digest": item_digest(item),
+        }
+
+
+def _truth(grade: int | None) -> bool | None:
+    return None if grade is None else bool(grade)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row.get(n) for n in ("query_id", "document_id", "start", "end", "answer"))
+
+
+def _replies(pipeline: Pipeline, key: ArtifactKey, items: Sequence[Item]) -> Mapping[str, str]:
+    """Return the raw replies about items by their keys; none where no model was asked."""
+    judge = judge_of(pipeline.experiment, key)
+    llm = pipeline.experiment.language_model(judge.llm) if isinstance(judge, LlmJudge) else None
+    if not isinstance(judge, LlmJudge) or llm is None:
+        return {}
+    identity = llm.identity()
+    first = judge.requests(items)
+    requests = [*first, *map(asked_again, first)]
+    replies = pipeline.replies.get(identity, requests)
+    return {
+        reply_key(identity, request): reply.text
+        for request, reply in zip(requests, replies, strict=True)
+        if reply is not None
+    }
