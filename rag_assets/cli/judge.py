@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 import pyarrow as pa
 
-from rag_assets.cli.options import Integer, path_argument, store_option
+from rag_assets.cli.options import Integer, Number, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, print_data, print_line
-from rag_assets.errors import UsageError
+from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import (
     append_labels,
@@ -22,25 +22,36 @@ from rag_assets.judges.answer_labels import (
     sheet_rows,
     sheet_text,
 )
+from rag_assets.llm.completions import Estimate
 from rag_assets.pipeline.drawn_answers import (
     asked_answers,
     chosen_clusters,
     clusters_by_split,
     probabilities,
 )
+from rag_assets.pipeline.judge_check import (
+    Rules,
+    check_judge,
+    check_needs,
+    judges_to_check,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.verdict_export import export_verdicts
+from rag_assets.report.formats import as_json
+from rag_assets.report.judge_check import check_view
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
+
+FAILED, CANNOT_TELL = 1, 3
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group("judge")
 def command() -> None:
-    """Have people label answers, to calibrate what judges say; hand on what judges said.
+    """Have people label answers, try judges, hand on what they said.
 
     Example: rag-assets judge sheet data/handbook --questions 100 --out answers.csv
     """
@@ -104,6 +115,89 @@ def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) ->
         f"{len(labels)} labels added to {file}, of {n_unknown} it cannot be told; {n_open} rows "
         "without a label"
     )
+
+
+@command.command("check")
+@path_argument
+@click.option("--judge", metavar="NAME", help="Which judge  [default: all]")
+@click.option(
+    "--items",
+    type=Integer(min=1),
+    default=Rules.items,
+    show_default=True,
+    help="Texts a trial, at most.",
+)
+@click.option(
+    "--at-least",
+    type=Number(min=0, max=1),
+    default=Rules.at_least,
+    show_default=True,
+    help="Share of changes that it has to notice.",
+)
+@click.option(
+    "--seed", type=Integer(min=0), default=Rules.seed, show_default=True, help="Draws the texts."
+)
+@click.option("--dry-run", is_flag=True, help="Say how many requests there would be; ask nothing.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
+@store_option
+@click.pass_context
+def check(
+    ctx: click.Context,
+    path: Path,
+    judge: str | None,
+    items: int,
+    at_least: float,
+    seed: int,
+    dry_run: bool,
+    form: str,
+    store: Path | None,
+) -> None:
+    """Try the judges of PATH: changed texts, labels of people, circles.
+
+    Each trial changes texts in a known way, and counts how often the judge notices. What comes of
+    it is kept, and stands in the report.
+
+    Exit codes: 0 every judge passes, 1 one fails, 2 wrong usage, 3 it cannot be told.
+
+    Example: rag-assets judge check data/handbook --judge strict --dry-run
+    """
+    settings = StoreSettings.resolve(store)
+    pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
+    rules = Rules(items, at_least, seed)
+    try:
+        names = judges_to_check(pipeline, judge)
+        if dry_run:
+            for name in names:
+                print_line(f"{name}: {_needs_text(check_needs(pipeline, name, rules))}")
+            return
+        with pipeline.evaluating():
+            checks = [check_judge(pipeline, name, rules) for name in names]
+    except RagAssetsError as error:
+        if error.exit_code == FAILED:  # not to be mistaken for a judge that failed
+            error.exit_code = CANNOT_TELL
+        raise
+    if form == "json":
+        print_data(as_json([one.as_json() for one in checks]))
+    else:
+        for one in checks:
+            output().print(check_view(one.as_json()))
+    if not all(one.passed for one in checks):
+        ctx.exit(FAILED)
+
+
+def _needs_text(needs: Estimate | None) -> str:
+    if needs is None:
+        return "asks nobody"
+    cost = "" if needs.cost_at_most is None else f", at most {needs.cost_at_most:.4g} of money"
+    tokens = f"at most {needs.tokens_at_most} tokens{cost}"
+    return f"{needs.calls} requests, {tokens}; {needs.cached} replies are stored"
 
 
 @command.command("export")

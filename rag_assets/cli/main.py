@@ -35,7 +35,7 @@ SUMMARIES: Mapping[str, str] = {
     "report": "Write the last evaluation as one HTML page.",
     "score": "Score a run file against qrels.",
     "pool": "Have people judge what the retrievers found.",
-    "judge": "Have people label answers, to calibrate judges; hand on verdicts.",
+    "judge": "Have people label answers, try judges, hand on verdicts.",
     "generate": "Have a language model write questions about the chunks.",
     "convert": "Write a dataset in another format.",
     "export-run": "Write what a retriever returned, as a file.",

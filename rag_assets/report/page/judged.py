@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.judges.calibration import JUDGED_CORRECT
+from rag_assets.report.judge_check import (
+    VERDICTS,
+    kept_checks,
+    outcome,
+    people_lines,
+    score_text,
+)
 from rag_assets.report.judged import (
     HOW,
     difference_text,
@@ -17,12 +24,20 @@ MOST_PAIRS = 12
 
 
 def judged(view: View) -> Context | None:
-    """Return the variables of the section; None where no judge judges answers."""
-    judges = view.result.judges
-    if not judges:
+    """Return the variables of the section; None where there is nothing of judges."""
+    judges, checks = view.result.judges, kept_checks(view.result)
+    if not judges and not checks:
         return None
     rows = judged_rows(view.result, view.split)
-    return {"judges": [_judge(view, name, [r for r in rows if r["by"] == name]) for name in judges]}
+    return {
+        "judges": [_judge(view, name, [r for r in rows if r["by"] == name]) for name in judges],
+        "checks": [_check(check) for check in checks],
+    }
+
+
+def _check(check: Context) -> Context:
+    kinds = [{**kind, "lines": [score_text(kind), *people_lines(kind)]} for kind in check["kinds"]]
+    return {**check, "kinds": kinds, "verdicts": VERDICTS, "outcome": outcome(check)}
 
 
 def _judge(view: View, name: str, rows: list[Context]) -> Context:
