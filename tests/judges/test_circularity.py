@@ -84,7 +84,7 @@ CIRCULAR: dict[str, tuple[dict[str, Any], Any, str, str]] = {
     ),
     "rewritten queries below a fusion and answers": (
         {
-            "query_sets": {"guess": {"strategy": "llm_rewrite", "llm": "own"}},
+            "query_sets": {"guess": {"strategy": "rewrite", "llm": "own"}},
             "retrievers": {
                 **HYDE,
                 "plain": BM25,
