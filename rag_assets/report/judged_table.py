@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated
-from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.judged import HOW, Row, judged_rows, shown, worth_text
 from rag_assets.report.notebook import (
     Cell,
@@ -111,7 +110,7 @@ class JudgedTable(Tabular):
 
 
 def _name(row: Row) -> str:
-    return row["name"] if row["metric"] == JUDGED_CORRECT else f"{row['name']}, {row['metric']}"
+    return f"{row['name']}: {row['metric']}"
 
 
 def _bounds(low: float | None, high: float | None) -> str:
