@@ -19,7 +19,8 @@ def test_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
     used = [command.line.split()[1] for command in walk("judges.md", tmp_path)]
-    assert used == ["evaluate", "judge", "floor.jsonl", "evaluate"]
+    labels = ["evaluate", "judge", "judge", "evaluate", "compare"]
+    assert used == ["evaluate", "judge", "floor.jsonl", "evaluate", *labels]
 
 
 def test_every_type_has_a_line_and_an_example() -> None:
