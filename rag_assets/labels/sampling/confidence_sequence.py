@@ -233,7 +233,7 @@ def _precision(contrasts: Floats, rates: Floats, left: Flags) -> Floats:
     can = left & (rates > 0)
     variance = (contrasts[:, can] ** 2 @ (1 / rates[can])) * rates[can].sum()
     covered = ~(contrasts[:, left & ~can] != 0).any(axis=1) & (variance > 0)
-    return np.divide(1.0, variance, out=np.zeros(len(contrasts)), where=covered)
+    return np.asarray(np.divide(1.0, variance, out=np.zeros(len(contrasts)), where=covered))
 
 
 def _with_bounds(

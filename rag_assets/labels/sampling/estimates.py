@@ -163,7 +163,7 @@ class Estimator:
             effective + certain,
         )
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [Estimate(*row, target) for row in rows]
+        return [Estimate._make((*row, target)) for row in rows]
 
     def _item_errors(self, mixed: Floats, terms: Floats, values: Floats) -> tuple[Floats, Floats]:
         spread = (1.0 - self._p) * self._residuals**2

@@ -113,7 +113,8 @@ def test_differences_are_unbiased_and_covered(metric: Metric) -> None:
     )
     assert 0.92 <= coverage.mean() <= 0.985
     assert coverage.min() >= 0.88
-    assert np.abs(bias).max() < 0.3
+    assert np.abs(bias).mean() < 0.2
+    assert np.abs(bias).max() < 0.4  # 120 repetitions leave .09 of chance in each
 
 
 def test_also_with_a_tenth_skipped_and_a_judge_who_likes_one_system() -> None:
@@ -127,7 +128,8 @@ def test_also_with_a_tenth_skipped_and_a_judge_who_likes_one_system() -> None:
     coverage, bias = repeated(draw, DCG, "items", 120)
     assert 0.92 <= coverage.mean() <= 0.985
     assert coverage.min() >= 0.88
-    assert np.abs(bias).max() < 0.3
+    assert np.abs(bias).mean() < 0.2
+    assert np.abs(bias).max() < 0.4  # 120 repetitions leave .09 of chance in each
 
 
 def test_a_sample_that_is_taken_for_all_labels_would_be_biased() -> None:
