@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from rag_assets.judges.calibration import Sample, estimated_row
-from rag_assets.report.judged_changes import tested_drop
+from rag_assets.report.judged_changes import drop_test
 from rag_assets.statistics.calibrated_differences import calibrated_difference
 from rag_assets.statistics.units import Counted
 
@@ -81,9 +81,9 @@ def alarms(world: World, repetitions: int, seed: int) -> dict[str, float]:
         label, verdict = ((b * 1.0 - a * 1.0) for a, b in (truths, verdicts))
         sample = Sample(counted, drawn)
         row = estimated_row(calibrated_difference, sample, verdict, label, nowhere, 1 - ALPHA)
-        found["gate"] += tested_drop(row)[0] < ALPHA
+        found["gate"] += drop_test(row)[0] < ALPHA
         human = {**row, "calibrated": row["human"], "low": row["human_low"]}
-        found["labels alone"] += tested_drop({**human, "high": row["human_high"]})[0] < ALPHA
+        found["labels alone"] += drop_test({**human, "high": row["human_high"]})[0] < ALPHA
         z = verdict.mean() / (verdict.std(ddof=1) / len(ids) ** 0.5)
         found["verdicts alone"] += bool(z < Z)
     return {name: count / repetitions for name, count in found.items()}

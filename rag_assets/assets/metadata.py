@@ -54,7 +54,7 @@ def numbers_of(stage: Stage, outcome: Outcome, pipeline: Pipeline) -> Numbers:
             return {**_floats(means), **split}
         case "answer_metrics":
             return _of_answers(outcome, pipeline)
-        case "calibrated_means":
+        case "calibrated_means" | "calibrated_rankings":
             return _calibrated(outcome)
         case "leaderboard":
             return _rows_to_show(outcome.artifact.table())[1]
@@ -87,10 +87,10 @@ def _of_answers(outcome: Outcome, pipeline: Pipeline) -> Numbers:
 
 
 def _calibrated(outcome: Outcome) -> Numbers:
-    """Return the calibrated mean of every answerer, and how many questions people labelled."""
+    """Return every calibrated mean, and how many labels there are."""
     rows, split = _rows_to_show(outcome.artifact.table())
     labels = max((int(str(row["n_labels"])) for row in rows), default=0)
-    means = _floats({str(row["name"]): row["calibrated"] for row in rows})
+    means = _floats({f"{row['name']}: {row['metric']}": row["calibrated"] for row in rows})
     return {**means, "labels": dg.MetadataValue.int(labels), **split}
 
 

@@ -36,7 +36,7 @@ def check_llm(
     if config.llm is None:
         names = ", ".join(config.llms)
         lacks = f"name one of `llms`: `llm: {names}`" if config.llms else "add the key `llm`"
-        raise fail(location, f"is written by a language model; {lacks}")
+        raise fail(location, f"needs a language model; {lacks}")
     return config.llm
 
 

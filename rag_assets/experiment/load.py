@@ -58,6 +58,7 @@ from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.formats import (
     ANSWER_LABELS,
     FORMATS,
+    PASSAGE_LABELS,
     open_dataset,
     unread_labels,
     with_columns,
@@ -253,6 +254,8 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         answer_metrics=config.answer_metrics,
         judges=judges,
         answer_labels=base / (config.answer_labels or ANSWER_LABELS) if yaml_file else None,
+        passage_labels=base / (config.passage_labels or PASSAGE_LABELS) if yaml_file else None,
+        judgments_log=base / config.judgments_log if config.judgments_log else None,
     )
 
 

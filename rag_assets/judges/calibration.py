@@ -60,6 +60,11 @@ class Sample:
     counted: Counted
     drawn: Flags
 
+    @classmethod
+    def of(cls, counted: Counted, drawn: Collection[str]) -> Sample:
+        """Return the sample of some questions by the names of those that were drawn."""
+        return cls(counted, np.array([one in drawn for one in counted.query_ids], dtype=np.bool_))
+
     def only(self, chosen: Flags) -> Sample:
         """Return the same of some of the questions."""
         own = self.counted
@@ -123,22 +128,29 @@ def samples(counting: pa.Table, questions: Collection[str], labels: pa.Table) ->
             chose, which have no probability, it takes nothing.
     """
     labelled = labelled_questions(labels)
+    for counted in splits_counted(counting, questions):
+        clusters = dict(zip(counted.query_ids, counted.clusters, strict=True))
+        yield Sample.of(counted, drawn_so_far(clusters, labelled))
+
+
+def splits_counted(counting: pa.Table, questions: Collection[str]) -> Iterator[Counted]:
+    """Yield those of some questions that count, of each split, in the order of their ids.
+
+    Args:
+        counting: query_id, weight, split, cluster of every query.
+        questions: others are left out.
+    """
     chosen = sorted(
         (row for row in counting.to_pylist() if row["query_id"] in questions and row["weight"]),
         key=lambda row: str(row["query_id"]),
     )
     for split in sorted({row["split"] for row in chosen}):
         own = [row for row in chosen if row["split"] == split]
-        clusters = {row["query_id"]: row["cluster"] for row in own}
-        drawn = drawn_so_far(clusters, labelled)
-        yield Sample(
-            Counted(
-                split,
-                tuple(clusters),
-                np.array([row["weight"] for row in own], dtype=np.float64),
-                tuple(clusters.values()),
-            ),
-            np.array([query_id in drawn for query_id in clusters], dtype=np.bool_),
+        yield Counted(
+            split,
+            tuple(row["query_id"] for row in own),
+            np.array([row["weight"] for row in own], dtype=np.float64),
+            tuple(row["cluster"] for row in own),
         )
 
 

@@ -1,8 +1,8 @@
 """A judge beside people: equal grades, the order of systems, and kindness to its own family.
 
 Of answers people's labels are those of ``answer_labels``; a blank or failed answer is wrong without
-being asked about, and has no part here. Of passages they are the qrels: a document is taken for as
-relevant as its best judged passage, and what people did not judge has no part.
+being asked about, and has no part here. Of passages they are labels of passages, else the qrels: a
+document is as relevant as its best passage, and what people did not judge has no part.
 """
 
 from __future__ import annotations

@@ -251,10 +251,14 @@ def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
                 }
 
 
+_CALIBRATED = {"calibrated_means": "answer_verdicts", "calibrated_rankings": "relevance_verdicts"}
+"""Asset of calibrated means -> the verdicts that it calibrates."""
+
+
 def _judged(root: Path, evaluation: Evaluation) -> Iterator[Row]:
-    for entry in evaluation.entries_of("calibrated_means"):
+    for entry in [one for asset in _CALIBRATED for one in evaluation.entries_of(asset)]:
         judge = entry.partition["judge"]
-        print_of_judge = recorded_judge(root, evaluation, judge)
+        print_of_judge = recorded_judge(root, evaluation, judge, _CALIBRATED[entry.asset])
         if print_of_judge is None or not (root.parent / entry.path).exists():
             continue
         lead = {"judge": judge, "fingerprint": print_of_judge}

@@ -23,6 +23,7 @@ from rag_assets.judges.judge_agreement import (
     kindness,
 )
 from rag_assets.judges.llm import LlmJudge
+from rag_assets.labels.sampling.judgment_log import read_judgments
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.agreement import Agreement, OrderAgreement
@@ -60,15 +61,12 @@ def beside_labels(pipeline: Pipeline, key: ArtifactKey) -> Beside:
     return found, answer_order(tables, clusters, resampling), preference
 
 
-def beside_qrels(pipeline: Pipeline, key: ArtifactKey) -> Beside:
-    """Compare with the qrels, document by document."""
+def beside_passage_labels(pipeline: Pipeline, key: ArtifactKey) -> Beside:
+    """Compare with what people say of documents: labels of passages if there are, else qrels."""
     nothing: Row = {"reason": "passages have no author among the models"}
-    if not pipeline.experiment.has_qrels:
+    labels = _document_labels(pipeline)
+    if not labels:
         return None, None, nothing
-    labels: dict[Place, int] = {}
-    for row in pipeline.artifact(QRELS_KEY).table().to_pylist():
-        place = (row["query_id"], row["document_id"])
-        labels[place] = max(labels.get(place, 0), row["grade"])
     verdicts: dict[Place, int | None] = {}
     for row in pipeline.artifact(key).table().to_pylist():
         place = (row["query_id"], row["document_id"])
@@ -77,6 +75,23 @@ def beside_qrels(pipeline: Pipeline, key: ArtifactKey) -> Beside:
     resampling = resampling_of(pipeline.experiment)
     order = document_order(_runs(pipeline, key), labels, verdicts, resampling)
     return document_agreement(labels, verdicts, resampling.confidence), order, nothing
+
+
+def _document_labels(pipeline: Pipeline) -> dict[Place, int]:
+    experiment = pipeline.experiment
+    grades: list[tuple[Place, int]] = [
+        ((one.item.query_id, one.item.document_id), one.grade)
+        for file in experiment.passage_label_files.values()
+        for one in read_judgments(file)
+        if one.grade is not None
+    ]
+    if not grades and experiment.has_qrels:
+        rows = pipeline.artifact(QRELS_KEY).table().to_pylist()
+        grades = [((row["query_id"], row["document_id"]), row["grade"]) for row in rows]
+    labels: dict[Place, int] = {}
+    for place, grade in grades:
+        labels[place] = max(labels.get(place, 0), grade)
+    return labels
 
 
 def _relatives(pipeline: Pipeline, key: ArtifactKey) -> list[str]:

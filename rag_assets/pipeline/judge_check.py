@@ -50,7 +50,12 @@ from rag_assets.judges.verdicts_stage import (
 )
 from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.checks.circularity import circular_uses
-from rag_assets.pipeline.judge_beside_people import NO_LABELS, Row, beside_labels, beside_qrels
+from rag_assets.pipeline.judge_beside_people import (
+    NO_LABELS,
+    Row,
+    beside_labels,
+    beside_passage_labels,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.statistics.agreement import Agreement
@@ -242,7 +247,7 @@ def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> KindCheck
     results = _results(pipeline, key, judge, rules)
     noticed, tried = mutation_score(results)
     found, order, preference = (
-        beside_qrels(pipeline, key) if kind == RELEVANCE else beside_labels(pipeline, key)
+        beside_passage_labels(pipeline, key) if kind == RELEVANCE else beside_labels(pipeline, key)
     )
     return KindCheck(
         kind,

@@ -46,8 +46,8 @@ from rag_assets.store.text_search import Fragments
 INDEXES = ("term_counts", "lexical_index", "embedding_index")
 """Folders that hold words or vectors of chunks, and whose units say of which documents."""
 
-MADE_OF_TEXTS = ("answers", "span_readers")
-"""What was made of texts, and may tell of them in words of its own."""
+MADE_OF_TEXTS = ("answers", "span_readers", "answer_verdicts")
+"""What was made of texts, and may tell of them in words of its own; verdicts repeat answers."""
 
 LAST = ("chunks", "documents")
 """Removed last, in this order: a purge that was killed finds by them what is left."""
@@ -228,7 +228,10 @@ def _goes(item: Item, texts: _Texts, fragments: Fragments) -> bool:
 
 
 def _digests_shown(contents: Iterable[Item], texts: _Texts) -> set[str]:
-    """Return digests of documents with the text, and of contexts that show some of it."""
+    """Return digests of documents with the text, of contexts with some of it, and what is of them.
+
+    That is answers, which verdicts repeat.
+    """
     digests = {one for own in texts.manifests.values() if own for one in own.digests.values()}
     ids = pa.array(sorted({one for own in texts.ids.values() for one in own}), pa.string())
     for item in contents:
@@ -241,11 +244,15 @@ def _digests_shown(contents: Iterable[Item], texts: _Texts) -> set[str]:
             shown = ids  # nobody knows what it shows, and it is made again
         if pc.any(pc.is_in(shown, ids)).as_py():
             digests.update(manifest.digests.values())
+    for item in contents:
+        manifest = read_manifest(item.path) if item.kind == "answers" else None
+        if manifest is not None and _is_made_of(item, digests):
+            digests.update(manifest.digests.values())
     return digests
 
 
 def _is_made_of(item: Item, digests: set[str]) -> bool:
-    """Return whether answers were written, or a reader trained, from one of these artifacts.
+    """Return whether answers were written or judged, or a reader trained, from one of these.
 
     A short answer is too short to be found as a piece of the text.
     """

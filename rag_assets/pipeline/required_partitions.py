@@ -99,5 +99,5 @@ def _judged(
     if not every or not set(experiment.top_k) <= set(cutoffs):
         return []
     said = ("relevance_verdicts", "answer_verdicts")
-    calibrated = ("calibrated_means", "calibrated_differences")
+    calibrated = ("calibrated_means", "calibrated_differences", "calibrated_rankings")
     return [key for asset in (*said, *calibrated) for key in STAGES[asset].keys(experiment)]

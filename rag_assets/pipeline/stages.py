@@ -25,6 +25,7 @@ from rag_assets.judges.calibration_stage import (
     CalibratedDifferences,
     CalibratedMeans,
 )
+from rag_assets.judges.ranking_calibration_stage import CalibratedRankings
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
@@ -112,6 +113,7 @@ STAGES: Mapping[str, Stage] = {
         AnswerLabels(),
         CalibratedMeans(),
         CalibratedDifferences(),
+        CalibratedRankings(),
     )
 }
 """Every asset of the graph, each after its inputs."""

@@ -8,7 +8,7 @@ from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary import GROUPS
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.formats import Row, interval_text
-from rag_assets.report.judged import judged_parts, judged_rows
+from rag_assets.report.judged import judged_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import (
     FittedTable,
@@ -58,13 +58,13 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
         calibrated = {name: one["calibrated"], f"{name}_labels": one["n_labels"]}
         calibrated |= {f"{name}_{bound}": one[bound] for bound in ("low", "high")}
         for (answerer, top_k), row in rows.items():
-            if AnswerCell(answerer, top_k).key == one["name"]:
+            if one["metric"] == JUDGED_CORRECT and AnswerCell(answerer, top_k).key == one["name"]:
                 row |= calibrated
     return list(rows.values())
 
 
 def answer_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
-    """Return a heading and a table of the answerers, and of judges; nothing without answers."""
+    """Return a heading and a table of the answerers; nothing where there is none."""
     rows = answer_rows(result, split)
     if not rows:
         return []
@@ -90,4 +90,4 @@ def answer_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
     parts: list[RenderableType] = ["", title_line(title), table]
     if any(row["learned"] for row in rows):
         parts.append("* its generator was trained on questions of this split")
-    return [*parts, *judged_parts(result, split)]
+    return parts

@@ -5,7 +5,7 @@ What a judge says is shown only beside what it is calibrated to: alone it is no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -28,6 +28,12 @@ from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cel
 
 Row = dict[str, Any]
 
+ASSETS = ("calibrated_means", "calibrated_rankings")
+"""What calibrates means: of answerers, and of retrievers."""
+
+SUMS = ("precision", "dcg")
+"""Metrics of retrievers that a sample of single passages calibrates."""
+
 HOW = "`rag-assets judge sheet` draws the questions that people should label"
 
 
@@ -44,7 +50,8 @@ def judged_rows(result: EvaluationResult, split: str | None = None) -> list[Row]
         interval.
     """
     rows = []
-    for entry in result.evaluation.entries_of("calibrated_means"):
+    entries = [entry for asset in ASSETS for entry in result.evaluation.entries_of(asset)]
+    for entry in entries:
         for row in result.table(entry.key).to_pylist():
             if split in (None, row["split"]):
                 rows.append({"by": entry.partition["judge"], **shown(row)})
@@ -67,15 +74,18 @@ def worth(row: Row) -> float | None:
 
 
 def judged_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
-    """Return a heading and a table of each judge; nothing where no judge judges answers."""
+    """Return a heading and a table of each judge and metric; nothing where there is no judge."""
     rows = judged_rows(result, split)
     parts: list[RenderableType] = []
-    for judge in result.judges:
-        own = [row for row in rows if row["by"] == judge]
-        if own:
-            head = title_line(f"{JUDGED_CORRECT} by {judge}, {own[0]['n']} questions")
-            parts += ["", head, _table(own), *_notes(own)]
-        else:
+    for judge in judge_names(result):
+        own = by_metric(row for row in rows if row["by"] == judge)
+        for metric, of_metric in own.items():
+            measure = metric.partition("@")[0]
+            if measure not in (JUDGED_CORRECT, *SUMS, result.primary.column):
+                continue  # the report and programs have the others
+            head = title_line(f"{metric} by {judge}, {of_metric[0]['n']} questions")
+            parts += ["", head, _table(of_metric), *_notes(of_metric)]
+        if not own:
             parts += [
                 "",
                 f"judge {judge}: no labels of people, so its verdicts count nowhere; {HOW}",
@@ -83,9 +93,23 @@ def judged_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
     return parts
 
 
+def judge_names(result: EvaluationResult) -> list[str]:
+    """Return the judges of an evaluation, of answers and of passages, each once."""
+    passages = result.evaluation.entries_of("relevance_verdicts")
+    return list(dict.fromkeys([*result.judges, *(one.partition["judge"] for one in passages)]))
+
+
+def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return metric -> its rows."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["metric"], []).append(row)
+    return found
+
+
 def _table(rows: Sequence[Row]) -> RenderableType:
     table = FittedTable(required=["calibrated"])
-    table.text_column("answerer")
+    table.text_column("answerer" if rows[0]["metric"] == JUDGED_CORRECT else "retriever")
     names = ("judge", "calibrated", interval_name(rows[0]["confidence"]), "labels", "labels alone")
     for name in names:
         table.number_column(name)
@@ -110,7 +134,7 @@ def _notes(rows: Sequence[Row]) -> Iterator[RenderableType]:
         yield text
     missing = max(row["n_missing"] for row in rows)
     if missing:
-        yield f"up to {missing} verdicts of an answerer are missing, which count as nothing, not 0"
+        yield f"up to {missing} verdicts are missing, which count as nothing, not 0"
 
 
 def worth_text(rows: Sequence[Row]) -> str | None:

@@ -88,11 +88,11 @@ def change_of(
     """Compare two tables of :data:`rag_assets.judges.calibration.JUDGED`, see above."""
     row = difference_row(names, JUDGED_CORRECT, (before, after), sample, level)
     mean = mean_row(names[1], JUDGED_CORRECT, after, sample, level)["calibrated"]
-    p, error = tested_drop(row)
+    p, error = drop_test(row)
     return JudgedChange(row, mean, p, error, int(row[N_UNITS]))
 
 
-def tested_drop(row: Row) -> tuple[float, float | None]:
+def drop_test(row: Row) -> tuple[float, float | None]:
     """Return the one-sided p of a drop, and the standard error: of the interval's t distribution.
 
     Args:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated
-from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.judged import HOW, Row, judged_rows, shown, worth_text
 from rag_assets.report.notebook import (
     Cell,
@@ -71,7 +70,7 @@ class JudgedTable(Tabular):
                 {
                     "type": "bar",
                     "name": plain(judge),
-                    "x": [plain(row["name"]) for row in rows],
+                    "x": [plain(_name(row)) for row in rows],
                     "y": values,
                     "error_y": whiskers(values, low, high, dark),
                     "marker": {"color": look(place, dark)["colour"]},
@@ -81,9 +80,9 @@ class JudgedTable(Tabular):
         return figure(
             traces,
             dark,
-            title=f"{plain(self.result.evaluation.experiment)}: {JUDGED_CORRECT}, calibrated",
+            title=f"{plain(self.result.evaluation.experiment)}: calibrated verdicts",
             xaxis={"type": "category"},
-            yaxis={"title": {"text": JUDGED_CORRECT}, "rangemode": "tozero"},
+            yaxis={"rangemode": "tozero"},
         )
 
     def _shown(self) -> list[Row]:
@@ -95,7 +94,7 @@ class JudgedTable(Tabular):
         cells = [
             [
                 words(row["by"]),
-                words(row["name"]),
+                words(_name(row)),
                 number(row["judge"]),
                 number(row["calibrated"], _bounds(row["low"], row["high"])),
                 Cell(str(row["n_labels"])),
@@ -104,10 +103,14 @@ class JudgedTable(Tabular):
             for row in rows
         ]
         notes = [f"{row['name']}: {row['reason']}" for row in rows if row["reason"] is not None]
-        headings = ["judge's name", "answerer", "judge", "calibrated", "labels", "labels alone"]
-        title = f"{self.result.evaluation.experiment}: {JUDGED_CORRECT}"
+        headings = ["judge's name", "of", "judge", "calibrated", "labels", "labels alone"]
+        title = f"{self.result.evaluation.experiment}: verdicts, calibrated"
         said = [text] if (text := worth_text(rows)) else []
         return table_html(title, headings, cells, said, notes=notes)
+
+
+def _name(row: Row) -> str:
+    return f"{row['name']}: {row['metric']}"
 
 
 def _bounds(low: float | None, high: float | None) -> str:

@@ -47,7 +47,7 @@ class Undisturbed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with serving(lambda text: f"{len(text)} crowns [1]") as one:
+    with serving(lambda text: f"{len(text)} crowns [1]\n##final score: {len(text) % 2}") as one:
         proper = one.reply
         one.reply = lambda request: replace(proper(request), hang=SLOW)  # type: ignore[method-assign]
         yield one
@@ -69,6 +69,7 @@ def undisturbed(
             "plain": {"generator": "writer", "retriever": "bm25"},
             "gold": {"generator": "writer", "context": "gold", "chunking": "parts"},
         },
+        judges={"strict": {"type": "llm", "llm": "near", "depth": 1}},
     )
     more = [
         {**row, "query_id": f"{row['query_id']}-{n}", "text": f"{row['text']}, case {n}"}

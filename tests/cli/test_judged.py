@@ -97,7 +97,7 @@ def test_from_a_sheet_to_labels(tmp_path: Path, invoke: Invoke) -> None:
     sheet = tmp_path / "sheet.csv"
     said = run("judge sheet", "--questions", 60, "--out", sheet)
     assert said.exit_code == 0, said.output
-    assert "120 answers to label, to 60 drawn questions" in said.stderr
+    assert "120 answers of 60 drawn questions to label" in said.stderr
     rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8-sig"))))
     for row in rows[1:]:
         row[-1] = "yes" if is_right(row[-2]) else "no"
@@ -111,7 +111,7 @@ def test_from_a_sheet_to_labels(tmp_path: Path, invoke: Invoke) -> None:
     assert (first["probability"], first["by"]) == (60 / N, "anna")
     again(tiny)
     more = run("judge sheet", "--questions", 60)
-    assert "0 answers to label" in more.stderr
+    assert "0 answers of 60" in more.stderr
     (row, _) = parsed(run("leaderboard", "--answers", "--format", "json"))
     assert row["judged_correct:strict_labels"] == 60
     assert row["judged_correct:strict_low"] < row["judged_correct:strict"]
@@ -224,3 +224,35 @@ def test_a_gate_needs_the_labels_of_answers_that_changed(worse: Tiny, invoke: In
     truth = sum(map(is_right, new["fancy"].values())) / N
     before = sum(map(is_right, EQUAL["fancy"].values())) / N
     assert drop["low"] < truth - before < drop["high"]
+
+
+def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = Tiny(tmp_path).write()
+    tiny.config["judges"] = {"floor": {"type": "words", "depth": 5}}
+    tiny.write_config()
+    again(tiny)
+    run = runner(tiny, invoke)
+    before = run("leaderboard", "--format", "json").stdout
+    assert "judge floor: no labels of people" in run("leaderboard").stdout
+    sheet = tmp_path / "passages.csv"
+    said = run("judge sheet", "--passages", "--questions", 4, "--out", sheet)
+    assert "passages of 4 drawn questions to label" in said.stderr
+    rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8-sig"))))
+    for row in rows[1:]:
+        row[-1] = "3" if "crowns" in row[6] or "foam" in row[6] else "0"
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+    added = invoke("judge", "import", tiny.folder, sheet, "--store", tiny.root / "store")
+    assert f"{len(rows) - 1} labels added" in added.stderr, added.output
+    again(tiny)
+    shown = run("leaderboard").stdout
+    assert "ndcg@5 by floor, 6 questions" in shown
+    assert run("leaderboard", "--format", "json").stdout == before  # holes stay unjudged there
+    table = EvaluationTable.current(tiny.artifacts).judged.to_arrow().to_pylist()
+    assert {(row["metric"], row["n_labels"]) for row in table} == {
+        ("hit_rate@5", 4),
+        ("mrr@5", 4),
+        ("ndcg@5", 4),
+    }
+    assert "floor: ndcg@5" in render(EvaluationTable.current(tiny.artifacts))
+    assert "0 passages of 4" in run("judge sheet", "--passages", "--questions", 4).stderr

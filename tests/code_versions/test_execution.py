@@ -20,7 +20,7 @@ from rag_assets.testing.retrievers import DOCUMENTS, QUERIES
 from tests.answers.answering import with_answers
 from tests.assets.test_graph import use_everything
 from tests.code_versions.tracer import Place, Tracer
-from tests.llm.server import serving
+from tests.llm.server import says, serving
 from tests.retrieval.contract import EvaluatedWithFiles
 from tests.retrieval.test_contract import retrievers
 from tests.tiny_experiment import Tiny
@@ -95,9 +95,16 @@ def test_every_stage_of_an_experiment_with_labels(tmp_path: Path) -> None:
     assert missing(tracer, pipeline) == {}
 
 
-def test_every_stage_and_generator_of_answers(tmp_path: Path) -> None:
+def test_every_stage_generator_and_judge_of_answers(tmp_path: Path) -> None:
     tiny = with_answers(Tiny(tmp_path / "tiny").write(), split={"dev": 0.5, "seed": 0})
+    place = {"document_id": "fares.md", "start": 0, "end": 49}
+    recorded = [
+        {"query_id": "q1", **place, "reply": "##final score: 2", "grade": 1},
+        {"query_id": "q1", "answer": "10 crowns", "correct": True},
+    ]
+    tiny.write_rows("verdicts.jsonl", recorded)
     with serving(lambda text: "40 crowns [1]") as server:
+        server.on("ferry", says("##final score: 1"))
         model = {"base_url": server.base_url, "model": "m", "api_key_env": None}
         tiny.config["llms"] = {"near": model}
         tiny.config["generators"] |= {
@@ -106,6 +113,11 @@ def test_every_stage_and_generator_of_answers(tmp_path: Path) -> None:
         }
         for name in ("spans", "writer"):
             tiny.config["answers"][name] = {"generator": name, "retriever": "bm25", "budget": 30}
+        tiny.config["judges"] = {
+            "strict": {"type": "llm", "llm": "near"},
+            "theirs": {"type": "recorded", "path": "verdicts.jsonl"},
+            "floor": {"type": "words"},
+        }
         tiny.write_config()
         tracer = Tracer()
         with tracer.watching():
@@ -116,5 +128,6 @@ def test_every_stage_and_generator_of_answers(tmp_path: Path) -> None:
     for one in (shown_by, Counts.__dict__["total"].fget):
         source, first = getsourcelines(one)
         shown = range(first, first + len(source))
-        tracer.executed["answers"] -= {("llm/completions.py", line) for line in shown}
+        for asking in ("answers", "relevance_verdicts", "answer_verdicts"):
+            tracer.executed[asking] -= {("llm/completions.py", line) for line in shown}
     assert missing(tracer, tiny.pipeline()) == {}

@@ -83,9 +83,7 @@ def test_a_file_that_is_not_there(problem: Problem) -> None:
 
 def test_a_generator_that_asks_a_model_needs_one(problem: Problem) -> None:
     text = "generators: {w: {type: llm}}"
-    assert problem(text) == (
-        ":1: `generators.w`: is written by a language model; add the key `llm`"
-    )
+    assert problem(text) == (":1: `generators.w`: needs a language model; add the key `llm`")
 
 
 def test_an_unknown_type_names_the_types(problem: Problem) -> None:

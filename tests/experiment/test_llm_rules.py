@@ -41,12 +41,11 @@ WRONG = {
     ),
     "none of several": (
         f"llms: {{small: {LOCAL}, large: {LARGE}}}\nquery_sets:\n  q: {{strategy: hyde}}\n",
-        ":3: `query_sets.q`: is written by a language model; name one of `llms`: `llm: small, "
-        "large`",
+        ":3: `query_sets.q`: needs a language model; name one of `llms`: `llm: small, large`",
     ),
     "none at all": (
         "query_sets: {q: {strategy: hyde}}\n",
-        ":1: `query_sets.q`: is written by a language model; add the key `llm`",
+        ":1: `query_sets.q`: needs a language model; add the key `llm`",
     ),
     "no name": (
         f"llm: {LOCAL}\nquery_sets: {{q: {{strategy: hyde, llm: llm}}}}\n",

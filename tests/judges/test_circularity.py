@@ -154,22 +154,22 @@ def test_who_wrote_the_questions_is_named(tmp_path: Path) -> None:
             {"generators": {**WRITERS, "predicted": {"type": "file", "path": "predictions.json"}}},
             OF_ANSWERS,
             id="its model writes no answerer",
-        ),  # noqa: E501
+        ),
         pytest.param(
             {"query_sets": {"guess": {"strategy": "hyde", "llm": "own"}}},
             OF_PASSAGES,
             id="nobody searches for its queries",
-        ),  # noqa: E501
+        ),
         pytest.param(
             {"retrievers": {"bm25": BM25, "sorted": {**RERANK, "model": "gpt-4o-mini"}}},
             OF_PASSAGES,
             id="a smaller model",
-        ),  # noqa: E501
+        ),
         pytest.param(
             {**answerer("mine"), "judges": {"strict": {"type": "words"}}},
             OF_ANSWERS,
             id="no model judges",
-        ),  # noqa: E501
+        ),
     ],
 )
 def test_others_are_not_named(tmp_path: Path, changes: dict[str, Any], key: Any) -> None:

@@ -247,10 +247,11 @@ def test_a_judge_that_likes_its_family_is_told(tmp_path: Any) -> None:
         found[says] = kindness(tables, fancy, clusters, Resampling(resamples=500))
         assert isinstance(kindness(tables, [], clusters, Resampling(resamples=500)), str)
         assert isinstance(kindness(tables, list(tables), clusters, Resampling()), str)
-    assert not isinstance(found[fair], str)
-    assert not isinstance(found[likes_fancy], str)
-    assert found[fair][1] <= 0 <= found[fair][2]
-    assert found[likes_fancy][1] > 0
+    of_fair, of_other = found[fair], found[likes_fancy]
+    assert not isinstance(of_fair, str)
+    assert not isinstance(of_other, str)
+    assert of_fair[1] <= 0 <= of_fair[2]
+    assert of_other[1] > 0
 
 
 def test_what_cannot_be_told_is_no_failure(

@@ -11,6 +11,7 @@ import pytest
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.contexts_stage import document_texts
+from rag_assets.experiment.hosts import clients
 from rag_assets.judges import llm as llm_judge
 from rag_assets.judges.base import UNPARSED, CorrectnessItem, RelevanceItem
 from rag_assets.judges.llm import LlmJudge
@@ -19,6 +20,7 @@ from rag_assets.judges.verdicts_stage import (
     judge_fingerprint,
     relevance_verdicts_key,
 )
+from rag_assets.llm.budget import BudgetReached
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.sources.stage import QUERIES_KEY
 from tests.answers.answering import GOLDS, with_answers, write_predictions
@@ -264,6 +266,38 @@ def test_what_is_sent_at_most_is_two_requests_for_each_verdict(
     judged.replace("fares.md", "40 crowns", "45 crowns")
     (line,) = planned(judged).outgoing
     assert line.requests == 2 * (7 * 2 * 3 + n_answers)  # 7 questions, 2 retrievers, 3 deep
+
+
+def test_a_budget_ends_the_judging_and_what_was_answered_stays(
+    judged: Tiny, server: Server
+) -> None:
+    judged.config["llms"]["small"] |= {"max_calls": 5, "concurrency": 1}
+    judged.write_config()
+    with pytest.raises(BudgetReached):
+        judged.run()
+    assert len(server.received) == 5
+    del judged.config["llms"]["small"]["max_calls"]
+    judged.write_config()
+    rest = requests(judged, server)
+    assert rest + 5 == len(shown_passages(judged)) + len(shown_answers(judged))
+
+
+def test_the_host_of_a_judge_is_a_host_of_the_experiment(judged: Tiny) -> None:
+    assert clients(judged.pipeline().experiment) == []
+    far = {"type": "openai", "base_url": "https://e.org/v1", "model": "m", "max_calls": 7}
+    judged.config["llms"]["large"] = far
+    judged.write_config()
+    assert clients(judged.pipeline().experiment) == []
+    judged.config["judges"]["strict"]["llm"] = "large"
+    judged.write_config()
+    (client,) = clients(judged.pipeline().experiment)
+    assert (client.key, client.host, client.is_bounded) == ("llms.large", "e.org", True)
+
+
+def test_a_part_of_the_cells_is_not_judged(judged: Tiny) -> None:
+    whole, part = (planned(judged, names) for names in ((), ("bm25",)))
+    assets = [{step.key.asset for step in found.steps} for found in (whole, part)]
+    assert assets[0] - assets[1] >= {"relevance_verdicts", "answer_verdicts"}
 
 
 def test_no_column_of_the_leaderboard_depends_on_a_judge(judged: Tiny) -> None:

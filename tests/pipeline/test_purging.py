@@ -203,15 +203,17 @@ def test_answers_that_were_written_from_it_go_too(fresh: Tiny) -> None:
     fresh.config["generators"] = {"spans": {"type": "extractive"}}
     short = {"generator": "spans", "retriever": "bm25", "top_k": [3]}
     fresh.config["answers"] = {"copy": short, "none": {"generator": "spans", "context": "none"}}
+    fresh.config["judges"] = {"floor": {"type": "words"}}
     fresh.write_config()
     fresh.run()
     fresh.snapshot()
     shown = {*fresh.stored("answers", "copy@3"), *fresh.stored("span_readers")}
+    shown.update(fresh.stored("answer_verdicts"))
     blind = fresh.stored("answers", "none@-")
-    assert len(shown) == 2
+    assert len(shown) == 3
     purge = to_purge(fresh.settings, "fares.md")
     assert purge is not None
     gone = {item.path for item in purge.files}
     assert shown <= gone
     assert gone.isdisjoint(blind)
-    assert gone.isdisjoint(fresh.stored("answer_metrics"))
+    assert gone.isdisjoint(fresh.stored("answer_metrics") + fresh.stored("relevance_verdicts"))

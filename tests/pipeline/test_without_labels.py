@@ -46,6 +46,8 @@ UNUSED = {
     "answer_summary",
     "answer_comparisons",
     "answer_waterfall",
+    "relevance_verdicts",
+    "answer_verdicts",
     "list_similarities",
     "dev_relevant_units",
     "tuning",

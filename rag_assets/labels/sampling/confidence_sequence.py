@@ -16,8 +16,8 @@ sequences", section 3.2):
 
     |estimate - D| <= sqrt((V + rho) log((V + rho) / (rho alpha^2))) / sum of a
 
-[M] is observed, with the estimate in the place of D; <M> is the sum of a^2 s2, where s2 takes the
-variances of the working values. Therefore it is exact but for these two.
+[M] is observed, with the last estimate in the place of D; <M> is the sum of a^2 s2, where s2 takes
+the variances of the working values. Therefore it is exact but for these two.
 
 Skipped items and "cannot tell" leave the items that can be asked and count their working value. A
 pair begins with the epoch in which all of its items were there.
@@ -36,7 +36,11 @@ import numpy as np
 
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.sampling.judgment_log import JUDGED, LoggedJudgment
+from rag_assets.labels.sampling.judgment_log import (
+    HIGHEST_GRADE,
+    JUDGED,
+    LoggedJudgment,
+)
 from rag_assets.labels.sampling.label_pool import POOL_RECALL, Flags, Floats, Integers, gains
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.labels.sampling.working_values import WorkingValues, features, fitted
@@ -47,8 +51,8 @@ BEST_AT = 2.0
 FIRST_FIT, GROWTH = 30, 1.6
 """Working values are fitted after so many labels, then each time there are so many times more."""
 
-FIRST_VALUE, FIRST_VARIANCE = 0.1, 0.1
-"""Working value and variance before the first fit."""
+USUAL_VARIANCE = 0.15
+"""Of a gain between 0 and 1, to choose :data:`BEST_AT` by; no interval is wrong where it is."""
 
 LOOKS_AHEAD = 64
 
@@ -155,10 +159,12 @@ def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float
     known = features(sample.pool.weights(metric), sample.verdicts)
     left = ~sample.certain
     past = contrasts[:, ~left] @ earned[~left]
-    n_pairs = len(contrasts)
     parts: list[tuple[Floats, Floats]] = []
-    working = WorkingValues(*(np.full(len(earned), v) for v in (FIRST_VALUE, FIRST_VARIANCE)))
-    rho = np.zeros(n_pairs)
+    half = float(gains(metric, np.array([float(HIGHEST_GRADE)]))[0]) / 2
+    # No gain is farther from the middle, so that is safe before anything was seen.
+    working = WorkingValues(np.full(len(earned), half), np.full(len(earned), half**2))
+    scale = BEST_AT * len(sample.pool.question_ids) / 8 / (USUAL_VARIANCE * (2 * half) ** 2)
+    rho = np.zeros(len(contrasts))
     for block, rates in _blocks(sample, steps):
         seen = steps[: block.start][judged[: block.start]]
         if block.start >= FIRST_FIT and len(seen):
@@ -168,10 +174,7 @@ def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float
         here = steps[block]
         part = _block(contrasts, here, judged[block], earned, working, rates, left, past)
         parts.append(part)
-        if not rho.any():
-            first = np.where(np.isfinite(part[1][:, :1]), part[1][:, :1], 0.0)[:, 0]
-            n_best = BEST_AT * len(sample.pool.question_ids)
-            rho = np.divide(n_best / 8, first, out=np.zeros(n_pairs), where=first > 0)
+        rho = np.where(rho > 0, rho, scale * _precision(contrasts, rates, left))
         left[here] = False
         answered = here[judged[block]]
         past = past + contrasts[:, answered] @ earned[answered]
@@ -220,10 +223,17 @@ def _block(
     per_rate = np.divide(variances, rates, out=np.zeros_like(rates), where=left & (rates > 0))
     whole = (contrasts**2) @ per_rate
     rest = whole[:, None] - before(c**2 * per_rate[here])
-    covered = ~(contrasts[:, left & (rates <= 0)] != 0).any(axis=1)
-    usable = covered[:, None] & (rest > 1e-9 * whole[:, None]) & (whole[:, None] > 0)
+    usable = (_precision(contrasts, rates, left) > 0)[:, None] & (rest > 1e-9 * whole[:, None])
     s2 = np.where(usable, rest * total_rate, np.inf)
     return z[:, judged], s2[:, judged]
+
+
+def _precision(contrasts: Floats, rates: Floats, left: Flags) -> Floats:
+    """Return 1 / variance of Z for gains of variance 1; 0 where an item cannot be drawn yet."""
+    can = left & (rates > 0)
+    variance = (contrasts[:, can] ** 2 @ (1 / rates[can])) * rates[can].sum()
+    covered = ~(contrasts[:, left & ~can] != 0).any(axis=1) & (variance > 0)
+    return np.asarray(np.divide(1.0, variance, out=np.zeros(len(contrasts)), where=covered))
 
 
 def _with_bounds(
@@ -242,9 +252,8 @@ def _with_bounds(
     sums, expected = np.cumsum(a, axis=1), np.cumsum(a, axis=1)  # a^2 s2 is a
     products = np.cumsum(a * z, axis=1)
     value = np.divide(products, sums, out=np.zeros_like(sums), where=sums > 0)
-    squares = np.cumsum(a**2, axis=1)
-    spread = np.cumsum((a * z) ** 2, axis=1) - 2 * value * np.cumsum(a**2 * z, axis=1)
-    spread = np.maximum(spread + value**2 * squares, 0.0)
+    before = np.hstack([nothing, value[:, :-1]])
+    spread = np.cumsum((a * (z - before)) ** 2, axis=1)
     radius = _radius(spread, expected, sums, rho[:, None], alpha)
     lows, highs = value - radius, value + radius
     is_known = ~(contrasts[:, left] != 0).any(axis=1)

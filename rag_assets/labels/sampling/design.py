@@ -35,9 +35,9 @@ from rag_assets.sources.strict_json import read_objects
 from rag_assets.store.atomic import atomic_file
 from rag_assets.store.canonical import canonical_json
 
-FLOOR = 0.3
-"""Least rate, as a share of the mean disagreement: items that all systems rank alike are asked too,
-and a probability is never 0."""
+FLOOR = 0.6
+"""Least rate, as a share of the mean disagreement: no probability is 0, and items that all systems
+rank alike are asked often enough for the level of a system, not only for its differences."""
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,6 @@ class Estimator:
         self._residuals = (self._gains[drawn] - self.working.values[drawn]) / self._p
         self._filled = expected
         self._filled[drawn] += self._residuals
-        self._unsure = ~certain
 
     def values(self) -> Floats:
         """Return the estimate of each system."""
@@ -118,9 +117,7 @@ class Estimator:
     def estimates(self, target: Target = "items", level: float = 0.95) -> dict[str, Estimate]:
         """Return system -> its estimate."""
         systems = self.sample.pool.systems
-        rows = self._rows(self.weights, self.values(), target, level)
-        bounds = self._bounds(np.eye(len(systems)))
-        return dict(zip(systems, _estimates(rows, bounds, target), strict=True))
+        return dict(zip(systems, self._rows(np.eye(len(systems)), target, level), strict=True))
 
     def differences(
         self,
@@ -135,63 +132,68 @@ class Estimator:
         for row, (first, second) in enumerate(chosen):
             contrasts[row, systems.index(first)] += 1.0
             contrasts[row, systems.index(second)] -= 1.0
-        values = contrasts @ self.values()
-        rows = self._rows(contrasts @ self.weights, values, target, level)
-        bounds = self._bounds(contrasts)
-        return dict(zip(chosen, _estimates(rows, bounds, target), strict=True))
+        return dict(zip(chosen, self._rows(contrasts, target, level), strict=True))
 
     def _denominator(self) -> float:
         if self.metric.measure != POOL_RECALL:
             return float(len(self.sample.pool.question_ids))
         return max(float(self._filled.sum()), 1.0)
 
-    def _rows(
-        self, weights: Floats, values: Floats, target: Target, level: float
-    ) -> list[tuple[float, float, float, float, int, float]]:
-        """Return value, error, low, high, labels and effective labels of rows of weights."""
+    def _rows(self, contrasts: Floats, target: Target, level: float) -> list[Estimate]:
+        """Return the estimates of sums over systems, contrasts of shape (rows, systems)."""
         from scipy.special import stdtrit
 
-        used = weights != 0
-        if self.metric.measure == POOL_RECALL:
-            weights = weights - values[:, None]
-        contributions = weights / self._denominator()
+        values = contrasts @ self.values()
+        terms = self.weights / self._denominator()
+        mixed = contrasts
+        if self.metric.measure == POOL_RECALL:  # linearised: the value times every item's gain
+            terms = np.vstack([terms, np.full(terms.shape[1], 1.0 / self._denominator())])
+            mixed = np.column_stack([contrasts, -values])
         errors = self._item_errors if target == "items" else self._question_errors
-        error, freedom = errors(contributions, values)
+        error, freedom = errors(mixed, terms, values)
         radius = stdtrit(freedom, 0.5 + level / 2) * error
-        drawn = used[:, self._drawn]
-        sums = drawn @ (1.0 / self._p), drawn @ (1.0 / self._p**2)
-        effective = np.divide(sums[0] ** 2, sums[1], out=np.zeros(len(weights)), where=sums[1] > 0)
-        certain = used @ self.sample.certain.astype(np.float64)
-        labels = (drawn.sum(axis=1) + certain).astype(int)
-        columns = values, error, values - radius, values + radius, labels, effective + certain
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        read = contrasts @ self.weights[:, self._drawn] != 0
+        sums, squares = read @ (1.0 / self._p), read @ (1.0 / self._p**2)
+        effective = np.divide(sums**2, squares, out=np.zeros_like(sums), where=squares > 0)
+        certain = (contrasts @ self.weights[:, self.sample.certain] != 0).sum(axis=1)
+        low, high = self._bounds(contrasts)
+        columns = (
+            *(values, error, values - radius, values + radius, low, high),
+            read.sum(axis=1) + certain,
+            effective + certain,
+        )
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [Estimate._make((*row, target)) for row in rows]
 
-    def _item_errors(self, contributions: Floats, values: Floats) -> tuple[Floats, Floats]:
+    def _item_errors(self, mixed: Floats, terms: Floats, values: Floats) -> tuple[Floats, Floats]:
         spread = (1.0 - self._p) * self._residuals**2
-        parts = contributions[:, self._drawn] ** 2 * spread
+        parts = (mixed @ terms[:, self._drawn]) ** 2 * spread
         sampled, squares = parts.sum(axis=1), (parts**2).sum(axis=1)
-        freedom = np.divide(sampled**2, squares, out=np.zeros(len(values)), where=squares > 0)
+        freedom = np.divide(sampled**2, squares, out=np.zeros_like(values), where=squares > 0)
         p = np.clip(self._probabilities, 1e-12, 1.0)
-        unknown = np.where(self._unsure, (1.0 - p) / p * self.working.variances, 0.0)
-        expected = contributions**2 @ unknown
+        unknown = np.where(self.sample.certain, 0.0, (1.0 - p) / p * self.working.variances)
+        products = mixed @ ((terms * unknown) @ terms.T)
+        expected = np.maximum((products * mixed).sum(axis=1), 0.0)
         variance = (freedom * sampled + PRIOR * expected) / (freedom + PRIOR)
         return np.sqrt(variance), freedom + PRIOR
 
-    def _question_errors(self, contributions: Floats, values: Floats) -> tuple[Floats, Floats]:
+    def _question_errors(
+        self, mixed: Floats, terms: Floats, values: Floats
+    ) -> tuple[Floats, Floats]:
         n_questions = len(self.sample.pool.question_ids)
-        units, names = np.arange(n_questions), n_questions
-        if self.clusters is not None:
-            labels, units = np.unique(np.asarray(self.clusters), return_inverse=True)
-            names = len(labels)
-        if names < 2:
-            nothing = np.full(len(values), np.inf)
-            return nothing, np.ones(len(values))
-        unit = units[self.sample.pool.question]
-        sums = np.stack([np.bincount(unit, row * self._filled, names) for row in contributions])
+        names = np.arange(n_questions) if self.clusters is None else np.asarray(self.clusters)
+        unit = np.unique(names, return_inverse=True)[1]
+        n_units = int(unit.max()) + 1
+        if n_units < 2:
+            return np.full(len(values), np.inf), np.ones(len(values))
+        of_item = unit[self.sample.pool.question]
+        sums = mixed @ np.stack(
+            [np.bincount(of_item, row * self._filled, n_units) for row in terms]
+        )
         if self.metric.measure != POOL_RECALL:  # a ratio's residuals have the mean 0 already
-            sums -= np.outer(values / n_questions, np.bincount(units, minlength=names))
-        variance = (sums**2).sum(axis=1) * names / (names - 1)
-        return np.sqrt(variance), np.full(len(values), names - 1.0)
+            sums = sums - np.outer(values / n_questions, np.bincount(unit, minlength=n_units))
+        variance = (sums**2).sum(axis=1) * n_units / (n_units - 1)
+        return np.sqrt(variance), np.full(len(values), n_units - 1.0)
 
     def _bounds(self, contrasts: Floats) -> tuple[Floats, Floats]:
         """Return each contrast with "cannot tell" at the gain that is worst and best for it."""
@@ -212,19 +214,6 @@ class Estimator:
         middle = contrasts @ (self.weights @ kept)
         denominator = self._denominator()
         return (middle + steps.sum(1)) / denominator, (middle + most.sum(1)) / denominator
-
-
-def _estimates(
-    rows: Sequence[tuple[float, float, float, float, int, float]],
-    bounds: tuple[Floats, Floats],
-    target: Target,
-) -> list[Estimate]:
-    return [
-        Estimate(value, error, low, high, lowest, highest, n, effective, target)
-        for (value, error, low, high, n, effective), lowest, highest in zip(
-            rows, *(bound.tolist() for bound in bounds), strict=True
-        )
-    ]
 
 
 def winner(values: Mapping[str, Estimate]) -> str:

@@ -120,8 +120,10 @@ def _item(row: Row, place: Place) -> PooledUnit:
 
 def _position(row: Row, key: str, place: Place) -> int:
     value = row.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int):
         raise place.error(f"is {type_name(value)}; must be an integer from 0 on", key)
+    if value < 0:
+        raise place.error(f"is {value}; must be an integer from 0 on", key)
     return value
 
 

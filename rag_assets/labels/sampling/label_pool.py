@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import NotEstimable
-from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.labels.pooling.pool import PooledUnit, Spans, merged
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -80,6 +80,20 @@ class LabelPool:
         else:
             np.maximum.at(weights, places, 1.0 / np.log2(self.rank[inside] + 1.0))
         return weights
+
+
+def estimable_metric(name: str) -> Metric:
+    """Return the metric of a name, one that a sample of labels estimates.
+
+    Raises:
+        UsageError: the name is unknown.
+        NotEstimable: the metric is a ratio, or has no cut-off.
+    """
+    measure, at, cutoff = name.strip().partition("@")
+    is_pool_recall = measure == POOL_RECALL and at and cutoff.isdecimal() and int(cutoff) > 0
+    metric = Metric(POOL_RECALL, int(cutoff)) if is_pool_recall else parse_metric(name)
+    refuse_ratios(metric)
+    return metric
 
 
 def refuse_ratios(metric: Metric) -> None:

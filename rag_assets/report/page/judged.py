@@ -6,6 +6,7 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.judge_check import (
     VERDICTS,
+    Row,
     kept_checks,
     outcome,
     people_lines,
@@ -13,7 +14,9 @@ from rag_assets.report.judge_check import (
 )
 from rag_assets.report.judged import (
     HOW,
+    by_metric,
     difference_text,
+    judge_names,
     judged_differences,
     judged_rows,
     worth_text,
@@ -25,25 +28,32 @@ MOST_PAIRS = 12
 
 def judged(view: View) -> Context | None:
     """Return the variables of the section; None where there is nothing of judges."""
-    judges, checks = view.result.judges, kept_checks(view.result)
+    judges, checks = judge_names(view.result), kept_checks(view.result)
     if not judges and not checks:
         return None
     rows = judged_rows(view.result, view.split)
     return {
-        "judges": [_judge(view, name, [r for r in rows if r["by"] == name]) for name in judges],
+        "judges": [
+            _judge(view, name, metric, own)
+            for name in judges
+            for metric, own in (
+                by_metric(row for row in rows if row["by"] == name) or {"": []}
+            ).items()
+        ],
         "checks": [_check(check) for check in checks],
     }
 
 
-def _check(check: Context) -> Context:
+def _check(check: Row) -> Context:
     kinds = [{**kind, "lines": [score_text(kind), *people_lines(kind)]} for kind in check["kinds"]]
     return {**check, "kinds": kinds, "verdicts": VERDICTS, "outcome": outcome(check)}
 
 
-def _judge(view: View, name: str, rows: list[Context]) -> Context:
+def _judge(view: View, name: str, metric: str, rows: list[Context]) -> Context:
     calibrated = [row for row in rows if row["calibrated"] is not None]
     return {
         "name": name,
+        "metric": metric,
         "how": HOW,
         "rows": rows,
         "confidence": rows[0]["confidence"] if rows else None,
@@ -54,7 +64,7 @@ def _judge(view: View, name: str, rows: list[Context]) -> Context:
         "worth": worth_text(rows),
         "methods": list(dict.fromkeys(row["method"] for row in calibrated)),
         "reasons": [(row["name"], row["reason"]) for row in rows if row["reason"] is not None],
-        "pairs": _pairs(view, name) if len(calibrated) > 1 else [],
+        "pairs": _pairs(view, name) if metric == JUDGED_CORRECT and len(calibrated) > 1 else [],
     }
 
 

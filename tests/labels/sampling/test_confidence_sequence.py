@@ -1,0 +1,151 @@
+"""What is decided stays true although one looks after every judgment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rag_assets.errors import NotEstimable
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.sampling.confidence_sequence import (
+    contrasts_of,
+    decisions,
+    looks,
+    minutes,
+)
+from rag_assets.labels.sampling.estimates import Estimator
+from rag_assets.labels.sampling.judgment_log import LoggedJudgment
+from rag_assets.labels.sampling.label_pool import Floats, LabelPool
+from tests.labels.sampling.made_pool import DCG, asked, collection, design_of, item
+
+POOL, LABELS = collection()
+N = len(POOL.question_ids)
+PAIRS = [("s0", "s1"), ("s0", "s5"), ("s2", "s3")]
+
+
+def truth(pool: LabelPool, labels: Floats, first: str, second: str) -> float:
+    values = pool.weights(DCG) @ labels / len(pool.question_ids)
+    return float(values[pool.systems.index(first)] - values[pool.systems.index(second)])
+
+
+def with_copy(pool: LabelPool, labels: Floats) -> LabelPool:
+    """Return a pool with a copy of s0 whose documents of the same label changed places."""
+    generator, rows = np.random.default_rng(2), np.flatnonzero(pool.system == 0)
+    items = pool.item[rows].copy()
+    for question in range(len(pool.question_ids)):
+        for label in (0.0, 1.0):
+            places = np.flatnonzero((pool.question[items] == question) & (labels[items] == label))
+            items[places] = items[generator.permutation(places)]
+    return replace(
+        pool,
+        systems=(*pool.systems, "copy"),
+        system=np.concatenate([pool.system, np.full(len(rows), len(pool.systems))]),
+        item=np.concatenate([pool.item, items]),
+        rank=np.concatenate([pool.rank, pool.rank[rows]]),
+    )
+
+
+def test_a_null_pair_is_hardly_ever_called() -> None:
+    pool = with_copy(POOL, LABELS)
+    assert truth(pool, LABELS, "s0", "copy") == pytest.approx(0, abs=1e-12)
+    generator, called, n = np.random.default_rng(0), 0, 120
+    by_each_look = 0
+    for _ in range(n):
+        sample = asked(pool, LABELS, design_of(pool, generator), 8 * N)
+        lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, [("s0", "copy")]))
+        assert lows.shape == (1, 8 * N)
+        called += bool(((lows > 1e-12) | (highs < -1e-12)).any())
+        early = [asked(pool, LABELS, sample.design, looked * N) for looked in (1, 2, 4, 8)]
+        pairs = (Estimator(one, DCG).differences(pairs=[("s0", "copy")]) for one in early)
+        by_each_look += any(p["s0", "copy"].low > 0 or p["s0", "copy"].high < 0 for p in pairs)
+    assert called <= 0.07 * n
+    assert by_each_look > 2 * called  # four looks at ordinary intervals
+
+
+def test_real_differences_are_held_and_large_ones_are_decided() -> None:
+    true = np.array([truth(POOL, LABELS, *pair) for pair in PAIRS])
+    generator, n = np.random.default_rng(3), 60
+    excluded, decided = np.zeros(len(PAIRS)), np.zeros(len(PAIRS))
+    for _ in range(n):
+        sample = asked(POOL, LABELS, design_of(POOL, generator), 8 * N)
+        lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, PAIRS))
+        excluded += ((lows > true[:, None]) | (highs < true[:, None])).any(axis=1)
+        decided += ((lows > 0) | (highs < 0)).any(axis=1)
+    assert (excluded <= 0.1 * n).all()
+    assert decided[1] > 0.9 * n
+
+
+def test_with_all_labels_every_difference_is_known() -> None:
+    found = decisions(asked(POOL, LABELS, design_of(POOL), len(LABELS)), DCG)
+    assert len(found) == 15
+    for pair, one in found.items():
+        assert one.value == pytest.approx(truth(POOL, LABELS, *pair))
+        assert (one.decided, one.more) == (True, 0)
+
+
+def test_before_the_first_label_nothing_is_known() -> None:
+    found = decisions(asked(POOL, LABELS, design_of(POOL), 0), DCG, pairs=PAIRS)
+    for one in found.values():
+        assert (one.low, one.high, one.decided) == (-np.inf, np.inf, False)
+        assert one.more == len(LABELS)
+
+
+def test_the_forecast_is_about_what_it_takes() -> None:
+    """At two a question, the clearest open differences need about what they then take."""
+    ratios = []
+    for seed in range(25):
+        design = design_of(POOL, np.random.default_rng(seed))
+        early = decisions(asked(POOL, LABELS, design, 2 * N), DCG, pairs=[("s0", "s4")])
+        (one,) = early.values()
+        sample = asked(POOL, LABELS, design, len(LABELS))
+        lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, [("s0", "s4")]))
+        took = int(((lows > 0) | (highs < 0))[0].argmax()) + 1
+        if not one.decided:
+            assert 1 <= one.more <= len(LABELS) - 2 * N
+            ratios.append(one.more / (took - 2 * N))
+    assert len(ratios) >= 5
+    assert 0.3 < np.median(ratios) < 3
+
+
+def test_systems_that_joined_later_are_compared_from_then_on() -> None:
+    weights, generator = POOL.weights(DCG), np.random.default_rng(4)
+    is_old = (weights[:4] > 0).any(axis=0)
+    order = np.concatenate([np.flatnonzero(is_old), np.flatnonzero(~is_old)])
+    number = np.argsort(order)
+    pool = replace(
+        POOL,
+        items=tuple(POOL.items[n] for n in order),
+        question=POOL.question[order],
+        item=number[POOL.item],
+    )
+    labels, n_old = LABELS[order], int(is_old.sum())
+    old = replace(design_of(pool), items=pool.items[:n_old], rates=design_of(pool).rates[:, :n_old])
+    true = np.array([truth(pool, labels, *pair) for pair in PAIRS])
+    excluded = np.zeros(len(PAIRS))
+    for _ in range(60):
+        numbers = generator.exponential(size=len(labels))
+        early = replace(old, numbers=numbers[:n_old])
+        asked_early = np.zeros(n_old, np.bool_)
+        asked_early[early.order()[: 3 * N]] = True
+        design = early.extended(pool.items, pool.weights(DCG), asked_early)
+        sample = asked(pool, labels, replace(design, numbers=numbers), 8 * N)
+        lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, PAIRS))
+        # s5 came with the second epoch: the first says nothing of what only it has.
+        assert np.isinf(highs[1, : 3 * N - 1]).all()
+        assert np.isfinite(highs[[0, 2], N]).all()
+        excluded += ((lows > true[:, None]) | (highs < true[:, None])).any(axis=1)
+    assert (excluded <= 6).all()
+
+
+def test_pool_recall_is_refused() -> None:
+    with pytest.raises(NotEstimable, match="pool_recall@5 is a ratio"):
+        decisions(asked(POOL, LABELS, design_of(POOL), 9), Metric("pool_recall", 5))
+
+
+def test_minutes_go_by_the_pace_so_far() -> None:
+    lines = [LoggedJudgment(item("q", "d"), 1, seconds=s) for s in (5.0, 8.0, 900.0)]
+    skipped = LoggedJudgment(item("q", "e"), None, "skipped", seconds=0.1)
+    assert minutes([*lines, skipped], 30) == 4
+    assert minutes([skipped], 30) is None

@@ -1,0 +1,229 @@
+"""Estimates from a sample: exact with all labels, unbiased with some, covered as they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rag_assets.errors import NotEstimable
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.pooling.pool import Judgment
+from rag_assets.labels.sampling.estimates import Estimate, Estimator, winner
+from rag_assets.labels.sampling.judgment_log import LoggedJudgment
+from rag_assets.labels.sampling.label_pool import Floats, LabelPool
+from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
+from rag_assets.statistics.t_test import spread
+from tests.labels.sampling.made_pool import (
+    DCG,
+    PRECISION,
+    asked,
+    collection,
+    design_of,
+    item,
+    whole,
+)
+
+POOL, LABELS = collection()
+N_QUESTIONS = len(POOL.question_ids)
+POOL_RECALL = Metric("pool_recall", 5)
+
+
+def truths(metric: Metric, pool: LabelPool = POOL, labels: Floats = LABELS) -> Floats:
+    values = pool.weights(metric) @ labels
+    return values / (labels.sum() if metric == POOL_RECALL else len(pool.question_ids))
+
+
+def everything() -> LabelSample:
+    return asked(POOL, LABELS, design_of(POOL), len(LABELS))
+
+
+@pytest.mark.parametrize("metric", [DCG, PRECISION, POOL_RECALL])
+def test_with_all_labels_it_is_the_metric_itself(metric: Metric) -> None:
+    estimates = Estimator(everything(), metric).estimates()
+    values = [estimates[system].value for system in POOL.systems]
+    assert values == pytest.approx(truths(metric).tolist())
+    for one in estimates.values():
+        assert one.error == pytest.approx(0, abs=1e-9)
+        assert one.lowest == one.highest == one.value
+        assert one.target == "items"
+
+
+def test_with_all_labels_the_question_target_is_the_paired_t_interval() -> None:
+    estimate = Estimator(everything(), DCG).differences("questions")["s0", "s3"]
+    weights = POOL.weights(DCG)
+    per_item = (weights[0] - weights[3]) * LABELS
+    per_question = np.bincount(POOL.question, per_item, N_QUESTIONS)
+    known = spread(per_question, np.ones(N_QUESTIONS))
+    assert known is not None
+    assert estimate.value == pytest.approx(known.mean)
+    assert estimate.error == pytest.approx(known.error)
+    assert estimate.high - estimate.value == pytest.approx(2.000995 * known.error, rel=1e-5)
+
+
+def test_clusters_are_one_observation_each() -> None:
+    names = [f"c{number // 3}" for number in range(N_QUESTIONS)]
+    estimate = Estimator(everything(), DCG, names).estimates("questions")["s1"]
+    per_question = np.bincount(POOL.question, POOL.weights(DCG)[1] * LABELS, N_QUESTIONS)
+    sums, sizes = per_question.reshape(-1, 3).sum(axis=1), np.full(N_QUESTIONS // 3, 3.0)
+    known = spread(sums, sizes)
+    assert known is not None
+    assert estimate.error == pytest.approx(known.error)
+
+
+def test_the_formula_on_three_items() -> None:
+    pool = whole({"a": {"q": ["x", "y"]}, "b": {"q": ["z", "x"]}})
+    labels = np.array([1.0, 0.0, 1.0])
+    design = replace(design_of(pool), numbers=np.array([0.1, 9.0, 0.2]))
+    sample = asked(pool, labels, design, 2)
+    p = 1 - np.exp(-design.rates[0] * design.arrivals()[1])
+    # One question is one fold, so no label of another says what to expect: m = 0.
+    filled = np.array([1 / p[0], 0.0, 1 / p[2]])
+    assert Estimator(sample, DCG).values() == pytest.approx(pool.weights(DCG) @ filled)
+    effective = (1 / p[0] + 1 / p[2]) ** 2 / (1 / p[0] ** 2 + 1 / p[2] ** 2)
+    estimate = Estimator(sample, DCG).estimates()["b"]
+    assert (estimate.n_labels, estimate.effective_labels) == (2, pytest.approx(effective))
+
+
+Draw = Callable[[np.random.Generator], LabelSample]
+
+
+def repeated(draw: Draw, metric: Metric, target: str, n: int) -> tuple[Floats, Floats]:
+    """Return how often each difference was covered, and its mean error in standard errors."""
+    generator = np.random.default_rng(5)
+    values = truths(metric)
+    rows = np.triu_indices(len(values), 1)
+    true = values[rows[0]] - values[rows[1]]
+    held, errors, sizes = np.zeros(len(true)), np.zeros(len(true)), np.zeros(len(true))
+    for _ in range(n):
+        found = Estimator(draw(generator), metric).differences(target).values()
+        table = np.array([(one.value, one.error, one.low, one.high) for one in found])
+        held += (table[:, 2] <= true) & (true <= table[:, 3])
+        errors += table[:, 0] - true
+        sizes += table[:, 1]
+    return held / n, errors / sizes
+
+
+@pytest.mark.parametrize("metric", [DCG, PRECISION, POOL_RECALL])
+def test_differences_are_unbiased_and_covered(metric: Metric) -> None:
+    coverage, bias = repeated(
+        lambda g: asked(POOL, LABELS, design_of(POOL, g), 4 * N_QUESTIONS), metric, "items", 120
+    )
+    assert 0.92 <= coverage.mean() <= 0.985
+    assert coverage.min() >= 0.88
+    assert np.abs(bias).mean() < 0.2
+    assert np.abs(bias).max() < 0.4  # 120 repetitions leave .09 of chance in each
+
+
+def test_also_with_a_tenth_skipped_and_a_judge_who_likes_one_system() -> None:
+    verdicts = np.maximum(LABELS, POOL.weights(DCG)[4] > 0)
+
+    def draw(generator: np.random.Generator) -> LabelSample:
+        answered = generator.random(len(LABELS)) >= 0.1
+        sample = asked(POOL, LABELS, design_of(POOL, generator), 4 * N_QUESTIONS, answered)
+        return replace(sample, verdicts=verdicts)
+
+    coverage, bias = repeated(draw, DCG, "items", 120)
+    assert 0.92 <= coverage.mean() <= 0.985
+    assert coverage.min() >= 0.88
+    assert np.abs(bias).mean() < 0.2
+    assert np.abs(bias).max() < 0.4  # 120 repetitions leave .09 of chance in each
+
+
+def test_a_sample_that_is_taken_for_all_labels_would_be_biased() -> None:
+    """What the weights are for: without them, systems that share their finds lose."""
+    generator = np.random.default_rng(0)
+    sums = np.zeros((2, len(POOL.systems)))
+    for _ in range(60):
+        sample = asked(POOL, LABELS, design_of(POOL, generator), 4 * N_QUESTIONS)
+        sums[0] += Estimator(sample, DCG).values() / truths(DCG) / 60
+        plugged = POOL.weights(DCG) @ np.nan_to_num(sample.grades) / N_QUESTIONS
+        sums[1] += plugged / truths(DCG) / 60
+    assert np.abs(sums[0] - 1).max() < 0.05
+    assert sums[1].max() < 0.8
+
+
+def test_verdicts_that_tell_something_make_the_error_smaller() -> None:
+    generator = np.random.default_rng(1)
+    sample = asked(POOL, LABELS, design_of(POOL), 4 * N_QUESTIONS)
+    wrong = generator.random(len(LABELS)) < 0.15
+    with_judge = replace(sample, verdicts=np.abs(LABELS - wrong))
+    alone = Estimator(sample, DCG).estimates()["s0"].error
+    assert Estimator(with_judge, DCG).estimates()["s0"].error < 0.9 * alone
+    with_judge.verdicts[::7] = np.nan  # type: ignore[index]  # a float array, not None
+    assert np.isfinite(Estimator(with_judge, DCG).values()).all()
+
+
+def test_cannot_tell_is_missing_with_bounds() -> None:
+    sample = asked(POOL, LABELS, design_of(POOL), 4 * N_QUESTIONS)
+    unsure = sample.judged & (np.arange(len(LABELS)) % 10 == 0)
+    grades = np.where(unsure, np.nan, sample.grades)
+    open_sample = replace(sample, grades=grades, cannot_tell=unsure)
+    estimates = Estimator(open_sample, PRECISION).estimates()
+    low = Estimator(replace(sample, grades=np.where(unsure, 0.0, grades)), PRECISION).values()
+    high = Estimator(replace(sample, grades=np.where(unsure, 1.0, grades)), PRECISION).values()
+    for number, one in enumerate(estimates.values()):
+        assert one.lowest < one.value < one.highest
+        # The working values differ a little, since they are fitted from other labels.
+        assert one.lowest == pytest.approx(low[number], rel=0.03)
+        assert one.highest == pytest.approx(high[number], rel=0.03)
+
+
+def test_earlier_labels_are_certain_and_never_asked() -> None:
+    pool = whole({"a": {"q": ["x", "y"], "r": ["x"]}, "b": {"q": ["z", "x"], "r": ["y"]}})
+    design = design_of(pool)
+    first, second = pool.items[0], pool.items[1]
+    earlier = [Judgment(item("q", "x", 10, 60), 2, "", 1), Judgment(item("q", "x", 0, 9), 3, "", 2)]
+    sample = label_sample(pool, design, [], earlier)
+    # [0, 9) lies inside the item, and the higher grade counts.
+    assert (sample.grades[0], bool(sample.certain[0])) == (3, True)
+    assert not sample.asked.any()
+    assert 0 not in sample.next_items(9)
+    logged = [
+        LoggedJudgment(second, 1, probability=0.4),
+        LoggedJudgment(item("q", "z", 20, 90), 2, source="search"),
+        LoggedJudgment(first, 0, probability=0.9),
+    ]
+    sample = label_sample(pool, design, logged, earlier)
+    assert sample.certain.tolist() == [True, False, True, False, False]
+    assert sample.grades[:3].tolist() == [3, 1, 2]
+    assert sample.probabilities()[sample.certain].tolist() == [1, 1]
+
+
+def test_the_last_line_of_an_item_counts() -> None:
+    pool = whole({"a": {"q": ["x", "y"]}, "b": {"q": ["z", "x"]}})
+    lines = [
+        LoggedJudgment(pool.items[0], 3, probability=0.4),
+        LoggedJudgment(pool.items[1], None, "cannot_tell", 0.4),
+        LoggedJudgment(pool.items[0], None, "skipped", 0.4),
+        LoggedJudgment(pool.items[2], 1, probability=0.4),
+    ]
+    sample = label_sample(pool, design_of(pool), lines)
+    assert np.isnan(sample.grades[:2]).all()
+    assert sample.touched.all()
+    assert sample.next_items(5).tolist() == [0]
+    assert sample.done().tolist() == [False, True, True]
+    assert sample.whole_questions() == []
+    again = [*lines, *(LoggedJudgment(one, 0, probability=0.4) for one in pool.items[:2])]
+    assert label_sample(pool, design_of(pool), again).whole_questions() == ["q"]
+
+
+def test_no_label_yet_says_that_nothing_is_known() -> None:
+    estimates = Estimator(asked(POOL, LABELS, design_of(POOL), 0), DCG).estimates()
+    assert all(one.value == 0 and one.high > 10 for one in estimates.values())
+    estimates = Estimator(asked(POOL, 0 * LABELS, design_of(POOL), 20), DCG).estimates()
+    assert all(one.value == 0 < one.high for one in estimates.values())
+
+
+def test_ratios_and_empty_pools_are_refused() -> None:
+    with pytest.raises(NotEstimable, match="judge whole questions"):
+        Estimator(everything(), Metric("ndcg", 10))
+
+
+def test_the_winner_is_the_highest_estimate() -> None:
+    def one(value: float) -> Estimate:
+        return Estimate(value, 0, 0, 0, 0, 0, 0, 0, "items")
+
+    assert winner({"a": one(0.2), "b": one(0.4), "c": one(0.4)}) == "b"
