@@ -6,7 +6,9 @@ two evaluations is about the answers that changed alone, and a judge that was ex
 nothing of it.
 
 An estimate needs a label of every answer to every drawn question. Those that happen to have one
-are no random sample: an answer that changed has none yet, and would be left out.
+are no random sample: an answer that changed has none yet, and would be left out. A mean is then
+estimated from labels of other answers, by Rogan and Gladen, and that is said; a difference is not,
+since a judge that likes one system would make it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from rag_assets.statistics.calibrated_differences import calibrated_difference
 from rag_assets.statistics.calibrated_means import calibrated_mean
 from rag_assets.statistics.prediction_powered import Estimate
 from rag_assets.statistics.resampling import Floats
+from rag_assets.statistics.rogan_gladen import rogan_gladen
 from rag_assets.statistics.units import Counted
 
 Row = dict[str, Any]
@@ -33,6 +36,9 @@ JUDGED_CORRECT = "judged_correct"
 """Verdicts, and labels, on answers: 1 is correct."""
 
 VERDICT, LABEL, OPEN = "verdict", "label", "open"
+
+ELSEWHERE = "until then by labels of other answers, as if the judge erred on these as on those"
+"""What is said of an estimate that has no sample of its own."""
 
 N_UNITS = "n_units"
 """Beside the columns of a row: how many independent units people labelled."""
@@ -154,7 +160,31 @@ def splits_counted(counting: pa.Table, questions: Collection[str]) -> Iterator[C
         )
 
 
-def mean_row(name: str, metric: str, table: pa.Table, sample: Sample, level: float) -> Row:
+def labels_with_verdicts(labels: pa.Table, verdicts: pa.Table) -> tuple[Floats, Floats]:
+    """Return label and verdict of every answer that has both, whoever gave it.
+
+    Args:
+        labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`.
+        verdicts: table of :data:`rag_assets.schemas.ANSWER_VERDICTS`.
+    """
+    said, judged = _by_answer(labels), _by_answer(verdicts)
+    pairs = [
+        (float(correct), float(judged[key]))
+        for key, correct in said.items()
+        if correct is not None and judged.get(key) is not None
+    ]
+    first, second = np.array(pairs, np.float64).reshape(-1, 2).T
+    return first, second
+
+
+def mean_row(
+    name: str,
+    metric: str,
+    table: pa.Table,
+    sample: Sample,
+    level: float,
+    elsewhere: tuple[Floats, Floats] | None = None,
+) -> Row:
     """Return one row of :data:`rag_assets.schemas.CALIBRATED_MEANS`.
 
     Args:
@@ -163,10 +193,19 @@ def mean_row(name: str, metric: str, table: pa.Table, sample: Sample, level: flo
         table: of :data:`JUDGED`.
         sample: the questions.
         level: of the intervals.
+        elsewhere: labels of other answers with the verdicts on them, by which a mean is estimated
+            that has no sample of its own; ``human`` is then None, and ``reason`` says so.
     """
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
     lead = {"name": name, "split": sample.counted.split, "metric": metric}
-    return {**lead, **estimated_row(calibrated_mean, sample, verdicts, labels, is_open > 0, level)}
+    row = estimated_row(calibrated_mean, sample, verdicts, labels, is_open > 0, level)
+    if row["calibrated"] is None and elsewhere is not None:
+        found = rogan_gladen(*elsewhere, verdicts, level=level)
+        if found.value is not None:
+            row |= {"calibrated": found.value, "low": found.low, "high": found.high}
+            row |= {"weight": found.weight, "method": found.method, "n_labels": found.n_labels}
+            row["reason"] = f"{row['reason']}; {ELSEWHERE}"
+    return {**lead, **row}
 
 
 def difference_row(

@@ -21,6 +21,7 @@ from rag_assets.judges.calibration import (
     Sample,
     difference_row,
     judged_answers,
+    labels_with_verdicts,
     mean_row,
     questions_with_golds,
     samples,
@@ -109,8 +110,12 @@ class CalibratedMeans(_Calibrated):
         level = context.experiment.statistics.confidence
         for key in keys:
             tables, drawn = _judged(context, key["judge"])
+            elsewhere = labels_with_verdicts(
+                context.artifact(ANSWER_LABELS_KEY).table(),
+                context.artifact(answer_verdicts_key(key["judge"])).table(),
+            )
             rows = [
-                mean_row(name, JUDGED_CORRECT, table, sample, level)
+                mean_row(name, JUDGED_CORRECT, table, sample, level, elsewhere)
                 for sample in drawn
                 for name, table in tables.items()
             ]

@@ -264,7 +264,9 @@ def _judged(root: Path, evaluation: Evaluation) -> Iterator[Row]:
         lead = {"judge": judge, "fingerprint": print_of_judge}
         for row in table_of(root, evaluation, entry).to_pylist():
             own = {name: row.get(name) for name in HISTORY_JUDGED.arrow().names}
-            yield {**own, **lead, "value": row["calibrated"]}
+            # By labels of other answers it would be another number over time.
+            value = row["calibrated"] if row["human"] is not None else None
+            yield {**own, **lead, "value": value}
 
 
 def fill_in(root: Path, locks: Path) -> int:

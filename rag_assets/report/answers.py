@@ -39,8 +39,8 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
     Returns:
         ``answerer``, ``top_k``, the mean of every metric with its interval as ``<metric>_low`` and
         ``<metric>_high``, ``n_failed``, ``n_questions`` and ``learned``. Of each judge, over all
-        questions with a right answer, ``judged_correct:<judge>`` calibrated, with its interval and
-        ``_labels``.
+        questions with a right answer, ``judged_correct:<judge>`` calibrated, with its interval,
+        ``_labels`` and ``_method``.
     """
     rows: dict[tuple[str, int | None], Row] = {}
     for one in result.answer_summary.to_pylist():
@@ -56,7 +56,7 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
     for one in judged_rows(result, split) if questions == GROUPS[0] else ():
         name = f"{JUDGED_CORRECT}:{one['by']}"
         calibrated = {name: one["calibrated"], f"{name}_labels": one["n_labels"]}
-        calibrated |= {f"{name}_{bound}": one[bound] for bound in ("low", "high")}
+        calibrated |= {f"{name}_{part}": one[part] for part in ("low", "high", "method")}
         for (answerer, top_k), row in rows.items():
             if one["metric"] == JUDGED_CORRECT and AnswerCell(answerer, top_k).key == one["name"]:
                 row |= calibrated

@@ -206,6 +206,11 @@ def test_a_gate_needs_the_labels_of_answers_that_changed(worse: Tiny, invoke: In
     refused = run(*gate, "previous")
     assert refused.exit_code == 2
     assert "fancy@-: judged_correct:strict is not calibrated:" in refused.stderr
+    rows = parsed(run("leaderboard", "--answers", "--format", "json"))
+    methods = {row["answerer"]: row["judged_correct:strict_method"] for row in rows}
+    assert methods["fancy"] == "Rogan-Gladen, labels of another time"
+    assert methods["plain"].startswith("PPI++")
+    assert "as if the judge erred" in " ".join(run("leaderboard", "--answers").stdout.split())
     passed = run(*gate, "previous", "--answerer", "plain@-")
     assert passed.exit_code == 0, passed.output
     new = answers_of({"plain": 0.6, "fancy": 0.25}, seed=3)

@@ -15,6 +15,7 @@ from rag_assets.judges.calibration import (
     Sample,
     difference_row,
     judged_answers,
+    labels_with_verdicts,
     mean_row,
     samples,
 )
@@ -22,7 +23,8 @@ from rag_assets.report.judged_changes import change_of, parts_of
 from rag_assets.schemas import ANSWER_LABELS, ANSWER_VERDICTS, ANSWERS
 from rag_assets.statistics.calibrated_differences import calibrated_difference
 from rag_assets.statistics.calibrated_means import calibrated_mean
-from tests.judges.judged_experiment import IDS, SYSTEMS, answers_of, fair, is_right, likes_fancy
+from rag_assets.statistics.rogan_gladen import rogan_gladen
+from tests.judges.judged_experiment import IDS, SYSTEMS, N, answers_of, fair, is_right, likes_fancy
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "judged_gate.py"
 DRAWN = set(IDS[:80])
@@ -114,6 +116,41 @@ def test_an_answer_of_a_drawn_question_that_nobody_labelled_stops_the_estimate(
     assert "1 answer to a drawn question has no label" in row["reason"]
     none = mean_row("x", "m", table, sample(drawn=set()), 0.95)
     assert "no label of a drawn question" in none["reason"]
+
+
+def test_labels_of_other_answers_stand_in_and_that_is_said(
+    answers: dict[str, dict[str, str]],
+) -> None:
+    table = judged(answers["plain"], labelled=DRAWN - {IDS[3]})
+    label, verdict = (
+        np.array([float(of(answers["fancy"][one], n)) for n, one in enumerate(IDS)])
+        for of in (lambda answer, _: is_right(answer), fair)
+    )
+    row = mean_row("x", "m", table, sample(), 0.95, (label, verdict))
+    own = np.array([float(fair(answers["plain"][one], n)) for n, one in enumerate(IDS)])
+    expected = rogan_gladen(label, verdict, own)
+    assert (row["calibrated"], row["low"], row["high"]) == expected[:3]
+    assert (row["method"], row["human"], row["n_labels"]) == (expected.method, None, N)
+    assert "has no label" in row["reason"]
+    assert "as if the judge erred on these as on those" in row["reason"]
+
+
+def test_only_answers_with_both_tell_how_a_judge_errs() -> None:
+    said: list[dict[str, object]] = [
+        {"query_id": "q", "answer": "a", "correct": True},
+        {"query_id": "q", "answer": "b", "correct": None},
+        {"query_id": "q", "answer": "c", "correct": False},
+        {"query_id": "q", "answer": "d", "correct": False},
+    ]
+    judge: list[dict[str, object]] = [
+        {"query_id": "q", "answer": "a", "correct": 0},
+        {"query_id": "q", "answer": "b", "correct": 1},
+        {"query_id": "q", "answer": "c", "correct": None},
+    ]
+    pairs = labels_with_verdicts(ANSWER_LABELS.from_rows(said), ANSWER_VERDICTS.from_rows(judge))
+    assert [part.tolist() for part in pairs] == [[1.0], [0.0]]
+    empty = labels_with_verdicts(ANSWER_LABELS.empty(), ANSWER_VERDICTS.empty())
+    assert [part.tolist() for part in empty] == [[], []]
 
 
 def test_what_failed_or_says_nothing_is_wrong_without_anybody_saying_so() -> None:

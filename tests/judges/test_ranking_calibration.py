@@ -109,7 +109,9 @@ def test_metrics_by_grades_are_those_of_the_definition() -> None:
 
 def test_a_passage_without_a_label_opens_its_question_and_without_a_verdict_empties_it() -> None:
     pool = pool_of(FOUND, QUESTIONS, 3)
-    people = {key: grade for key, grade in JUDGE.items() if key != ("q2", "w")}
+    people: dict[tuple[str, str], int | None] = {
+        key: grade for key, grade in JUDGE.items() if key != ("q2", "w")
+    }
     people[("q1", "y")] = None
     tables = judged_rankings(
         FOUND,
