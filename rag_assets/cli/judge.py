@@ -65,7 +65,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 def command() -> None:
     """Have people label answers, try judges, hand on what they said.
 
-    Example: rag-assets judge sheet data/handbook --questions 100 --out answers.csv
+    Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
     """
 
 
@@ -96,7 +96,7 @@ def sheet(
     cannot be told. Further questions may be drawn later, and new answers labelled then. With
     --passages it asks for the `grade`, 0 to 3, of all passages of a drawn question.
 
-    Example: rag-assets judge sheet data/handbook --questions 100 --out answers.csv
+    Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
     """
     pipeline = _opened(path, store)
     if not passages and not pipeline.experiment.answerers:
@@ -131,7 +131,7 @@ def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:
 def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) -> None:
     """Add the labels of SHEET to those of PATH, of answers or passages; with one bad row, none.
 
-    Example: rag-assets judge import data/handbook answers.csv --by anna
+    Example: rag-assets judge import data/handbook sheet.csv --by anna
     """
     pipeline = _opened(path, store)
     at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -268,7 +268,7 @@ def export(path: Path, judge: str, out: Path, store: Path | None) -> None:
 
     `type: recorded` reads such a file: whoever has it can check every verdict without a key.
 
-    Example: rag-assets judge export data/handbook --judge strict --out strict.jsonl
+    Example: rag-assets judge export data/handbook --judge strict --out a.jsonl
     """
     settings = StoreSettings.resolve(store)
     pipeline = Pipeline(open_experiment(path, settings), settings)
