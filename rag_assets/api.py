@@ -120,7 +120,8 @@ def evaluate(
         :data:`rag_assets.schemas.LEADERBOARD`, all means in [0, 1]. Without labels there is none,
         and ``result.overlaps`` compares the retrievers at each top_k. ``print`` and a notebook show
         headline and leaderboard; ``to_arrow()``, ``to_pandas()``, ``to_polars()`` and ``plot()``
-        are for more. ``result.answers`` is the same of answerers.
+        are for more. ``result.answers`` is the same of answerers, and ``result.judged`` is what
+        judges say of their answers, calibrated with labels of people.
 
     Raises:
         UsageError: nothing at ``path``, a retriever or cut-off is not the experiment's, another

@@ -624,6 +624,75 @@ ANSWER_COMPARISONS = TableSchema(
     ),
 )
 
+ANSWER_LABELS = TableSchema(
+    "answer_labels",
+    "what people say of one answer to one question",
+    ("query_id", "answer"),
+    (
+        Column("query_id", TEXT, "the question"),
+        Column("answer", TEXT, "the answer, as it was written"),
+        Column("correct", BOOL, "whether it is right; null: it cannot be told", True),
+        Column(
+            "probability",
+            FLOAT,
+            "chance with which the question was drawn; null: it was chosen by hand",
+            True,
+        ),
+        Column("by", TEXT, "who says so; null: not said", True),
+        Column("at", TEXT, "when, as it was written; null: not said", True),
+    ),
+)
+
+_ESTIMATE = (
+    Column("low", FLOAT, "lower bound; null: no interval", True),
+    Column("high", FLOAT, "upper bound, null as low is", True),
+    Column("human", FLOAT, "what the labels say without any verdict", True),
+    Column("human_low", FLOAT, "lower bound of that", True),
+    Column("human_high", FLOAT, "upper bound of that", True),
+    Column("confidence", FLOAT, "of the intervals, such as 0.95"),
+    Column("n", COUNT, "questions that the mean is over"),
+    Column("n_labels", COUNT, "questions that people labelled; of a sample of passages, passages"),
+    Column("n_cannot_tell", COUNT, "those on which people could not tell; left out"),
+    Column("n_missing", COUNT, "those without a usable verdict"),
+    Column(
+        "weight",
+        FLOAT,
+        "of the verdicts in the estimate; 0: it is of labels alone; null: fitted a passage",
+        True,
+    ),
+    Column("method", TEXT, "how it was estimated"),
+    Column("reason", TEXT, "why there is no estimate, or no interval; null: there is", True),
+)
+
+CALIBRATED_MEANS = TableSchema(
+    "calibrated_means",
+    "one mean of a judge's verdicts, calibrated with labels of people",
+    ("name", "split", "metric"),
+    (
+        Column("name", TEXT, "an answerer, name@k or name@-; or a retriever"),
+        Column("split", TEXT, "all, or dev or test"),
+        Column("metric", TEXT, "judged_correct; of retrievers with its cut-off, as precision@10"),
+        Column("judge", FLOAT, "mean of the verdicts, as they are", True),
+        Column("calibrated", FLOAT, "the mean that people would find; null: no estimate", True),
+        *_ESTIMATE,
+    ),
+)
+
+CALIBRATED_DIFFERENCES = TableSchema(
+    "calibrated_differences",
+    "two answerers or two retrievers on the same questions, by verdicts calibrated with labels",
+    ("split", "metric", "name_a", "name_b"),
+    (
+        Column("name_a", TEXT, "an answerer at its cut-off, or a retriever; before name_b"),
+        Column("name_b", TEXT, "likewise"),
+        Column("split", TEXT, "all, or dev or test"),
+        Column("metric", TEXT, "judged_correct; of retrievers with its cut-off, as precision@10"),
+        Column("judge", FLOAT, "mean difference of the verdicts, b - a", True),
+        Column("calibrated", FLOAT, "mean difference that people would find, b - a", True),
+        *_ESTIMATE,
+    ),
+)
+
 ATTRIBUTIONS = TableSchema(
     "attributions",
     "one positive evidence of one query: where a retriever found or lost it",
@@ -703,6 +772,24 @@ HISTORY_ANSWERS = TableSchema(
     ),
 )
 
+HISTORY_JUDGED = TableSchema(
+    "history_judged",
+    "one calibrated mean of one judge in one evaluation",
+    ("judge", "name", "split", "metric"),
+    (
+        Column("judge", TEXT, "name from experiment.yaml"),
+        Column("fingerprint", TEXT, "of what the judge is: model, prompt, options, files"),
+        Column("name", TEXT, "an answerer at its cut-off, or a retriever"),
+        Column("split", TEXT, "dev or test; all where the queries are not split"),
+        Column("metric", TEXT, "judged_correct; of retrievers with its cut-off"),
+        Column("value", FLOAT, "the calibrated mean; null: there is none", True),
+        Column("low", FLOAT, "lower bound; null: no interval", True),
+        Column("high", FLOAT, "upper bound, null as low is", True),
+        Column("n", COUNT, "questions"),
+        Column("n_labels", COUNT, "questions that people labelled"),
+    ),
+)
+
 _TIME = pa.timestamp("ms", "UTC")
 
 HISTORY = TableSchema(
@@ -750,6 +837,12 @@ HISTORY = TableSchema(
             "every metric of every answerer; null: of an older version",
             True,
         ),
+        Column(
+            "judged",
+            pa.list_(pa.struct(list(HISTORY_JUDGED.arrow()))),
+            "every calibrated mean of every judge; null: of an older version",
+            True,
+        ),
         Column("schema_version", INT, "version of these columns"),
     ),
 )
@@ -775,6 +868,9 @@ ALL_TABLES = (
     ANSWER_COMPARISONS,
     RELEVANCE_VERDICTS,
     ANSWER_VERDICTS,
+    ANSWER_LABELS,
+    CALIBRATED_MEANS,
+    CALIBRATED_DIFFERENCES,
     QUERY_METRICS,
     METRICS_SUMMARY,
     LEADERBOARD,
@@ -787,5 +883,6 @@ ALL_TABLES = (
     HISTORY_RETRIEVERS,
     HISTORY_METRICS,
     HISTORY_ANSWERS,
+    HISTORY_JUDGED,
     HISTORY,
 )

@@ -59,6 +59,10 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "generators": "name of a generator -> [what writes an answer](#generators)",
     "answers": "name of an answerer -> [a generator and its context](#answers)",
     "answer_metrics": "[how answers are measured](#answer_metrics)",
+    "answer_labels": "a file of what people say of answers; `answer_labels.jsonl` without it, see "
+    " [judges.md](../judges.md)",
+    "passage_labels": "likewise of passages of drawn questions; `passage_labels.jsonl` without it",
+    "judgments_log": "a file of what people say of passages that were drawn one by one",
     "judges": "name of a judge -> [who gives verdicts](#judges), see [judges.md](../judges.md)",
     "top_k": "the cut-offs of runs and metrics",
     "metrics": "[metrics](metrics.md) at each top_k; one with a cut-off of its own adds that one",

@@ -54,6 +54,8 @@ def numbers_of(stage: Stage, outcome: Outcome, pipeline: Pipeline) -> Numbers:
             return {**_floats(means), **split}
         case "answer_metrics":
             return _of_answers(outcome, pipeline)
+        case "calibrated_means" | "calibrated_rankings":
+            return _calibrated(outcome)
         case "leaderboard":
             return _rows_to_show(outcome.artifact.table())[1]
         case _:
@@ -82,6 +84,14 @@ def _of_answers(outcome: Outcome, pipeline: Pipeline) -> Numbers:
     own = table.filter(pc.is_in(table["query_id"], value_set=pa.array(list(weights), pa.string())))
     means = answer_means(own, names, weights)
     return {**_floats({name: one.mean for name, one in means.items()}), **split}
+
+
+def _calibrated(outcome: Outcome) -> Numbers:
+    """Return every calibrated mean, and how many labels there are."""
+    rows, split = _rows_to_show(outcome.artifact.table())
+    labels = max((int(str(row["n_labels"])) for row in rows), default=0)
+    means = _floats({f"{row['name']}: {row['metric']}": row["calibrated"] for row in rows})
+    return {**means, "labels": dg.MetadataValue.int(labels), **split}
 
 
 def _rows_to_show(table: pa.Table) -> tuple[list[dict[str, object]], Numbers]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from rag_assets.cli.completion import complete_compared
 from rag_assets.cli.options import Integer, format_option, path_argument, refuse_given, store_option
 from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import check_cell_names
 from rag_assets.report.answer_moves import MovedAnswer, answer_move_rows, moved_answers
@@ -21,7 +23,8 @@ from rag_assets.report.comparison_views import (
 )
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row, as_json, formatted
-from rag_assets.report.metric_choice import check_names, is_of_answers, named, noun
+from rag_assets.report.judged import differences_view, judged_differences
+from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, named, noun
 from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.pairs import all_pairs
@@ -81,6 +84,11 @@ def command(
     result = EvaluationResult.current(root)
     chosen = result.chosen_metric(metric, retrievers)
     check_names(chosen, retrievers)
+    if is_judged(chosen):
+        if moves:
+            raise UsageError("--moves is of what people label, not of what a judge says")
+        _print_judged(result, chosen, retrievers, split, form)
+        return
     compared = Compared.of(result, chosen, split)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)
@@ -91,6 +99,15 @@ def command(
     if not is_of_answers(chosen):
         print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
     _print_note(compared)
+
+
+def _print_judged(
+    result: EvaluationResult, metric: Metric, names: Sequence[str], split: str | None, form: str
+) -> None:
+    """Print what a judge says of pairs of answerers, as labels of people calibrate it."""
+    rows = judged_differences(result, metric, result.chosen_split(split), names)
+    title = f"{result.evaluation.experiment}: {metric}"
+    print_rows(rows, form, lambda: differences_view(rows, title))
 
 
 def _print_all(compared: Compared, form: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,14 +21,17 @@ from rag_assets.cli.options import (
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.report.answer_changes import answer_changes
 from rag_assets.report.diff import changes_between, partition_changes
 from rag_assets.report.evaluation_pairs import Comparability, EvaluationPair, comparability
 from rag_assets.report.formats import as_json, formatted
+from rag_assets.report.judged_changes import judged_change_rows, judged_changes_view
 from rag_assets.report.metric_choice import (
     check_names,
+    is_judged,
     is_of_answers,
     named,
     noun,
@@ -78,7 +82,8 @@ def command(
 ) -> None:
     """Say what differs between EVAL_A and EVAL_B, and compare their metrics.
 
-    Of answerers it lists the answers that changed, and whether by question, context or generator.
+    Of answerers it lists the answers that changed, and whether by question, context or generator;
+    of judges how much of a change is by answers, and how much by the judge.
 
     An evaluation is `latest`, `previous`, `anchor`, or the beginning or the end of its id. Metrics
     of other queries or labels are not compared: the exit code is then 1.
@@ -95,23 +100,60 @@ def command(
         _means(a, b, chosen, split, whose, intersection=intersection)
         for chosen in _metrics(a, b, metric, whose)
     ]
+    judged = [
+        row
+        for one in _judged_pairs(a, b, metric, split, intersection=intersection)
+        if not retrievers
+        for row in judged_change_rows(one, answerers)
+    ]
     has_answers = bool(a.answer_metrics and b.answer_metrics) and not retrievers
     answers = answer_changes(a, b, answerers) if has_answers else None
     if form == "json":
-        print_data(_json(a, b, every, answers))
+        print_data(_json(a, b, every, answers, judged))
     elif form == "table":
         _print_table(a, b, every, answers)
+        if judged:
+            output().print("")
+            output().print(judged_changes_view(judged))
     else:
         reasons = [{"what": r.what, "old": r.old, "new": r.new} for r in changes_between(a, b)]
         tables = [_named(one) for one in every if one.rows]
         print_data(formatted((tables or [[]])[0] if form == "csv" else reasons, form))
-        for rows in [*tables, *([answers] if answers else [])] if form == "markdown" else []:
+        for rows in (
+            [*tables, *([answers] if answers else []), *([judged] if judged else [])]
+            if form == "markdown"
+            else []
+        ):
             print_data(f"\n{formatted(rows, form)}")
     refusals = [one.comparable.refusal for one in every if one.pair is None]
     for refusal in dict.fromkeys(refusals):
         messages().print(f"note: {refusal}", soft_wrap=True)
     if refusals:
         ctx.exit(NOT_COMPARABLE)
+
+
+def _judged_pairs(
+    a: EvaluationResult,
+    b: EvaluationResult,
+    metric: str | None,
+    split: str | None,
+    *,
+    intersection: bool,
+) -> Iterator[EvaluationPair]:
+    """Yield the evaluations as each judge of answers sees them; as the one that is asked for."""
+    chosen = b.chosen_metric(metric) if metric is not None else None
+    if chosen is not None and not is_judged(chosen):
+        return
+    if not (a.answer_metrics and b.answer_metrics and b.judges):
+        return
+    comparable = comparability(a, b, answers=True)
+    if comparable.reasons and not intersection:
+        return
+    queries = comparable.chosen(intersection=intersection)
+    for judge in b.judges:
+        own = b.chosen_metric(f"{JUDGED_CORRECT}:{judge}")
+        if chosen in (None, own):
+            yield EvaluationPair.of(a, b, queries, own, split)
 
 
 def _metrics(
@@ -121,6 +163,8 @@ def _metrics(
     if metric is not None or whose:
         chosen = b.chosen_metric(metric, whose)
         check_names(chosen, whose)
+        if is_judged(chosen):
+            return
         if is_of_answers(chosen) or (a.has_metrics and b.has_metrics):
             yield chosen
         return
@@ -179,6 +223,7 @@ def _json(
     b: EvaluationResult,
     every: Sequence[_Means],
     answers: list[dict[str, object]] | None,
+    judged: list[dict[str, Any]],
 ) -> str:
     reasons = dict.fromkeys(reason for one in every for reason in one.comparable.reasons)
     of_answers, of_retrieval = (
@@ -195,6 +240,7 @@ def _json(
         "metrics": of_retrieval,
         "answer_metrics": of_answers,
         "answers": answers or [],
+        "judged": judged,
     }
     return as_json(content)
 

@@ -26,6 +26,7 @@ from rag_assets.cli.terminal import (
     verbosity,
 )
 from rag_assets.errors import Incomplete
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import (
@@ -42,6 +43,7 @@ from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.answers import answer_parts
 from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report
+from rag_assets.report.judged import judged_parts
 from rag_assets.report.label_health import pooling_advice
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.overlaps import overlap_rows, overlaps_view
@@ -120,6 +122,7 @@ def command(
         _print_tables(result.slices(selection.retrievers), result, rows)
     else:
         parts = answer_parts(result, result.chosen_split()) if result.answer_metrics else []
+        parts += judged_parts(result, result.chosen_split() if result.answer_metrics else ALL)
         output().print(Group(overlaps_view(result, rows), *parts))
     _print_advice(result, path)
     _print_unanswered(pipeline)

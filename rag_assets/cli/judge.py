@@ -1,25 +1,256 @@
-"""``rag-assets judge``: what judges said, for others to check."""
+"""``rag-assets judge``: have people label answers, and hand on what judges said."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+import pyarrow as pa
 
-from rag_assets.cli.options import path_argument, store_option
-from rag_assets.cli.terminal import print_line
+from rag_assets.cli.options import Integer, Number, path_argument, store_option
+from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.errors import DataError, RagAssetsError, UsageError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.judges.answer_labels import (
+    append_labels,
+    drawn_questions,
+    labelled_questions,
+    read_answer_labels,
+    read_sheet,
+    sheet_rows,
+    sheet_text,
+)
+from rag_assets.labels.pooling.sheet import read_sheet as read_passage_sheet
+from rag_assets.labels.pooling.sheet import sheet_text as passage_sheet_text
+from rag_assets.labels.sampling.judgment_log import (
+    HIGHEST_GRADE,
+    LoggedJudgment,
+    append_judgment,
+    read_judgments,
+)
+from rag_assets.llm.completions import Estimate
+from rag_assets.pipeline.drawn_answers import (
+    asked_answers,
+    asked_passages,
+    chosen_clusters,
+    clusters_by_split,
+    probabilities,
+)
+from rag_assets.pipeline.judge_check import (
+    Rules,
+    check_judge,
+    check_needs,
+    judges_to_check,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.verdict_export import export_verdicts
+from rag_assets.report.formats import as_json
+from rag_assets.report.judge_check import check_view
+from rag_assets.schemas import ANSWER_LABELS
+from rag_assets.sources.csv_files import read_csv
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
+
+FAILED, CANNOT_TELL = 1, 3
+
+FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group("judge")
 def command() -> None:
-    """Hand on what judges said of passages and answers.
+    """Have people label answers, try judges, hand on what they said.
 
-    Example: rag-assets judge export data/handbook --judge strict --out a.jsonl
+    Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
     """
+
+
+@command.command("sheet")
+@path_argument
+@store_option
+@click.option(
+    "--questions",
+    type=Integer(min=1),
+    default=100,
+    show_default=True,
+    help="How many questions are drawn, those of earlier sheets among them.",
+)
+@click.option("--passages", is_flag=True, help="Of passages that retrievers found, not of answers.")
+@click.option("--split", help="Of this split  [default: test where there is one]")
+@click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
+def sheet(
+    path: Path,
+    store: Path | None,
+    questions: int,
+    passages: bool,
+    split: str | None,
+    out: Path | None,
+) -> None:
+    """Draw questions of PATH, and write a sheet of all answers to them that have no label.
+
+    A sheet (CSV) does not tell who answered. People fill in `correct`: yes, no, or ? where it
+    cannot be told. Further questions may be drawn later, and new answers labelled then. With
+    --passages it asks for the `grade`, 0 to 3, of all passages of a drawn question.
+
+    Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
+    """
+    pipeline = _opened(path, store)
+    if not passages and not pipeline.experiment.answerers:
+        raise UsageError(f"{path} has no `answers` to label; --passages are what retrievers found")
+    drawn = drawn_questions(chosen_clusters(pipeline, split, passages=passages), questions)
+    if passages:
+        text, n_rows = _passage_sheet(pipeline, drawn)
+    else:
+        rows = sheet_rows(asked_answers(pipeline, drawn), _labels(pipeline.experiment))
+        text, n_rows = sheet_text(rows), len(rows)
+    if out is None:
+        print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    else:
+        write_text(out, text)
+    where = f", in {out}" if out is not None else ""
+    what = "passages" if passages else "answers"
+    _say(f"{n_rows} {what} of {len(drawn)} drawn questions to label{where}")
+
+
+def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:
+    known = {one.item for one in _passage_labels(pipeline.experiment)}
+    units = [unit for unit in asked_passages(pipeline, drawn) if unit not in known]
+    documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
+    return passage_sheet_text(units, documents, queries), len(units)
+
+
+@command.command("import")
+@path_argument
+@click.argument("sheet", type=FILE)
+@store_option
+@click.option("--by", metavar="NAME", help="Who labelled; kept with each label.")
+def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) -> None:
+    """Add the labels of SHEET to those of PATH, of answers or passages; with one bad row, none.
+
+    Example: rag-assets judge import data/handbook sheet.csv --by anna
+    """
+    pipeline = _opened(path, store)
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    if "grade" in next(read_csv(sheet), (0, {}))[1]:
+        _import_passages(pipeline, sheet, by, at)
+        return
+    file = _file(pipeline.experiment.answer_labels, pipeline.experiment)
+    splits = clusters_by_split(pipeline)
+    every = [query_id for clusters in splits.values() for query_id in clusters]
+    labels, n_open = read_sheet(sheet, asked_answers(pipeline, every))
+    labelled = {label.asked.query_id for label in labels}
+    labelled |= labelled_questions(_labels(pipeline.experiment))
+    append_labels(file, labels, probabilities(splits, labelled), by, at)
+    n_unknown = sum(label.correct is None for label in labels)
+    _say(
+        f"{len(labels)} labels added to {file}, of {n_unknown} it cannot be told; {n_open} rows "
+        "without a label"
+    )
+
+
+def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -> None:
+    experiment = pipeline.experiment
+    file = _file(experiment.passage_labels, experiment)
+    documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
+    graded, n_open = read_passage_sheet(sheet, documents, queries)
+    for row in graded:
+        if row.grade > HIGHEST_GRADE:
+            problem = f"is {row.grade}; must be from 0 to {HIGHEST_GRADE}"
+            raise DataError(problem, file=sheet, line=row.line, key="grade")
+    labelled = {row.unit.query_id for row in graded}
+    labelled |= {one.item.query_id for one in _passage_labels(experiment)}
+    chances = probabilities(clusters_by_split(pipeline, passages=True), labelled)
+    for row in graded:
+        chance = chances.get(row.unit.query_id)
+        append_judgment(file, LoggedJudgment(row.unit, row.grade, probability=chance, by=by, at=at))
+    _say(f"{len(graded)} labels added to {file}; {n_open} rows without a label")
+
+
+@command.command("check")
+@path_argument
+@click.option("--judge", metavar="NAME", help="Which judge  [default: all]")
+@click.option(
+    "--items",
+    type=Integer(min=1),
+    default=Rules.items,
+    show_default=True,
+    help="Texts a trial, at most.",
+)
+@click.option(
+    "--at-least",
+    type=Number(min=0, max=1),
+    default=Rules.at_least,
+    show_default=True,
+    help="Share of changes that it has to notice.",
+)
+@click.option(
+    "--seed", type=Integer(min=0), default=Rules.seed, show_default=True, help="Draws the texts."
+)
+@click.option("--dry-run", is_flag=True, help="Say how many requests there would be; ask nothing.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
+@store_option
+@click.pass_context
+def check(
+    ctx: click.Context,
+    path: Path,
+    judge: str | None,
+    items: int,
+    at_least: float,
+    seed: int,
+    dry_run: bool,
+    form: str,
+    store: Path | None,
+) -> None:
+    """Try the judges of PATH: changed texts, labels of people, circles.
+
+    Each trial changes texts in a known way, and counts how often the judge notices. What comes of
+    it is kept, and stands in the report.
+
+    Exit codes: 0 every judge passes, 1 one fails, 2 wrong usage, 3 it cannot be told.
+
+    Example: rag-assets judge check data/handbook --judge strict --dry-run
+    """
+    settings = StoreSettings.resolve(store)
+    pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
+    rules = Rules(items, at_least, seed)
+    try:
+        names = judges_to_check(pipeline, judge)
+        if dry_run:
+            for name in names:
+                print_line(f"{name}: {_needs_text(check_needs(pipeline, name, rules))}")
+            return
+        with pipeline.evaluating():
+            checks = [check_judge(pipeline, name, rules) for name in names]
+    except RagAssetsError as error:
+        if error.exit_code == FAILED:  # not to be mistaken for a judge that failed
+            error.exit_code = CANNOT_TELL
+        raise
+    if form == "json":
+        print_data(as_json([one.as_json() for one in checks]))
+    else:
+        for one in checks:
+            output().print(check_view(one.as_json()))
+    if not all(one.passed for one in checks):
+        ctx.exit(FAILED)
+
+
+def _needs_text(needs: Estimate | None) -> str:
+    if needs is None:
+        return "asks nobody"
+    cost = "" if needs.cost_at_most is None else f", at most {needs.cost_at_most:.4g} of money"
+    tokens = f"at most {needs.tokens_at_most} tokens{cost}"
+    return f"{needs.calls} requests, {tokens}; {needs.cached} replies are stored"
 
 
 @command.command("export")
@@ -28,7 +259,7 @@ def command() -> None:
 @click.option(
     "--out",
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File to write, one JSON object a line.",
 )
 @store_option
@@ -42,3 +273,32 @@ def export(path: Path, judge: str, out: Path, store: Path | None) -> None:
     settings = StoreSettings.resolve(store)
     pipeline = Pipeline(open_experiment(path, settings), settings)
     print_line(f"{out}: {export_verdicts(pipeline, judge, out)} verdicts of {judge}")
+
+
+def _opened(path: Path, store: Path | None) -> Pipeline:
+    settings = StoreSettings.resolve(store)
+    pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
+    if not pipeline.experiment.judges:
+        raise UsageError(f"{path} has no `judges`, so nothing is to be calibrated")
+    return pipeline
+
+
+def _file(file: Path | None, experiment: Experiment) -> Path:
+    if file is None:
+        raise UsageError(f"{experiment.source}: has no experiment.yaml beside which labels lie")
+    return file
+
+
+def _passage_labels(experiment: Experiment) -> list[LoggedJudgment]:
+    file = experiment.passage_label_files.get("passage_labels")
+    return read_judgments(file) if file is not None else []
+
+
+def _labels(experiment: Experiment) -> pa.Table:
+    if not experiment.has_answer_labels:
+        return ANSWER_LABELS.empty()
+    return read_answer_labels(_file(experiment.answer_labels, experiment))
+
+
+def _say(text: str) -> None:
+    messages().print(text, soft_wrap=True)

@@ -17,6 +17,7 @@ from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_parts, answer_rows
 from rag_assets.report.formats import Row
+from rag_assets.report.judged import judged_parts
 from rag_assets.report.latency import latency_rows, latency_view
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.metric_choice import is_of_answers, metric_at, named
@@ -127,7 +128,8 @@ def _print_answers(result: EvaluationResult, form: str, asked: str | None) -> No
     rows = answer_rows(result, split)
     if not rows:
         raise NotEvaluated(f"the last evaluation of {result.evaluation.experiment} has no answers")
-    print_rows(rows, form, lambda: Group(*answer_parts(result, split)[1:]))
+    parts = [*answer_parts(result, split)[1:], *judged_parts(result, split)]
+    print_rows(rows, form, lambda: Group(*parts))
 
 
 def _print_board(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:

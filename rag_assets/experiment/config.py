@@ -149,6 +149,9 @@ class ExperimentConfig(Options):
     answers: dict[Name, AnswererOptions] = Field(default_factory=dict)
     answer_metrics: AnswerMetricsOptions = AnswerMetricsOptions()
     judges: dict[Name, JudgeConfig] = Field(default_factory=dict)
+    answer_labels: Path | None = None
+    passage_labels: Path | None = None
+    judgments_log: Path | None = None
     top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)
     metrics: tuple[str, ...] = Field(
         default=("hit_rate", "mrr", "ndcg", "recall", "precision", "map"), min_length=1

@@ -77,6 +77,9 @@ class Experiment:
         answerers: generators with contexts, by name; ``top_k`` is given where there is a cut-off.
         answer_metrics: how answers are measured.
         judges: who gives verdicts, by name; what they judge and how deep is filled in.
+        passage_labels: the file of what people say of passages of drawn questions; likewise.
+        judgments_log: that of what people say of passages drawn one by one; None: none is named.
+        answer_labels: the file of what people say of answers, there or not; None: no YAML file.
     """
 
     name: str
@@ -112,6 +115,9 @@ class Experiment:
     answer_metrics: AnswerMetricsOptions = field(default_factory=AnswerMetricsOptions)
     llms: Mapping[str, LlmConfig] = field(default_factory=dict)
     judges: Mapping[str, JudgeConfig] = field(default_factory=dict)
+    answer_labels: Path | None = None
+    passage_labels: Path | None = None
+    judgments_log: Path | None = None
 
     def language_model(self, name: str | None) -> LlmConfig | None:
         """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
@@ -141,6 +147,17 @@ class Experiment:
         """All cut-offs at which anything is answered, ascending."""
         found = {k for options in self.answerers.values() for k in options.top_k or ()}
         return tuple(sorted(found))
+
+    @property
+    def has_answer_labels(self) -> bool:
+        """Whether people said something of answers."""
+        return self.answer_labels is not None and self.answer_labels.is_file()
+
+    @property
+    def passage_label_files(self) -> dict[str, Path]:
+        """Key of the YAML -> the file, of those that hold what people say of passages."""
+        files = {"passage_labels": self.passage_labels, "judgments_log": self.judgments_log}
+        return {key: file for key, file in files.items() if file is not None and file.is_file()}
 
     @property
     def measures_texts(self) -> bool:

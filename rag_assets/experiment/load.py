@@ -55,7 +55,14 @@ from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.formats import FORMATS, open_dataset, unread_labels, with_columns
+from rag_assets.sources.formats import (
+    ANSWER_LABELS,
+    FORMATS,
+    PASSAGE_LABELS,
+    open_dataset,
+    unread_labels,
+    with_columns,
+)
 from rag_assets.sources.ir_datasets import IrDataset
 from rag_assets.sources.rows import KEEP
 
@@ -256,6 +263,9 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         answerers=answerers,
         answer_metrics=config.answer_metrics,
         judges=judges,
+        answer_labels=base / (config.answer_labels or ANSWER_LABELS) if yaml_file else None,
+        passage_labels=base / (config.passage_labels or PASSAGE_LABELS) if yaml_file else None,
+        judgments_log=base / config.judgments_log if config.judgments_log else None,
     )
 
 

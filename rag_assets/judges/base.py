@@ -128,6 +128,15 @@ class Judge(FileOptions):
             ModelUnavailable: its model cannot be had.
         """
 
+    def verdicts_again(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+        """Yield what it says when it is asked once more: the same, unless it draws its replies.
+
+        Raises:
+            DataError: see :meth:`verdicts`.
+            ModelUnavailable: likewise.
+        """
+        return self.verdicts(items, tools)
+
 
 def item_digest(item: Item) -> str:
     """Return what stands for the texts of an item in a file of recorded verdicts."""

@@ -123,9 +123,22 @@ class LlmJudge(Judge):
 
     def verdicts(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
         """Ask for each verdict that is not stored; once more where the reply has no score."""
+        return self._verdicts(items, self.requests(items), tools)
+
+    def verdicts_again(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+        """Ask for the next sample of each."""
+        return self._verdicts(items, self.requests_again(items), tools)
+
+    def requests_again(self, items: Sequence[Item]) -> list[ChatRequest]:
+        """Return what is asked of each item for the next sample."""
+        return [asked_again(request) for request in self.requests(items)]
+
+    def _verdicts(
+        self, items: Sequence[Item], requests: Sequence[ChatRequest], tools: Tools
+    ) -> Iterator[Verdict]:
         if not items:
             return
-        highest, requests = HIGHEST[_kind(items)], self.requests(items)
+        highest = HIGHEST[_kind(items)]
         with tools.completions(len(items), self.llm) as completions:
             identity = completions.model.identity
 

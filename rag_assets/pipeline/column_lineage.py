@@ -42,6 +42,11 @@ _COMPARED = (
     "n n_clusters mean_a mean_b difference low high p_randomisation p_t p_wilcoxon "
     "p_adjusted effect_size won tied lost detectable"
 )
+_CALIBRATED = (
+    "judge calibrated low high human human_low human_high n n_labels n_cannot_tell n_missing "
+    "weight reason"
+)
+_JUDGED = "answers.answer answer_verdicts.correct answer_labels.correct query_facts.cluster"
 _PLACES = "document_id start end n_tokens text_digest"
 _ASKED = "queries.text answer_contexts.text_digest"
 
@@ -165,6 +170,9 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("n mean low high", "answer_metrics.* query_facts.weight query_facts.split"),
     "answer_comparisons": _each("split", "query_facts.split")
     | _each(_COMPARED, "answer_metrics.* query_facts.weight query_facts.split"),
+    "answer_labels": {},
+    "calibrated_means": _each("split", "query_facts.split") | _each(_CALIBRATED, _JUDGED),
+    "calibrated_differences": _each("split", "query_facts.split") | _each(_CALIBRATED, _JUDGED),
     "answer_waterfall": _each("query_id", "answer_metrics.query_id")
     | _each("outcome", "answer_metrics.failed answer_metrics.answerable qrels.document_id")
     | _each("n_evidence", "qrels.evidence_id")

@@ -25,10 +25,12 @@ from rag_assets.pipeline.evaluations import (
     table_of,
 )
 from rag_assets.pipeline.history_files import HistoryFiles, as_rows
+from rag_assets.pipeline.judge_fingerprints import recorded_judge
 from rag_assets.pipeline.remote_sync import bring_history, bring_named, bring_records
 from rag_assets.schemas import (
     HISTORY,
     HISTORY_ANSWERS,
+    HISTORY_JUDGED,
     HISTORY_METRICS,
     HISTORY_RETRIEVERS,
     LEADERBOARD,
@@ -46,7 +48,7 @@ Row = dict[str, Any]
 Statement = Callable[[str], str]
 """Gives SQL over files, as :func:`metrics_sql` does."""
 
-LISTS = ("retrievers", "metrics", "answers")
+LISTS = ("retrievers", "metrics", "answers", "judged")
 """Columns of an evaluation that hold a list; each list is a relation of its own."""
 
 _OF_EVALUATION = "experiment, evaluation_id, started, complete"
@@ -77,6 +79,11 @@ def answers_sql(files: str) -> str:
     return _unnested(files, "answers", HISTORY_ANSWERS.arrow().names)
 
 
+def judged_sql(files: str) -> str:
+    """Return the statement for one row a calibrated mean of a judge of an evaluation."""
+    return _unnested(files, "judged", HISTORY_JUDGED.arrow().names)
+
+
 def _unnested(files: str, column: str, names: Sequence[str]) -> str:
     own = ", ".join(f"item.{name} AS {name}" for name in names)
     rows = _once(files, [*_OF_EVALUATION.split(", "), column])
@@ -89,19 +96,23 @@ def _unnested(files: str, column: str, names: Sequence[str]) -> str:
 def _once(files: str, names: Sequence[str]) -> str:
     """A row may stand in two files; see :mod:`rag_assets.pipeline.history_files`."""
     rows = f"FROM read_parquet({files}, union_by_name = true, hive_partitioning = false)"
-    if "answers" in names:
+    for column in _LATER.keys() & set(names):
         # It may be in no file: all may be of an older version.
-        rows = f"FROM ({_NO_ANSWERS} UNION ALL BY NAME {rows})"
+        rows = f"FROM ({_LATER[column]} UNION ALL BY NAME {rows})"
     return (
         f"SELECT {', '.join(names)} {rows} "
         "QUALIFY row_number() OVER (PARTITION BY experiment, evaluation_id) = 1"
     )
 
 
-_NO_ANSWERS = (
-    'SELECT NULL::STRUCT(answerer VARCHAR, split VARCHAR, metric VARCHAR, "value" DOUBLE, '
-    "n_questions BIGINT, n_failed BIGINT)[] AS answers WHERE false"
-)
+_LATER = {
+    "answers": "SELECT NULL::STRUCT(answerer VARCHAR, split VARCHAR, metric VARCHAR, "
+    '"value" DOUBLE, n_questions BIGINT, n_failed BIGINT)[] AS answers WHERE false',
+    "judged": "SELECT NULL::STRUCT(judge VARCHAR, fingerprint VARCHAR, name VARCHAR, "
+    'split VARCHAR, metric VARCHAR, "value" DOUBLE, low DOUBLE, high DOUBLE, n BIGINT, '
+    "n_labels BIGINT)[] AS judged WHERE false",
+}
+"""Lists that older files lack -> a table of no row that has them."""
 
 
 _DIGESTS = {
@@ -154,6 +165,7 @@ def _row(root: Path, evaluation: Evaluation) -> Row:
         "retrievers": list(_retrievers(root, evaluation)),
         "metrics": list(_metrics(root, evaluation)),
         "answers": list(_answers(root, evaluation)),
+        "judged": list(_judged(root, evaluation)),
         "schema_version": SCHEMA_VERSION,
     }
 
@@ -237,6 +249,24 @@ def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
                     "n_questions": row["n"],
                     "n_failed": row["n_failed"],
                 }
+
+
+_CALIBRATED = {"calibrated_means": "answer_verdicts", "calibrated_rankings": "relevance_verdicts"}
+"""Asset of calibrated means -> the verdicts that it calibrates."""
+
+
+def _judged(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+    for entry in [one for asset in _CALIBRATED for one in evaluation.entries_of(asset)]:
+        judge = entry.partition["judge"]
+        print_of_judge = recorded_judge(root, evaluation, judge, _CALIBRATED[entry.asset])
+        if print_of_judge is None or not (root.parent / entry.path).exists():
+            continue
+        lead = {"judge": judge, "fingerprint": print_of_judge}
+        for row in table_of(root, evaluation, entry).to_pylist():
+            own = {name: row.get(name) for name in HISTORY_JUDGED.arrow().names}
+            # By labels of other answers it would be another number over time.
+            value = row["calibrated"] if row["human"] is not None else None
+            yield {**own, **lead, "value": value}
 
 
 def fill_in(root: Path, locks: Path) -> int:
@@ -330,6 +360,22 @@ class History:
         """
         where = "WHERE metric = ? AND evaluation_id >= ? ORDER BY evaluation_id, answerer, split"
         return self._ask(answers_sql, where, [metric, since], since)
+
+    def judged_metric(self, judge: str | None, metric: str, since: str = "") -> list[Row]:
+        """Return one row an evaluation, judge, name and split that has a calibrated mean.
+
+        Args:
+            judge: only this one; all when None.
+            metric: such as ``judged_correct``.
+            since: id of the oldest evaluation that is wanted.
+        """
+        which = "metric = ? AND evaluation_id >= ? AND value IS NOT NULL"
+        values: list[object] = [metric, since]
+        if judge is not None:
+            which += " AND judge = ?"
+            values.append(judge)
+        where = f"WHERE {which} ORDER BY evaluation_id, judge, name, split"
+        return self._ask(judged_sql, where, values, since)
 
     def metrics(self, evaluations: Sequence[str]) -> list[Row]:
         """Return one row an evaluation, retriever, split, cut-off and metric, of some ids."""

@@ -94,9 +94,10 @@ def _answered(
 def _judged(
     experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
 ) -> list[ArtifactKey]:
-    """Return the verdicts: they are of all cells together."""
+    """Return verdicts and what calibrates them: they are of all cells together."""
     every = set(retrievers) == set(experiment.retrievers)
     if not every or not set(experiment.top_k) <= set(cutoffs):
         return []
-    assets = ("relevance_verdicts", "answer_verdicts")
-    return [key for asset in assets for key in STAGES[asset].keys(experiment)]
+    said = ("relevance_verdicts", "answer_verdicts")
+    calibrated = ("calibrated_means", "calibrated_differences", "calibrated_rankings")
+    return [key for asset in (*said, *calibrated) for key in STAGES[asset].keys(experiment)]

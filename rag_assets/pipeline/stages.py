@@ -20,6 +20,12 @@ from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSum
 from rag_assets.evaluation.overlaps_stage import Overlaps
 from rag_assets.evaluation.query_facts_stage import QueryFacts
 from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, RelevantUnits
+from rag_assets.judges.calibration_stage import (
+    AnswerLabels,
+    CalibratedDifferences,
+    CalibratedMeans,
+)
+from rag_assets.judges.ranking_calibration_stage import CalibratedRankings
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
@@ -104,6 +110,10 @@ STAGES: Mapping[str, Stage] = {
         AnswerWaterfall(_ALL_RUNS),
         RelevanceVerdicts(),
         AnswerVerdicts(),
+        AnswerLabels(),
+        CalibratedMeans(),
+        CalibratedDifferences(),
+        CalibratedRankings(),
     )
 }
 """Every asset of the graph, each after its inputs."""

@@ -33,6 +33,7 @@ from rag_assets.pipeline.history import (
     answers_sql,
     evaluations_sql,
     fill_in,
+    judged_sql,
     metrics_sql,
     retrievers_sql,
 )
@@ -44,6 +45,7 @@ from rag_assets.schemas import (
     FORMER_COLUMNS,
     HISTORY,
     HISTORY_ANSWERS,
+    HISTORY_JUDGED,
     HISTORY_METRICS,
     HISTORY_RETRIEVERS,
     RELEVANT_UNITS,
@@ -80,6 +82,7 @@ _HISTORY_VIEWS = {
     "history": (HISTORY_METRICS, metrics_sql),
     "history_retrievers": (HISTORY_RETRIEVERS, retrievers_sql),
     "history_answers": (HISTORY_ANSWERS, answers_sql),
+    "history_judged": (HISTORY_JUDGED, judged_sql),
 }
 """View -> its columns, and the statement that makes it of the files of the history."""
 

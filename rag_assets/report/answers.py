@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from rich.console import RenderableType
 
+from rag_assets.answers.options import AnswerCell
+from rag_assets.answers.summary import GROUPS
+from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.formats import Row, interval_text
+from rag_assets.report.judged import judged_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import (
     FittedTable,
@@ -34,7 +38,9 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
 
     Returns:
         ``answerer``, ``top_k``, the mean of every metric with its interval as ``<metric>_low`` and
-        ``<metric>_high``, ``n_failed``, ``n_questions`` and ``learned``.
+        ``<metric>_high``, ``n_failed``, ``n_questions`` and ``learned``. Of each judge, over all
+        questions with a right answer, ``judged_correct:<judge>`` calibrated, with its interval,
+        ``_labels`` and ``_method``.
     """
     rows: dict[tuple[str, int | None], Row] = {}
     for one in result.answer_summary.to_pylist():
@@ -47,6 +53,13 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
         row[one["metric"]] = one["mean"]
         row |= {f"{one['metric']}_{bound}": one[bound] for bound in ("low", "high")}
         row |= {name: one[name] for name in ("n_failed", "n_questions", "learned")}
+    for one in judged_rows(result, split) if questions == GROUPS[0] else ():
+        name = f"{JUDGED_CORRECT}:{one['by']}"
+        calibrated = {name: one["calibrated"], f"{name}_labels": one["n_labels"]}
+        calibrated |= {f"{name}_{part}": one[part] for part in ("low", "high", "method")}
+        for (answerer, top_k), row in rows.items():
+            if one["metric"] == JUDGED_CORRECT and AnswerCell(answerer, top_k).key == one["name"]:
+                row |= calibrated
     return list(rows.values())
 
 

@@ -20,7 +20,7 @@ from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.formats import Row, p_text
-from rag_assets.report.metric_choice import check_paired, is_of_answers, noun
+from rag_assets.report.metric_choice import check_not_judged, check_paired, is_of_answers, noun
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY, SHARED
@@ -113,6 +113,7 @@ class Compared:
         """
         metric = metric or result.primary
         check_paired(metric)
+        check_not_judged(metric, "compared by `rag-assets compare` and `judged.differences`")
         result.check_cells(metric)
         splits = sorted(set(counting_of(result.table)["split"].to_pylist()))
         chosen = split or (PREFERRED_SPLIT if PREFERRED_SPLIT in splits else splits[0])

@@ -12,6 +12,8 @@ from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.report.answer_table import AnswerTable
 from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
 from rag_assets.report.gate import incomplete_parts
+from rag_assets.report.judged import judged_rows
+from rag_assets.report.judged_table import JudgedTable
 from rag_assets.report.notebook import (
     Cell,
     Shown,
@@ -54,6 +56,15 @@ class EvaluationTable(EvaluationResult, Tabular):
         """
         return AnswerTable(self)
 
+    @property
+    def judged(self) -> JudgedTable:
+        """What judges say of the answerers, calibrated with labels of people.
+
+        Raises:
+            NotEvaluated: there is no judge of answers, or no label.
+        """
+        return JudgedTable(self)
+
     def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
         """Return bars of a metric by retriever and top_k, with intervals.
 
@@ -69,7 +80,8 @@ class EvaluationTable(EvaluationResult, Tabular):
 
     def _shown(self) -> list[Shown]:
         answers = self.answers._shown() if self.answer_metrics else []
-        return [*_shown(self), *answers]
+        judged = self.judged._shown() if judged_rows(self) else []
+        return [*_shown(self), *answers, *judged]
 
 
 def _table(result: EvaluationResult) -> pa.Table:

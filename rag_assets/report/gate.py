@@ -9,6 +9,10 @@ none. p is that of the paired randomisation test against a drop, and the interva
 bootstrap at confidence 1 - alpha, as in :mod:`rag_assets.statistics`. The smallest true drop that
 the test finds with power 0.8 is (t(1 - alpha) + t(0.8)) * standard error, t being quantiles of
 Student's distribution with n - 1 degrees of freedom (Bloom, "Minimum detectable effects", 1995).
+
+What a judge says of answers counts only as labels of people calibrate it: p and the interval are
+those of :mod:`rag_assets.statistics.calibrated_differences`, of the answers that changed. Another
+judge alone changes neither.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
 from rag_assets.report.formats import Row, four_places
-from rag_assets.report.metric_choice import check_names, is_of_answers, noun
+from rag_assets.report.judged_changes import change_lines, judged_change, judged_change_rows
+from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, noun
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
 from rag_assets.statistics.randomisation import randomisation_p_values
@@ -47,31 +52,30 @@ class Drop:
 
     Attributes:
         n: queries.
-        old: weighted mean of the older values.
-        new: weighted mean of the newer ones.
+        old: weighted mean of the older values; None: of a judge, and not calibrated.
+        new: weighted mean of the newer ones; likewise.
+        change: by how much it rose.
         low: lower bound of new - old; None for fewer than two independent units.
         high: upper bound.
         p: one-sided; how often chance alone gives so large a drop.
         detectable: the smallest drop that is found with power 0.8; None: no spread is known.
+        reason: why there is no interval, where that is not too few units.
     """
 
     n: int
-    old: float
-    new: float
+    old: float | None
+    new: float | None
+    change: float
     low: float | None
     high: float | None
     p: float
     detectable: float | None
+    reason: str | None = None
 
     @property
     def drop(self) -> float:
         """By how much the mean fell; negative where it rose."""
-        return self.old - self.new
-
-    @property
-    def change(self) -> float:
-        """By how much it rose; 0 has no sign."""
-        return self.new - self.old
+        return 0.0 - self.change
 
 
 def drop_of(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop | None:
@@ -110,6 +114,7 @@ def _drop(
         n=int(np.count_nonzero(~np.isnan(gained))),
         old=old,
         new=old + difference,
+        change=old + difference - old,
         low=number_or_none(low[0]),
         high=number_or_none(high[0]),
         p=1.0 if p is None else p,
@@ -118,13 +123,43 @@ def _drop(
 
 
 def _detectable(sums: Floats, weights: Floats, alpha: float) -> float | None:
+    deviation = spread(sums, weights)
+    return _smallest(deviation.error, deviation.n_units, alpha) if deviation is not None else None
+
+
+def _smallest(error: float | None, n_units: int, alpha: float) -> float | None:
     from scipy.special import stdtrit
 
-    deviation = spread(sums, weights)
-    if deviation is None or deviation.error == 0:
+    if not error:
         return None
-    freedom = deviation.n_units - 1
-    return float((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, POWER)) * deviation.error)
+    freedom = n_units - 1
+    return float((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, POWER)) * error)
+
+
+def _judged_drop(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop | None:
+    """Return the same of what a judge says, as labels of people calibrate it.
+
+    Raises:
+        UsageError: they do not: then it is no result that could pass or fail.
+    """
+    found = judged_change(pair, old, new, 1 - alpha)
+    if found is None:
+        return None
+    row = found.row
+    if row["calibrated"] is None:
+        raise UsageError(f"{new}: {pair.metric} is not calibrated: {row['reason']}")
+    mean, change = found.mean, row["calibrated"]
+    return Drop(
+        n=row["n"],
+        old=None if mean is None else mean - change,
+        new=mean,
+        change=change,
+        low=row["low"],
+        high=row["high"],
+        p=found.p,
+        detectable=_smallest(found.error, found.n_units, alpha),
+        reason=row["reason"],
+    )
 
 
 BASELINE = "baseline"
@@ -294,7 +329,8 @@ def _chosen(
 
 
 def _check(pair: EvaluationPair, retriever: str, against: str, rules: Rules) -> Check:
-    drop = drop_of(pair, against, retriever, rules.alpha)
+    measured = _judged_drop if is_judged(pair.metric) else drop_of
+    drop = measured(pair, against, retriever, rules.alpha)
     if drop is None:
         return Check(retriever, against, None, "no query has a value in both evaluations", None)
     failure = _failure(drop, rules)
@@ -309,13 +345,15 @@ def _failure(drop: Drop, rules: Rules) -> str | None:
     if not rules.strict:
         return None
     if drop.low is None:
-        return f"strict: {drop.n} query is too few for an interval"
+        return f"strict: {drop.reason or f'{drop.n} query is too few for an interval'}"
     if drop.low < -rules.max_drop - SAME:
         return f"strict: a drop of {-drop.low:.4f} is not ruled out; {allowed}"
     return None
 
 
 def _warning(drop: Drop, rules: Rules) -> str | None:
+    if drop.reason is not None:
+        return f"shows nothing: {drop.reason}"
     if drop.n < 2:
         return "one query shows nothing"
     if rules.strict or drop.detectable is None or drop.detectable <= rules.max_drop:
@@ -372,5 +410,7 @@ def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
     count = len(set(pair.queries))
     asset = "queries" if is_of_answers(pair.metric) else "qrels"
     labelled = len(set(pair.new.table_of(asset)["query_id"].to_pylist()))
+    if is_judged(pair.metric):
+        yield from change_lines(judged_change_rows(pair, retrievers))
     if count < labelled:
         yield f"only the {count} of {labelled} labelled queries that are the same in both count"

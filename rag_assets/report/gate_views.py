@@ -18,7 +18,7 @@ from rag_assets.plain_text import markdown
 from rag_assets.report.formats import formatted, p_text
 from rag_assets.report.gate import Check, Drop, Gate
 from rag_assets.report.metric_choice import is_answerer
-from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell
 
 _COLUMNS = ("old", "new", "change", "interval", "p")
 
@@ -87,7 +87,7 @@ def _numbers(drop: Drop | None) -> list[str]:
     if drop is None:
         return ["-"] * len(_COLUMNS)
     interval = "-" if drop.low is None else f"[{drop.low:.4f}, {drop.high:.4f}]"
-    numbers = [f"{drop.old:.4f}", f"{drop.new:.4f}", f"{drop.change:+.4f}"]
+    numbers = [number_cell(drop.old), number_cell(drop.new), f"{drop.change:+.4f}"]
     return [*numbers, interval, p_text(drop.p)]
 
 
@@ -132,7 +132,8 @@ def _output(check: Check) -> str:
     if check.drop is not None:
         drop = check.drop
         against = "" if check.against == check.retriever else f" ({check.against})"
-        lines.append(f"old {drop.old:.4f}{against}, new {drop.new:.4f}, {drop.n} queries")
+        old, new = number_cell(drop.old), number_cell(drop.new)
+        lines.append(f"old {old}{against}, new {new}, {drop.n} queries")
         lines.append(f"interval of the change: {drop.low} to {drop.high}; one-sided p: {drop.p}")
     if check.warning:
         lines.append(f"warning: {check.warning}")

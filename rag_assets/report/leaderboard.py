@@ -31,6 +31,7 @@ from rag_assets.report.board_columns import (
     columns_of,
 )
 from rag_assets.report.formats import Row, interval_name, interval_text
+from rag_assets.report.judged import judged_parts
 from rag_assets.report.overlaps import similarity_parts
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import (
@@ -134,6 +135,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
     parts += [*_interval_parts(result, rows), *answerability_parts(result, at_cutoff)]
     parts += similarity_parts(result, at_cutoff)
     parts += answer_parts(result, str(rows[0]["split"]))
+    parts += judged_parts(result, str(rows[0]["split"]))
     return Group(*parts, *(_warnings(result, at_cutoff)))
 
 

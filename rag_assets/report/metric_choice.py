@@ -1,7 +1,8 @@
 """Which metric is meant, and whose it is: that of a retriever, or of an answerer at its cut-off.
 
 An answerer at its cut-off is one name, ``plain@5``, or ``perfect@-`` where it has none; retrievers
-have no ``@`` in theirs.
+have no ``@`` in theirs. What a judge says of answers is the metric ``judged_correct``, or
+``judged_correct:strict`` where there are several judges.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from rag_assets.answers.metrics import METRICS
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.judges.calibration import JUDGED_CORRECT
 
 ANSWER_HEADLINES = ("answer_f1", "evidence_cited", "grounded", "abstained")
 """The first of them that has a value is what answerers are compared by where none is named."""
@@ -18,7 +20,17 @@ ANSWER_HEADLINES = ("answer_f1", "evidence_cited", "grounded", "abstained")
 
 def is_of_answers(metric: Metric) -> bool:
     """Whether a metric is one of answers, not of retrieval."""
-    return metric.measure in METRICS
+    return metric.measure in METRICS or is_judged(metric)
+
+
+def is_judged(metric: Metric) -> bool:
+    """Whether a metric is what a judge says, which counts only as people's labels calibrate it."""
+    return metric.measure.partition(":")[0] == JUDGED_CORRECT
+
+
+def judge_named(metric: Metric) -> str | None:
+    """Return the judge that a metric names; None: it names none."""
+    return metric.measure.partition(":")[2] or None
 
 
 def is_answerer(name: str) -> bool:
@@ -40,7 +52,7 @@ def metric_at(name: str | None, primary: Metric) -> Metric:
     if name is None:
         return primary
     measure, _, cutoff = name.partition("@")
-    if measure in METRICS:
+    if measure in METRICS or is_judged(Metric(measure)):
         if cutoff:
             raise UsageError(f"{measure} has no cut-off; an answerer has: `--answerer plain@5`")
         return Metric(measure)
@@ -54,8 +66,18 @@ def check_paired(metric: Metric) -> None:
     Raises:
         UsageError: it is such a metric.
     """
-    if is_of_answers(metric) and not METRICS[metric.measure].is_mean:
+    if metric.measure in METRICS and not METRICS[metric.measure].is_mean:
         raise UsageError(f"{metric} is no mean of single questions; they cannot be compared by it")
+
+
+def check_not_judged(metric: Metric, remedy: str) -> None:
+    """Refuse what a judge says, where nothing calibrates it.
+
+    Raises:
+        UsageError: it is such a metric; ``remedy`` says where it is what.
+    """
+    if is_judged(metric):
+        raise UsageError(f"{metric} counts only as labels of people calibrate it; it is {remedy}")
 
 
 def check_names(metric: Metric, names: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.pipeline.history import History
 from rag_assets.report.history import (
     ID_END,
@@ -22,7 +23,9 @@ from rag_assets.report.metric_choice import (
     ANSWER_HEADLINES,
     check_names,
     is_answerer,
+    is_judged,
     is_of_answers,
+    judge_named,
     metric_at,
     named,
     noun,
@@ -122,6 +125,8 @@ class MetricHistory(Tabular):
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         shown = {row["evaluation_id"] for row in evaluations[-last:]}
         rows = history_rows(evaluations, chosen, split)
+        if is_judged(chosen_metric):
+            rows = _with_judges(rows, values)
         return cls(
             history.root.name, chosen_metric, [row for row in rows if row["evaluation_id"] in shown]
         )
@@ -152,11 +157,47 @@ class MetricHistory(Tabular):
 
 def _values(history: History, metric: Metric, since: str) -> list[Row]:
     """Return the values of a metric; an answerer stands where a retriever does."""
+    if is_judged(metric):
+        return _judged(history, metric, since)
     if not is_of_answers(metric):
         return history.metric(metric.column, metric.cutoff or 0, since=since)
     return [
         {**row, "retriever": row["answerer"], "n_queries": row["n_questions"]}
         for row in history.answer_metric(metric.column, since)
+    ]
+
+
+def _judged(history: History, metric: Metric, since: str) -> list[Row]:
+    """Return the calibrated means of one judge; of the judge that is there where none is named.
+
+    Raises:
+        UsageError: there are several.
+    """
+    rows = history.judged_metric(judge_named(metric), JUDGED_CORRECT, since)
+    judges = list(dict.fromkeys(str(row["judge"]) for row in rows))
+    if len(judges) > 1:
+        names = ", ".join(f"{JUDGED_CORRECT}:{name}" for name in judges)
+        raise UsageError(f"{JUDGED_CORRECT} needs its judge: {names}")
+    return [{**row, "retriever": row["name"], "n_queries": row["n"]} for row in rows]
+
+
+def _with_judges(rows: Sequence[Row], values: Sequence[Row]) -> list[Row]:
+    """Return rows of the history that also say where the judge, or the labels, are others."""
+    judged = {row["evaluation_id"]: row for row in values}
+    told: dict[str, list[dict[str, Any]]] = {}
+    last: Row | None = None
+    for name in dict.fromkeys(row["evaluation_id"] for row in rows):
+        now = judged.get(name, last)
+        if last is not None and now is not None:
+            whats = {"fingerprint": f"judge {now['judge']}", "n_labels": "labelled answers"}
+            told[name] = [
+                {"what": what, "old": last[column], "new": now[column]}
+                for column, what in whats.items()
+                if last[column] != now[column]
+            ]
+        last = now
+    return [
+        {**row, "changes": [*row["changes"], *told.get(row["evaluation_id"], [])]} for row in rows
     ]
 
 

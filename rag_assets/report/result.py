@@ -9,12 +9,15 @@ from typing import Self
 
 import pyarrow as pa
 
+from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary import comparable
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
-from rag_assets.errors import NotEvaluated, StoreError, UsageError
+from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.judges.calibration import JUDGED_CORRECT, VERDICT, judged_answers
+from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     SnapshotEntry,
@@ -25,12 +28,21 @@ from rag_assets.pipeline.evaluations import (
 )
 from rag_assets.report.metric_choice import (
     ANSWER_HEADLINES,
+    check_not_judged,
     is_answerer,
+    is_judged,
     is_of_answers,
+    judge_named,
     metric_at,
 )
 from rag_assets.report.slices import DOCUMENT, TAG, Slice, members_by, slices
-from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY, TableSchema
+from rag_assets.schemas import (
+    ANSWER_COMPARISONS,
+    ANSWER_LABELS,
+    ANSWER_SUMMARY,
+    ANSWER_VERDICTS,
+    TableSchema,
+)
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 
 
@@ -169,6 +181,9 @@ class EvaluationResult:
 
         They are retrievers at the metric's cut-off; for a metric of answers, answerers at theirs.
         """
+        if is_judged(metric):
+            tables = self.judged_answers(judge_named(metric) or "", self.answer_labels)
+            return {n: t.append_column(metric.column, t[VERDICT]) for n, t in tables.items()}
         if is_of_answers(metric):
             return {name: comparable(table) for name, table in self.answer_metrics.items()}
         return self.query_metrics(metric.cutoff or 0)
@@ -181,13 +196,56 @@ class EvaluationResult:
             NotEvaluated: answerers are named, and there is none.
         """
         if name is not None or not any(map(is_answerer, whose)):
-            return metric_at(name, self.primary)
+            metric = metric_at(name, self.primary)
+            return self._with_judge(metric) if is_judged(metric) else metric
         rows = self.answer_summary.to_pylist()
         present = {row["metric"] for row in rows if row["mean"] is not None}
         for headline in ANSWER_HEADLINES:
             if headline in present:
                 return Metric(headline)
         raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no answers")
+
+    def _with_judge(self, metric: Metric) -> Metric:
+        """Return ``judged_correct`` with its judge: the one that is named, or the only one."""
+        judge, judges = judge_named(metric), self.judges
+        if not judges:
+            name = self.evaluation.experiment
+            raise NotEvaluated(f"no judge judged the answers of the last evaluation of {name}")
+        if judge is not None and judge not in judges:
+            raise UsageError(f"unknown judge {allowed_names(judge, judges)}")
+        if judge is None and len(judges) > 1:
+            names = ", ".join(f"{JUDGED_CORRECT}:{name}" for name in judges)
+            raise UsageError(f"{JUDGED_CORRECT} needs its judge: {names}")
+        return Metric(f"{JUDGED_CORRECT}:{judge or judges[0]}")
+
+    @property
+    def judges(self) -> list[str]:
+        """The judges of answers, whether or not people labelled any."""
+        entries = self.evaluation.entries_of("answer_verdicts")
+        return [entry.partition["judge"] for entry in entries]
+
+    @cached_property
+    def answer_labels(self) -> pa.Table:
+        """Table of :data:`rag_assets.schemas.ANSWER_LABELS`; empty without labels."""
+        return self._table_or_empty("answer_labels", ANSWER_LABELS)
+
+    def judged_answers(self, judge: str, labels: pa.Table) -> dict[str, pa.Table]:
+        """Return answerer at its cut-off -> what a judge and people say of its answers.
+
+        Args:
+            judge: its verdicts are missing where the evaluation has none of it.
+            labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`, of any evaluation.
+
+        Returns:
+            Tables of :data:`rag_assets.judges.calibration.JUDGED`.
+        """
+        key = answer_verdicts_key(judge)
+        known = any(entry.key == key for entry in self.evaluation.entries_of(key.asset))
+        verdicts = self.table(key) if known else ANSWER_VERDICTS.empty()
+        return {
+            name: judged_answers(self.table(answers_key(name)), verdicts, labels)
+            for name in self.answer_metrics
+        }
 
     def check_cells(self, metric: Metric) -> None:
         """Do nothing where someone has a value of the metric.
@@ -265,6 +323,7 @@ class EvaluationResult:
                 has the field.
         """
         metric = metric or self.primary
+        check_not_judged(metric, "calibrated over all questions of a split alone")
         cells = {
             name: table
             for name, table in self.cells_of(metric).items()

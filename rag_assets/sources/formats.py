@@ -58,6 +58,12 @@ Those of packages are the last, so that what is installed changes the format of 
 """
 
 
+ANSWER_LABELS = "answer_labels.jsonl"
+"""What people say of answers: no labels of documents; it is read from here if from nowhere else."""
+
+PASSAGE_LABELS = "passage_labels.jsonl"
+"""What people say of the passages of drawn questions, which calibrates judges; likewise."""
+
 _WORD_OF_LABELS = re.compile(
     r"(?<![a-z])(qrels?|judge?ments?|labels?|relevance|gold|annotations?|ground[^a-z]?truth"
     r"|relevant[^a-z]?docs)(?![a-z])"
@@ -206,4 +212,6 @@ def _is_named_so(name: str) -> bool:
 
 
 def _may_be(file: Path) -> bool:
+    if file.name in (ANSWER_LABELS, PASSAGE_LABELS):
+        return False
     return bool(_ENDS.fullmatch(file.suffix)) and not file.name.startswith(".") and file.is_file()

@@ -52,7 +52,14 @@ OF_ANSWERS = {
     "answer_comparisons",
     "answer_waterfall",
 }
-OF_JUDGES = {"relevance_verdicts", "answer_verdicts"}
+OF_JUDGES = {
+    "relevance_verdicts",
+    "answer_verdicts",
+    "answer_labels",
+    "calibrated_means",
+    "calibrated_differences",
+    "calibrated_rankings",
+}
 
 
 @pytest.fixture

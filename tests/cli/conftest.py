@@ -36,6 +36,7 @@ def warehouse_rows(settings: StoreSettings) -> dict[str, list[object]]:
                 "history",
                 "history_retrievers",
                 "history_answers",
+                "history_judged",
             )
         }
 

@@ -19,7 +19,8 @@ Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
     "name, dataset, chunking, query_sets, llm, llms, retrievers, generators, answers, "
-    "answer_metrics, judges, top_k, metrics, primary, baseline, "
+    "answer_metrics, judges, answer_labels, passage_labels, judgments_log, top_k, metrics, "
+    "primary, baseline, "
     "split, weight, statistics, measurements, context, checks, owners, filters, schedule, "
     "compute"
 )

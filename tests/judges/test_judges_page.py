@@ -19,7 +19,9 @@ def test_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
     used = [command.line.split()[1] for command in walk("judges.md", tmp_path)]
-    assert used == ["evaluate", "judge", "floor.jsonl", "evaluate"]
+    labels = ["evaluate", "judge", "judge", "evaluate", "compare"]
+    trials = ["evaluate", "judge", "judge"]
+    assert used == ["evaluate", "judge", "floor.jsonl", "evaluate", *labels, *trials]
 
 
 def test_every_type_has_a_line_and_an_example() -> None:

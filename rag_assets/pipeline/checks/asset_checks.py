@@ -26,6 +26,7 @@ from rag_assets.labels.health.unusable_labels import dangling_ids, queries_witho
 from rag_assets.pipeline.checks.answer_drift import ANSWER_DRIFT
 from rag_assets.pipeline.checks.answers import ANSWER_METRICS, ANSWERS
 from rag_assets.pipeline.checks.check import WARNING, Check, CheckResult, Found, Reads
+from rag_assets.pipeline.checks.circularity import INDEPENDENT
 from rag_assets.pipeline.checks.drift import DRIFT
 from rag_assets.pipeline.checks.served_models import SERVED
 from rag_assets.pipeline.comparison_filter import is_tested, regressions
@@ -202,8 +203,8 @@ _OF_ASSET: dict[str, tuple[Check, ...]] = {
     "comparisons": COMPARISONS,
     "answers": (*ANSWERS, *SERVED, ANSWER_DRIFT),
     "answer_metrics": ANSWER_METRICS,
-    "relevance_verdicts": SERVED,
-    "answer_verdicts": SERVED,
+    "relevance_verdicts": (*SERVED, *INDEPENDENT),
+    "answer_verdicts": (*SERVED, *INDEPENDENT),
 }
 
 

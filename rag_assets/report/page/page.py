@@ -21,6 +21,7 @@ from rag_assets.report.page.answers import answers
 from rag_assets.report.page.embedded_data import json_block
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.history import history
+from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
@@ -61,6 +62,7 @@ SECTIONS = (
     Section("slices", "By query tag", slices),
     Section("stages", "Where evidence is lost", stages),
     Section("answers", "Answers", answers),
+    Section("judged", "Can the judge be believed?", judged),
     Section("score_gaps", "Scores and trust", score_gaps),
     Section("explorer", "Queries", explorer),
     Section("overlaps", "Overlap between retrievers", overlaps),

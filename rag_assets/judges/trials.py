@@ -1,0 +1,267 @@
+"""Trials of a judge: texts that are changed in a known way, and whether it notices.
+
+Each trial has originals whose truth is known, and a change whose effect is. As in mutation testing
+only an original that the judge sees as it is can show whether a change is noticed; of others
+nothing is tried. The same seed takes the same questions, whatever else is in the experiment.
+
+- *padding*: a true sentence about something else; a right answer stays right.
+- *negation*, *numbers*: the contrary is said, or another number; it is right no more.
+- *same twice*: asked once more, with the next sample; the grade stays (A/A).
+- *empty texts*: nothing is said; it is not right.
+- *planted instructions*: a wrong text asks for the best score; it stays wrong. A reply that is not
+  read, since it repeats what was planted, obeys nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from rag_assets.answers.normalisation import words
+from rag_assets.judges.base import (
+    CORRECTNESS,
+    HIGHEST,
+    RELEVANCE,
+    CorrectnessItem,
+    Item,
+    Kind,
+    RelevanceItem,
+    Verdict,
+)
+from rag_assets.judges.changed_texts import (
+    Change,
+    emptied,
+    negated,
+    padded,
+    planted,
+    text_of,
+    unchanged,
+    with_another_number,
+    with_text,
+)
+from rag_assets.statistics.wilson import wilson
+
+POSITIVE: Mapping[Kind, int] = {RELEVANCE: 2, CORRECTNESS: 1}
+"""The lowest grade that takes a passage for an answer, or an answer for right."""
+
+LOOKED_AT = 300
+"""Texts of other questions among which one is sought that is wrong."""
+
+RIGHT, WRONG = "right texts", "wrong texts"
+SAME_TWICE, PLANTED = "same twice", "planted instructions"
+
+
+class Pair(NamedTuple):
+    """A text, and what became of it; the same where nothing is changed."""
+
+    original: Item
+    changed: Item
+
+
+class Trial(NamedTuple):
+    """What is asked.
+
+    Attributes:
+        name: of the trial.
+        pairs: what is judged.
+        truth: whether the originals are right, or relevant.
+        expected: whether the changed ones are.
+        reason: why there are no pairs.
+    """
+
+    name: str
+    pairs: tuple[Pair, ...]
+    truth: bool
+    expected: bool
+    reason: str | None = None
+
+
+class TrialResult(NamedTuple):
+    """What came of a trial.
+
+    Attributes:
+        name: of the trial.
+        n: how many texts were to be tried.
+        tried: of these, how many the judge saw as they are before the change.
+        noticed: of these, how many it saw as they are after it.
+        low: lower bound of the share noticed, by Wilson; 0 where nothing was tried.
+        high: upper bound.
+        passed: None: not tried, and ``reason`` says why.
+        reason: also of a trial that failed without being tried.
+    """
+
+    name: str
+    n: int
+    tried: int
+    noticed: int
+    low: float
+    high: float
+    passed: bool | None
+    reason: str | None = None
+
+
+class Texts(NamedTuple):
+    """Items of one kind that are known to be right (relevant) and wrong, at most one a question."""
+
+    right: Sequence[Item]
+    wrong: Sequence[Item]
+
+
+def drawn(items: Iterable[Item], seed: int) -> list[Item]:
+    """Return items in the order of the draw: that of a hash of the seed and their question."""
+    return sorted(items, key=lambda item: _permanent_number(seed, item.query_id))
+
+
+def _permanent_number(*parts: object) -> bytes:
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
+
+
+def wrong_answers(items: Iterable[CorrectnessItem]) -> list[CorrectnessItem]:
+    """Return each question with a right answer to another one that shares no word with its own.
+
+    It is that of the next question in the order of a hash, or of the next but one, ...; a question
+    for which there is none among :data:`LOOKED_AT` is left out.
+    """
+    ring = sorted(items, key=lambda item: _permanent_number(item.query_id))
+    found = []
+    for number, item in enumerate(ring):
+        known = {word for gold in item.golds for word in words(gold)}
+        following = (*ring[number + 1 :], *ring[:number])[:LOOKED_AT]
+        for gold in (one.golds[0] for one in following):
+            own = set(words(gold))
+            if own and not known & own:
+                found.append(item._replace(answer=gold))
+                break
+    return found
+
+
+def wrong_passages(items: Sequence[RelevanceItem]) -> list[RelevanceItem]:
+    """Return each question with the passage of others that shares the fewest words with it.
+
+    Passages of documents that were returned for the question itself are left out; of more than
+    :data:`LOOKED_AT` passages as many are looked at, chosen by a hash.
+    """
+    near: dict[str, set[str]] = {}
+    for item in items:
+        near.setdefault(item.query_id, set()).add(item.document_id)
+    texts = {(one.document_id, one.start, one.end): one.passage for one in items}
+    places = sorted(texts, key=lambda place: _permanent_number(*place))[:LOOKED_AT]
+    bags = {place: set(words(texts[place])) for place in places}
+    found = []
+    for item in {one.query_id: one for one in items}.values():
+        asked = set(words(item.question))
+        far = [place for place in places if place[0] not in near[item.query_id] and bags[place]]
+        if far:
+            place = min(far, key=lambda one: (len(asked & bags[one]), one))
+            found.append(RelevanceItem(item.query_id, item.question, *place, texts[place]))
+    return found
+
+
+def trials(kind: Kind, texts: Texts, n: int) -> list[Trial]:
+    """Return the trials of a kind, each of at most ``n`` texts.
+
+    Args:
+        kind: of the texts.
+        texts: in the order of the draw.
+        n: texts a trial.
+    """
+    nothing = "no text is known to be right" if kind == CORRECTNESS else "it finds nothing relevant"
+    no_wrong = "no other question has a text that is surely wrong here"
+    found = [
+        _trial(WRONG, texts.wrong, n, unchanged, no_wrong, truth=False, expected=False),
+        _trial("padding", texts.right, n, padded, nothing),
+        _trial("empty texts", texts.right, n, emptied, nothing, expected=False),
+        _trial(
+            PLANTED,
+            texts.wrong,
+            n,
+            partial(planted, highest=HIGHEST[kind]),
+            no_wrong,
+            truth=False,
+            expected=False,
+        ),
+        _trial(SAME_TWICE, _mixed(texts), n, unchanged, nothing),
+    ]
+    if kind == RELEVANCE:
+        reason = "a passage that says the contrary is about the question all the same"
+        return found + [Trial(name, (), True, False, reason) for name in ("negation", "numbers")]
+    without = "no right answer has a number"
+    return [
+        _trial(RIGHT, texts.right, n, unchanged, nothing),
+        *found,
+        _trial("negation", texts.right, n, negated, nothing, expected=False),
+        _trial("numbers", texts.right, n, with_another_number, without, expected=False),
+    ]
+
+
+def _trial(
+    name: str,
+    items: Sequence[Item],
+    n: int,
+    change: Change,
+    reason: str,
+    *,
+    truth: bool = True,
+    expected: bool = True,
+) -> Trial:
+    pairs: list[Pair] = []
+    for item in items:
+        text = change(text_of(item), item, len(pairs))
+        if text is not None and len(pairs) < n:
+            pairs.append(Pair(item, with_text(item, text)))
+    return Trial(name, tuple(pairs), truth, expected, None if pairs else reason)
+
+
+def _mixed(texts: Texts) -> list[Item]:
+    """Return right and wrong texts in turn: a judge may be sure of one and guess the other."""
+    turns = [one for pair in zip(texts.right, texts.wrong, strict=False) for one in pair]
+    return turns or [*texts.right, *texts.wrong]
+
+
+def result(
+    kind: Kind,
+    trial: Trial,
+    verdicts: Mapping[Item, Verdict],
+    again: Mapping[Item, Verdict],
+    at_least: float,
+) -> TrialResult:
+    """Return what came of a trial.
+
+    Args:
+        kind: of its texts.
+        trial: what was asked.
+        verdicts: of all originals and changed texts.
+        again: of the texts that were asked about twice.
+        at_least: the share that has to be noticed.
+    """
+    lowest = POSITIVE[kind]
+
+    def says(item: Item) -> bool | None:
+        grade = verdicts[item].grade
+        return None if grade is None else grade >= lowest
+
+    if trial.name in (RIGHT, WRONG):
+        tried = list(trial.pairs)
+        noticed = [pair for pair in tried if says(pair.original) is trial.truth]
+    elif trial.name == SAME_TWICE:
+        tried = [pair for pair in trial.pairs if verdicts[pair.original].grade is not None]
+        noticed = [p for p in tried if again[p.original].grade == verdicts[p.original].grade]
+    else:
+        allowed = (trial.expected, None) if trial.name == PLANTED else (trial.expected,)
+        tried = [pair for pair in trial.pairs if says(pair.original) is trial.truth]
+        noticed = [pair for pair in tried if says(pair.changed) in allowed]
+    n, reason = len(tried), trial.reason
+    if not n and trial.pairs:
+        reason = f"the judge sees none of the {len(trial.pairs)} as they are before the change"
+    share = len(noticed) / n if n else 0.0
+    low, high = wilson(share, n) if n else (0.0, 1.0)
+    passed = share >= at_least if n else None
+    return TrialResult(trial.name, len(trial.pairs), n, len(noticed), low, high, passed, reason)
+
+
+def mutation_score(results: Iterable[TrialResult]) -> tuple[int, int]:
+    """Return (noticed, tried) of all changes together; unchanged texts are none."""
+    changes = [one for one in results if one.name not in (RIGHT, WRONG)]
+    return sum(one.noticed for one in changes), sum(one.tried for one in changes)

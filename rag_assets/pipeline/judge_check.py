@@ -1,0 +1,337 @@
+"""``judge check``: whether a judge deserves to be believed, kept beside the evaluations.
+
+It holds for one judge, by its fingerprint: of another model or prompt there is another one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.judges.base import (
+    CORRECTNESS,
+    RELEVANCE,
+    CorrectnessItem,
+    Item,
+    Judge,
+    Kind,
+    RelevanceItem,
+    Tools,
+)
+from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
+from rag_assets.judges.judge_agreement import better_than_chance
+from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.recorded import RecordedJudge
+from rag_assets.judges.trials import (
+    POSITIVE,
+    RIGHT,
+    SAME_TWICE,
+    Texts,
+    Trial,
+    TrialResult,
+    drawn,
+    mutation_score,
+    result,
+    trials,
+    wrong_answers,
+    wrong_passages,
+)
+from rag_assets.judges.verdicts_stage import (
+    answer_verdicts_key,
+    judge_fingerprint,
+    relevance_items,
+    relevance_verdicts_key,
+)
+from rag_assets.llm.completions import Estimate, estimate
+from rag_assets.pipeline.checks.circularity import circular_uses
+from rag_assets.pipeline.judge_beside_people import (
+    NO_LABELS,
+    Row,
+    beside_labels,
+    beside_passage_labels,
+)
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.statistics.agreement import Agreement
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.atomic import write_text
+from rag_assets.store.remote.mirror import mirror
+
+FOLDER = "judge_checks"
+SELF_PREFERENCE = "self-preference"
+NO_OTHER_TEXTS = "recorded verdicts are of no other texts"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a judge is tried.
+
+    Attributes:
+        items: texts a trial, at most.
+        at_least: the share of changes that has to be noticed.
+        seed: of the draw of the texts.
+    """
+
+    items: int = 10
+    at_least: float = 0.8
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class KindCheck:
+    """What a judge came to in one kind of verdicts.
+
+    Attributes:
+        kind: of its verdicts.
+        fingerprint: of the judge.
+        trials: rows of :class:`rag_assets.judges.trials.TrialResult`.
+        noticed: changes that were noticed.
+        tried: changes that were tried; the mutation score is the share of both.
+        agreement: with people; None: they said nothing.
+        youden: sensitivity + specificity - 1.
+        order: of the systems; None: too few labels, or systems.
+        preference: its own family; ``value``, ``low``, ``high``, ``n``, or ``reason``.
+    """
+
+    kind: Kind
+    fingerprint: str
+    trials: list[Row]
+    noticed: int
+    tried: int
+    agreement: Row | None
+    youden: float | None
+    order: Row | None
+    preference: Row
+
+    @property
+    def failures(self) -> list[str]:
+        """What it failed."""
+        failed = [row["name"] for row in self.trials if row["passed"] is False]
+        if self.youden is not None and self.youden <= 0:
+            failed.append("agreement with people")
+        if self.preference.get("low", 0) > 0:
+            failed.append(SELF_PREFERENCE)
+        return failed
+
+    @property
+    def was_tried(self) -> bool:
+        """Whether anything was looked at."""
+        return self.youden is not None or any(row["passed"] is not None for row in self.trials)
+
+
+@dataclass(frozen=True)
+class JudgeCheck:
+    """All of one judge.
+
+    Attributes:
+        judge: its name.
+        at: when, ISO 8601.
+        rules: how it was tried.
+        kinds: of each kind that it judges.
+        circles: sentences about what its own model made of what it judges.
+    """
+
+    judge: str
+    at: str
+    rules: Rules
+    kinds: list[KindCheck]
+    circles: list[str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return not self.circles and not any(one.failures for one in self.kinds)
+
+    def as_json(self) -> Row:
+        """Return it as it is kept and printed."""
+        kinds = [{**asdict(one), "failed": one.failures} for one in self.kinds]
+        return {**asdict(self), "passed": self.passed, "kinds": kinds}
+
+
+def judges_to_check(pipeline: Pipeline, name: str | None) -> list[str]:
+    """Return the judge of that name, or all.
+
+    Raises:
+        UsageError: there is none.
+    """
+    judges = pipeline.experiment.judges
+    if not judges:
+        raise UsageError(f"{pipeline.experiment.source} has no `judges`")
+    if name is not None and name not in judges:
+        raise UsageError(f"--judge: unknown judge {allowed_names(name, judges)}")
+    return list(judges) if name is None else [name]
+
+
+def check_needs(pipeline: Pipeline, judge: str, rules: Rules) -> Estimate | None:
+    """Return what the trials of a judge would ask that is not stored; None: no model judges.
+
+    A reply without a score is asked for once more, which is not counted.
+
+    Raises:
+        NotEvaluated: its verdicts are not up to date.
+    """
+    options = pipeline.experiment.judges[judge]
+    llm = pipeline.experiment.language_model(options.llm) if isinstance(options, LlmJudge) else None
+    if not isinstance(options, LlmJudge) or llm is None:
+        return None
+    requests = []
+    for key in _verdict_keys(pipeline, judge):
+        once, twice = _items(_trials(pipeline, key, rules))
+        requests += [*options.requests(once), *options.requests_again(twice)]
+    return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
+
+
+def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> JudgeCheck:
+    """Try a judge, and keep what came of it.
+
+    Raises:
+        NotEvaluated: its verdicts are not up to date, or nothing could be tried.
+        BudgetReached: the limits allow no more; replies are stored.
+        ModelUnavailable: its model does not answer; likewise.
+        StoreError: the result cannot be written.
+    """
+    kinds, circles = [], dict[str, None]()
+    queries = pipeline.artifact(QUERIES_KEY).table()
+    for key in _verdict_keys(pipeline, judge):
+        kinds.append(_check_kind(pipeline, key, rules))
+        circles |= dict.fromkeys(circular_uses(pipeline.experiment, key, queries))
+    if not circles and not any(one.was_tried for one in kinds):
+        raise NotEvaluated(f"nothing of judge {judge} could be tried: {NO_LABELS}, and no texts")
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    check = JudgeCheck(judge, at, rules, kinds, list(circles))
+    file = _file(pipeline.root, judge)
+    write_text(file, json.dumps(check.as_json(), ensure_ascii=False, indent=1))
+    mirror(file)
+    return check
+
+
+def stored_check(root: Path, judge: str) -> Row | None:
+    """Return what is kept of a judge, as :meth:`JudgeCheck.as_json` gave it; None: nothing.
+
+    Args:
+        root: the experiment's folder in the store.
+        judge: its name.
+    """
+    try:
+        found = json.loads(_file(root, judge).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None  # none, or damaged: it is made again
+    return found if isinstance(found, dict) and "kinds" in found else None
+
+
+def _file(root: Path, judge: str) -> Path:
+    return root / FOLDER / f"{judge}.json"
+
+
+def _verdict_keys(pipeline: Pipeline, judge: str) -> Iterator[ArtifactKey]:
+    experiment = pipeline.experiment
+    for kind, key in ((RELEVANCE, relevance_verdicts_key), (CORRECTNESS, answer_verdicts_key)):
+        if judge in experiment.judges_of(kind):
+            if pipeline.current(key(judge)) is None:
+                raise NotEvaluated(f"{key(judge)} is not up to date; run `rag-assets evaluate`")
+            yield key(judge)
+
+
+def _kind_of(key: ArtifactKey) -> Kind:
+    return RELEVANCE if key == relevance_verdicts_key(key["judge"]) else CORRECTNESS
+
+
+def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> KindCheck:
+    kind, judge = _kind_of(key), pipeline.experiment.judges[key["judge"]]
+    results = _results(pipeline, key, judge, rules)
+    noticed, tried = mutation_score(results)
+    found, order, preference = (
+        beside_passage_labels(pipeline, key) if kind == RELEVANCE else beside_labels(pipeline, key)
+    )
+    return KindCheck(
+        kind,
+        judge_fingerprint(pipeline.artifact(key).manifest),
+        [one._asdict() for one in results],
+        noticed,
+        tried,
+        None if found is None else _agreement_row(found),
+        None if found is None else better_than_chance(found),
+        None if order is None else order._asdict(),
+        preference,
+    )
+
+
+def _agreement_row(found: Agreement) -> Row:
+    shares = {name: getattr(found, name) for name in ("agreed", "sensitivity", "specificity")}
+    plain = {name: share._asdict() for name, share in shares.items()}
+    return {**found._asdict(), "table": found.table.tolist(), **plain}
+
+
+def _results(pipeline: Pipeline, key: ArtifactKey, judge: Judge, rules: Rules) -> list[TrialResult]:
+    kind, planned = _kind_of(key), _trials(pipeline, key, rules)
+    if isinstance(judge, RecordedJudge):
+        return [TrialResult(one.name, 0, 0, 0, 0.0, 1.0, None, NO_OTHER_TEXTS) for one in planned]
+    once, twice = _items(planned)
+    tools = Tools(partial(pipeline.completions, f"trials of {key['judge']}"))
+    verdicts = dict(zip(once, judge.verdicts(once, tools), strict=True))
+    again = dict(zip(twice, judge.verdicts_again(twice, tools), strict=True))
+    results = [result(kind, one, verdicts, again, rules.at_least) for one in planned]
+    if kind == RELEVANCE:
+        results = [*_finds_something(pipeline, key), *results]
+    return results
+
+
+def _finds_something(pipeline: Pipeline, key: ArtifactKey) -> Iterator[TrialResult]:
+    """Yield a failure where the judge finds no passage of any run relevant."""
+    grades = pipeline.artifact(key).table()["grade"].drop_null().to_pylist()
+    if grades and max(grades) < POSITIVE[RELEVANCE]:
+        reason = f"it finds none of {len(grades)} passages relevant"
+        yield TrialResult(RIGHT, len(grades), len(grades), 0, 0.0, 1.0, False, reason)
+
+
+def _items(planned: Sequence[Trial]) -> tuple[list[Item], list[Item]]:
+    """Return what is asked once, and what is asked again; each text once."""
+    once = dict.fromkeys(item for trial in planned for pair in trial.pairs for item in pair)
+    same = (trial for trial in planned if trial.name == SAME_TWICE)
+    twice = dict.fromkeys(pair.original for trial in same for pair in trial.pairs)
+    return list(once), list(twice)
+
+
+def _trials(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[Trial]:
+    texts = _passages(pipeline, key) if _kind_of(key) == RELEVANCE else _answers(pipeline)
+    in_order = Texts(*(drawn(own, rules.seed) for own in texts))
+    return trials(_kind_of(key), in_order, rules.items)
+
+
+def _passages(pipeline: Pipeline, key: ArtifactKey) -> Texts:
+    """Return passages that the judge itself finds relevant, and some that cannot be."""
+    items = relevance_items(pipeline, key)
+    rows = pipeline.artifact(key).table().to_pylist()
+    grades = {(r["query_id"], r["document_id"], r["start"], r["end"]): r["grade"] for r in rows}
+    right: dict[str, RelevanceItem] = {}
+    for item in items:
+        grade = grades.get((item.query_id, item.document_id, item.start, item.end))
+        if grade is not None and grade >= POSITIVE[RELEVANCE]:
+            right.setdefault(item.query_id, item)
+    return Texts(list(right.values()), wrong_passages(items))
+
+
+def _answers(pipeline: Pipeline) -> Texts:
+    """Return answers that people call correct, else those of the data; and some that are not."""
+    queries = pipeline.artifact(QUERIES_KEY).table()
+    texts = dict(zip(*(queries[c].to_pylist() for c in ("query_id", "text")), strict=True))
+    facts = pipeline.artifact(QUERY_FACTS_KEY).table().select(["query_id", "answers"]).to_pylist()
+    of_data = {
+        row["query_id"]: CorrectnessItem(
+            row["query_id"], texts[row["query_id"]], row["answers"][0], tuple(row["answers"])
+        )
+        for row in facts
+        if row["answers"] and row["answers"][0].strip()
+    }
+    right = dict(of_data)
+    labels = pipeline.current(ANSWER_LABELS_KEY) if pipeline.experiment.has_answer_labels else None
+    for row in reversed(labels.table().to_pylist() if labels is not None else []):
+        if row["correct"] and row["answer"].strip() and row["query_id"] in of_data:
+            right[row["query_id"]] = of_data[row["query_id"]]._replace(answer=row["answer"])
+    return Texts(list(right.values()), wrong_answers(of_data.values()))

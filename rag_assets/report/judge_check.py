@@ -1,0 +1,144 @@
+"""What came of ``judge check``, as it is kept: for a terminal, and lines for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from rag_assets.judges.verdicts_stage import judge_fingerprint
+from rag_assets.pipeline.judge_check import stored_check
+from rag_assets.report.formats import interval_text
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
+
+Row = Mapping[str, Any]
+
+VERDICTS = {True: "pass", False: "FAIL", None: "not tried"}
+
+
+def kept_checks(result: EvaluationResult) -> list[Row]:
+    """Return what is kept of the judges of an evaluation; not of what they were with other models.
+
+    A judge of which another model, prompt or file was tried has none.
+    """
+    fingerprints: dict[str, set[str]] = {}
+    for asset in ("relevance_verdicts", "answer_verdicts"):
+        for entry in result.evaluation.entries_of(asset):
+            manifest = result.manifest_of(entry)
+            if manifest is not None:
+                own = fingerprints.setdefault(entry.partition["judge"], set())
+                own.add(judge_fingerprint(manifest))
+    checks = ((stored_check(result.root, name), own) for name, own in fingerprints.items())
+    return [
+        check
+        for check, own in checks
+        if check is not None and own == {kind["fingerprint"] for kind in check["kinds"]}
+    ]
+
+
+def check_view(check: Row) -> RenderableType:
+    """Return the tables of one judge, and what it comes to in the last line.
+
+    Args:
+        check: as :meth:`rag_assets.pipeline.judge_check.JudgeCheck.as_json` gives it.
+    """
+    parts: list[RenderableType] = []
+    for kind in check["kinds"]:
+        parts += [title_line(f"{check['judge']}: {kind['kind']}"), _trials(kind["trials"])]
+        parts += [plain_cell(line) for line in (score_text(kind), *people_lines(kind))]
+        parts.append("")
+    parts += [plain_cell(line) for line in (*circle_lines(check), outcome(check))]
+    return Group(*parts)
+
+
+def _trials(rows: Sequence[Row]) -> RenderableType:
+    table = FittedTable(required=["verdict"])
+    table.text_column("trial")
+    table.text_column("verdict")
+    for name in ("noticed", "tried", "share", "95 %"):
+        table.number_column(name)
+    table.text_column("reason")
+    for row in rows:
+        known = bool(row["tried"])
+        table.add_row(
+            plain_cell(row["name"]),
+            VERDICTS[row["passed"]],
+            str(row["noticed"]) if known else "-",
+            str(row["tried"]) if known else "-",
+            number_cell(row["noticed"] / row["tried"] if known else None, ".2f"),
+            interval_text({"low": row["low"], "high": row["high"]}) if known else "-",
+            plain_cell(row["reason"] or ""),
+        )
+    return table
+
+
+def score_text(kind: Row) -> str:
+    """Return the mutation score in a sentence."""
+    if not kind["tried"]:
+        return "mutation score: none, no change could be tried"
+    share = kind["noticed"] / kind["tried"]
+    return f"mutation score {share:.2f}: {kind['noticed']} of {kind['tried']} changes noticed"
+
+
+def people_lines(kind: Row) -> Iterator[str]:
+    """Yield what a kind comes to beside labels of people."""
+    found, order, preference = kind["agreement"], kind["order"], kind["preference"]
+    if found is None:
+        yield "agreement: not tried, no labels of people"
+    else:
+        yield from _agreement_lines(found, kind["youden"])
+    if order is not None and order["tau"] is not None:
+        yield f"order of systems: tau {_with_interval(order['tau'], order['low'], order['high'])}"
+        if order["tau_top"] is not None:
+            top = _with_interval(order["tau_top"], order["low_top"], order["high_top"])
+            yield f"order of the best {len(order['top'])}: tau {top}"
+        yield f"the same best one in {order['same_winner']:.0%} of the resamples"
+    if "reason" in preference:
+        yield f"self-preference: not tried, {preference['reason']}"
+    else:
+        verdict = VERDICTS[preference["low"] <= 0]
+        value = _with_interval(preference["value"], preference["low"], preference["high"])
+        yield f"self-preference: {verdict}, kinder to its family by {value}"
+
+
+def _agreement_lines(found: Row, youden: float | None) -> Iterator[str]:
+    table = found["table"]
+    yield f"{sum(map(sum, table))} labelled: people's grades are rows, the judge's are columns"
+    for grade, row in enumerate(table):
+        yield f"  {grade}: {'  '.join(f'{n:>5}' for n in row)}"
+    if found["n_missing"]:
+        yield f"  {found['n_missing']} labelled have no verdict, which is not 0"
+    for name in ("sensitivity", "specificity"):
+        share = found[name]
+        if share["value"] is not None:
+            shown = _with_interval(share["value"], share["low"], share["high"])
+            yield f"{name} {shown} of {share['n']}"
+    chance = [("kappa", found["kappa"]), ("AC1", found["ac1"])]
+    if len(table) > 2:
+        chance.insert(1, ("weighted kappa", found["weighted_kappa"]))
+    yield ", ".join(f"{name} {number_cell(value, '.2f')}" for name, value in chance)
+    if youden is None:
+        yield "agreement: not tried, people call all of them the same"
+    else:
+        yield f"agreement: {VERDICTS[youden > 0]}, {youden:+.2f} above chance"
+
+
+def _with_interval(value: float, low: float, high: float) -> str:
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def circle_lines(check: Row) -> Iterator[str]:
+    """Yield what the judge's own model made of what it judges."""
+    for text in check["circles"]:
+        yield f"FAIL {text}"
+
+
+def outcome(check: Row) -> str:
+    """Return what all comes to."""
+    failed = [f"{name} ({one['kind']})" for one in check["kinds"] for name in one["failed"]]
+    failed += ["circularity"] if check["circles"] else []
+    if check["passed"]:
+        return f"judge {check['judge']}: pass"
+    return f"judge {check['judge']}: FAIL: {', '.join(failed)}"

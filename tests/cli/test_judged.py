@@ -1,0 +1,263 @@
+"""Calibrated verdicts on every face: from a sheet of labels to leaderboard, gate and history."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from click.testing import Result
+
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.report.evaluation_table import EvaluationTable
+from rag_assets.report.html import render
+from tests.judges.judged_experiment import (
+    N,
+    answers_of,
+    fair,
+    is_right,
+    judge,
+    label,
+    likes_fancy,
+    with_judged,
+)
+from tests.tiny_experiment import Tiny
+
+Invoke = Callable[..., Result]
+
+EQUAL = answers_of({"plain": 0.6, "fancy": 0.6})
+
+
+def made(root: Path, says: Any = likes_fancy) -> Tiny:
+    tiny = with_judged(Tiny(root).write(), EQUAL)
+    judge(tiny, EQUAL, says)
+    return tiny
+
+
+def again(tiny: Tiny) -> None:
+    tiny.run()
+    tiny.snapshot()
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Evaluated twice on equal answers: by a judge that likes fancy, then by a fair one."""
+    tiny = made(tmp_path_factory.mktemp("judged"))
+    label(tiny, EQUAL)
+    again(tiny)
+    judge(tiny, EQUAL, fair)
+    again(tiny)
+    return tiny
+
+
+@pytest.fixture(scope="module")
+def run(tiny: Tiny, invoke: Invoke) -> Invoke:
+    return runner(tiny, invoke)
+
+
+def runner(tiny: Tiny, invoke: Invoke) -> Invoke:
+    def command(name: str, *arguments: object) -> Result:
+        return invoke(*name.split(), tiny.folder, *arguments, "--store", tiny.root / "store")
+
+    return command
+
+
+def parsed(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_without_labels_no_verdict_is_shown(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = made(tmp_path)
+    again(tiny)
+    run = runner(tiny, invoke)
+    shown = run("leaderboard", "--answers").stdout
+    assert "judge strict: no labels of people, so its verdicts count nowhere" in " ".join(
+        shown.split()
+    )
+    rows = parsed(run("leaderboard", "--answers", "--format", "json"))
+    assert not any("judged" in name for row in rows for name in row)
+    gate = run("gate", "--metric", "judged_correct", "--against", "latest")
+    assert gate.exit_code == 0, gate.output  # equal answers: nothing has to be known of them
+    refused = run("compare", "--metric", "judged_correct")
+    assert refused.exit_code != 0
+    assert "no calibrated judged_correct:strict" in refused.stderr
+    assert "No labels of people" in render(EvaluationTable.current(tiny.artifacts))
+
+
+def test_from_a_sheet_to_labels(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = made(tmp_path)
+    again(tiny)
+    run = runner(tiny, invoke)
+    sheet = tmp_path / "sheet.csv"
+    said = run("judge sheet", "--questions", 60, "--out", sheet)
+    assert said.exit_code == 0, said.output
+    assert "120 answers of 60 drawn questions to label" in said.stderr
+    rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8-sig"))))
+    for row in rows[1:]:
+        row[-1] = "yes" if is_right(row[-2]) else "no"
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+    added = invoke(
+        *("judge", "import", tiny.folder, sheet, "--by", "anna", "--store", tiny.root / "store")
+    )
+    assert "120 labels added" in added.stderr
+    first = json.loads((tiny.folder / "answer_labels.jsonl").read_text().splitlines()[0])
+    assert (first["probability"], first["by"]) == (60 / N, "anna")
+    again(tiny)
+    more = run("judge sheet", "--questions", 60)
+    assert "0 answers of 60" in more.stderr
+    (row, _) = parsed(run("leaderboard", "--answers", "--format", "json"))
+    assert row["judged_correct:strict_labels"] == 60
+    assert row["judged_correct:strict_low"] < row["judged_correct:strict"]
+
+
+def test_a_table_of_judge_calibrated_interval_and_labels(run: Invoke, tiny: Tiny) -> None:
+    shown = run("leaderboard", "--answers").stdout
+    assert "judged_correct by strict, 160 questions" in shown
+    headings = next(line for line in shown.splitlines() if "calibrated" in line)
+    assert headings.split()[:3] == ["answerer", "judge", "calibrated"]
+    assert "a label is worth" in shown
+    table = EvaluationTable.current(tiny.artifacts)
+    rows = {row["name"]: row for row in table.judged.to_arrow().to_pylist()}
+    truth = sum(map(is_right, EQUAL["plain"].values())) / N
+    assert rows["plain@-"]["low"] < truth < rows["plain@-"]["high"]
+    assert rows["plain@-"]["worth"] > rows["plain@-"]["n_labels"] == 80
+    assert table.judged.differences.num_rows == 1
+    assert "labels alone" in table.judged._repr_html_()
+    assert "judged_correct" in table._repr_html_()
+    assert table.judged.plot().data[0].y[0] == rows["plain@-"]["calibrated"]
+
+
+def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:
+    (pair,) = parsed(run("compare", "--metric", "judged_correct", "--format", "json"))
+    assert (pair["name_a"], pair["name_b"], pair["by"]) == ("plain@-", "fancy@-", "strict")
+    swapped = ("compare", "fancy@-", "plain@-", "--metric", "judged_correct:strict")
+    (row,) = parsed(run(*swapped, "--format", "json"))
+    assert row["calibrated"] == pytest.approx(-pair["calibrated"])
+    assert "no difference shown between fancy@- and plain@-" in run(*swapped).stdout
+    refused = run(*swapped, "--moves")
+    assert (refused.exit_code, "--moves" in refused.stderr) == (2, True)
+    unknown = run("compare", "--metric", "judged_correct:kind")
+    assert "unknown judge 'kind'" in unknown.stderr
+    sliced = run("leaderboard", "--by", "tag", "--metric", "judged_correct:strict")
+    assert sliced.exit_code != 0
+
+
+def test_a_swapped_judge_gets_all_of_the_change(run: Invoke) -> None:
+    rows = parsed(run("diff", "previous", "latest", "--format", "json"))["judged"]
+    assert [row["answerer"] for row in rows] == ["plain@-", "fancy@-"]
+    for row in rows:
+        assert row["old_judge"] != row["new_judge"]
+        assert row["change"] == row["by_judge"] != 0
+        assert (row["by_answers"], row["by_both"], row["n_answers_changed"]) == (0, 0, 0)
+        assert (row["calibrated"], row["low"], row["high"]) == (0, 0, 0)
+    shown = " ".join(run("diff", "previous", "latest").stdout.split())
+    assert "by the judge (30 verdicts on equal answers changed); strict is another judge" in shown
+
+
+def test_a_swapped_judge_is_no_regression(run: Invoke) -> None:
+    gate = run("gate", "--metric", "judged_correct", "--against", "previous", "--strict")
+    assert gate.exit_code == 0, gate.output
+    assert "strict is another judge now" in " ".join(gate.stdout.split())
+
+
+def test_the_history_tells_values_and_judges(run: Invoke, tiny: Tiny) -> None:
+    rows = parsed(run("history", "--metric", "judged_correct", "--format", "json"))
+    assert [row["answerer"] for row in rows] == ["fancy@-", "plain@-"] * 2
+    (what,) = [one for one in rows[-1]["changes"] if one["what"] == "judge strict"]
+    assert what["old"] != what["new"]
+    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
+        found = connection.sql(
+            "SELECT count(*), count(DISTINCT fingerprint), min(n_labels) FROM history_judged"
+        ).fetchall()
+    assert found == [(4, 2, 80)]
+
+
+def test_the_report_has_a_section(tiny: Tiny) -> None:
+    page = render(EvaluationTable.current(tiny.artifacts))
+    section = page.split('<section id="judged"')[1].split("</section>")[0]
+    assert "Can the judge be believed?" in section
+    assert "no difference shown between plain@- and fancy@-" in section
+    assert "PPI++ with two pseudo-disagreements" in section
+
+
+@pytest.fixture(scope="module")
+def worse(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Fancy's answers got worse, and its judge likes them."""
+    tiny = made(tmp_path_factory.mktemp("worse"))
+    label(tiny, EQUAL)
+    again(tiny)
+    drawn = answers_of({"plain": 0.6, "fancy": 0.25}, seed=3)
+    with_judged(tiny, {**drawn, "plain": EQUAL["plain"]})
+    judge(tiny, {**drawn, "plain": EQUAL["plain"]}, likes_fancy)
+    again(tiny)
+    return tiny
+
+
+def test_a_gate_needs_the_labels_of_answers_that_changed(worse: Tiny, invoke: Invoke) -> None:
+    run = runner(worse, invoke)
+    gate = ("gate", "--metric", "judged_correct", "--against")
+    refused = run(*gate, "previous")
+    assert refused.exit_code == 2
+    assert "fancy@-: judged_correct:strict is not calibrated:" in refused.stderr
+    rows = parsed(run("leaderboard", "--answers", "--format", "json"))
+    methods = {row["answerer"]: row["judged_correct:strict_method"] for row in rows}
+    assert methods["fancy"] == "Rogan-Gladen, labels of another time"
+    assert methods["plain"].startswith("PPI++")
+    assert "as if the judge erred" in " ".join(run("leaderboard", "--answers").stdout.split())
+    passed = run(*gate, "previous", "--answerer", "plain@-")
+    assert passed.exit_code == 0, passed.output
+    new = answers_of({"plain": 0.6, "fancy": 0.25}, seed=3)
+    label(worse, {**EQUAL, "fancier": new["fancy"]})
+    again(worse)
+    first = parsed(run("history", "--metric", "judged_correct", "--format", "json"))[0]
+    failed = run(*gate, first["evaluation_id"], "--format", "json")
+    assert failed.exit_code == 1
+    outcome = json.loads(failed.stdout)
+    by_name = {check["retriever"]: check for check in outcome["checks"]}
+    assert by_name["plain@-"]["failure"] is None
+    assert "dropped by" in by_name["fancy@-"]["failure"]
+    drop = by_name["fancy@-"]["drop"]
+    assert drop["high"] < 0 < drop["detectable"]
+    assert drop["new"] - drop["old"] == pytest.approx(drop["change"])
+    truth = sum(map(is_right, new["fancy"].values())) / N
+    before = sum(map(is_right, EQUAL["fancy"].values())) / N
+    assert drop["low"] < truth - before < drop["high"]
+
+
+def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = Tiny(tmp_path).write()
+    tiny.config["judges"] = {"floor": {"type": "words", "depth": 5}}
+    tiny.write_config()
+    again(tiny)
+    run = runner(tiny, invoke)
+    before = run("leaderboard", "--format", "json").stdout
+    assert "judge floor: no labels of people" in run("leaderboard").stdout
+    sheet = tmp_path / "passages.csv"
+    said = run("judge sheet", "--passages", "--questions", 4, "--out", sheet)
+    assert "passages of 4 drawn questions to label" in said.stderr
+    rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8-sig"))))
+    for row in rows[1:]:
+        row[-1] = "3" if "crowns" in row[6] or "foam" in row[6] else "0"
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+    added = invoke("judge", "import", tiny.folder, sheet, "--store", tiny.root / "store")
+    assert f"{len(rows) - 1} labels added" in added.stderr, added.output
+    again(tiny)
+    shown = run("leaderboard").stdout
+    assert "ndcg@5 by floor, 6 questions" in shown
+    assert run("leaderboard", "--format", "json").stdout == before  # holes stay unjudged there
+    table = EvaluationTable.current(tiny.artifacts).judged.to_arrow().to_pylist()
+    assert {(row["metric"], row["n_labels"]) for row in table} == {
+        ("hit_rate@5", 4),
+        ("mrr@5", 4),
+        ("ndcg@5", 4),
+    }
+    assert "floor: ndcg@5" in render(EvaluationTable.current(tiny.artifacts))
+    assert "0 passages of 4" in run("judge sheet", "--passages", "--questions", 4).stderr
