@@ -106,7 +106,9 @@ def label_sample(
         pool: the items and their ranks.
         design: of the same items.
         judgments: the lines of the log; of one item the last one counts. A line without a
-            probability below 1 was not drawn: it is certain.
+            probability below 1 was not drawn: it is certain. What was searched for and found in
+            an item that had been asked has the item's probability: it makes nothing certain, or
+            what is certain would depend on what was drawn.
         earlier: labels of the dataset, all certain. One of a span counts for each item that is the
             same passage; of several the highest grade counts.
         verdicts: item -> what a judge says of it.
@@ -121,6 +123,8 @@ def label_sample(
     last = {judgment.item: judgment for judgment in judgments}
     for item, judgment in last.items():
         number = number_of.get(item)
+        if number is None and judgment.was_drawn:
+            continue  # found in an item that was asked, of which another line has the grade
         if number is None or not judgment.was_drawn:
             for near in _near(item, pool, places) if judgment.status == JUDGED else ():
                 grades[near] = np.fmax(grades[near], float(judgment.grade or 0))
