@@ -31,7 +31,7 @@ _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _HEADING = re.compile(r"^ {0,3}#{1,6} +(.{1,200})", re.MULTILINE)
 
 Part = tuple[str, bool]
-"""A piece of a text, and whether it is a word of the question."""
+"""A piece of a text, and whether it is a word that is marked."""
 
 
 class Hit(NamedTuple):
@@ -110,19 +110,24 @@ class Passages:
             "end": item.end,
         }
 
-    def window(self, query_id: str, document_id: str, start: int, end: int) -> dict[str, Any]:
+    def window(self, wanted: str, document_id: str, start: int, end: int) -> dict[str, Any]:
         """Return a part of a document, at most :data:`WINDOW` characters from ``start`` on.
 
+        Args:
+            wanted: a text whose words are marked.
+            document_id: the document.
+            start: first character.
+            end: the one after the last.
+
         Raises:
-            UsageError: there is no such question or document.
+            UsageError: there is no such document.
         """
-        question = self.question(query_id)
         if document_id not in self._rows:
             raise UsageError(f"there is no document {shown(document_id)}")
         row = self._rows[document_id]
         last = min(end, start + WINDOW, self._lengths[row])
         text = self._texts[row].as_py()[start:last]
-        parts = list(marked(text, question, self._analyzer))
+        parts = list(marked(text, wanted, self._analyzer))
         return {"start": start, "end": start + len(text), "parts": parts}
 
     def literal(self, text: str, n: int) -> list[Hit]:
@@ -138,12 +143,12 @@ class Passages:
         return hits
 
 
-def marked(text: str, question: str, analyzer: str) -> Iterator[Part]:
-    """Yield a text in parts; words that the analyzer takes for words of the question are marked.
+def marked(text: str, wanted: str, analyzer: str) -> Iterator[Part]:
+    """Yield a text in parts; words that the analyzer takes for words of ``wanted`` are marked.
 
-    Of scripts without blanks between words those pieces are marked that are tokens of the question.
+    Of scripts without blanks between words those pieces are marked that are tokens of ``wanted``.
     """
-    tokens = set(analyze(analyzer, question))
+    tokens = set(analyze(analyzer, wanted))
     pieces = [token for token in tokens if _CJK.search(token)]
     inside = re.compile("|".join(map(re.escape, sorted(pieces, key=len, reverse=True))))
     words = sorted(set(_WORD.findall(text)))

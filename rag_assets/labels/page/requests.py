@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from rag_assets.errors import UsageError
 from rag_assets.labels.page.question_marks import QuestionMark
 from rag_assets.labels.page.session import Answer
 from rag_assets.labels.pooling.pool import PooledUnit
@@ -55,8 +56,14 @@ class SpanBody(UndoBody):
         return PooledUnit(self.query_id, self.document_id, self.start, self.end)
 
     def answer(self) -> Answer:
-        """Return the label."""
-        return Answer(self.item, JUDGED, self.grade or 0, (), self.by, self.at, self.seconds)
+        """Return the label.
+
+        Raises:
+            UsageError: it has no grade.
+        """
+        if self.grade is None:
+            raise UsageError("a judgment has a grade")
+        return Answer(self.item, JUDGED, self.grade, (), self.by, self.at, self.seconds)
 
 
 class AnswerBody(SpanBody):
@@ -69,7 +76,13 @@ class AnswerBody(SpanBody):
     n_lines: Position
 
     def answer(self) -> Answer:
-        """Return the answer."""
+        """Return the answer.
+
+        Raises:
+            UsageError: it has a status that wants a grade, and none.
+        """
+        if self.status == JUDGED and self.grade is None:
+            raise UsageError("a judgment has a grade")
         spans = tuple((start, end) for start, end in self.evidence)
         return Answer(
             *(self.item, self.status, self.grade, spans),

@@ -100,13 +100,14 @@ class LabelPage:
 
     def _text(self, body: TextBody) -> dict[str, Any]:
         passages = self.session.passages
-        return passages.window(body.query_id, body.document_id, body.start, body.end)
+        question = passages.question(body.query_id)
+        return passages.window(question, body.document_id, body.start, body.end)
 
     def _found(self, body: SearchBody) -> list[dict[str, Any]]:
         passages = self.session.passages
         items = [PooledUnit(body.query_id, *hit) for hit in self._search(body.text, HITS)]
         return [
-            {**passages.place(item), "text": passages.window(item.query_id, *item[1:])}
+            {**passages.place(item), "text": passages.window(body.text, *item[1:])}
             for item in items
             if passages.holds(item)
         ]
@@ -194,6 +195,7 @@ class LabelServer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((HOST, port))
+            self._socket.listen()
         except OSError as error:
             self._socket.close()
             raise UsageError(f"port {port} of {HOST}: {error.strerror or error}") from error

@@ -88,6 +88,7 @@ class LabelSession:
         self._places = by_place(pool.items)
         self._gone = np.array([not passages.holds(item) for item in pool.items], np.bool_)
         self._held: dict[str, tuple[int, float]] = {}
+        self._marks: dict[str, QuestionMark] = {}
         self._undone: set[tuple[str, str]] = set()
         self._size = -1
         with self._lock:
@@ -238,8 +239,9 @@ class LabelSession:
         self._handled: set[tuple[str | None, str | None]] = set(self._undone)
         self._past: dict[str | None, list[PooledUnit]] = {}
         self._touched, self._done = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        self._certain = label_sample(self.pool, self.design, [], self.earlier).certain
-        self._marks: dict[str, QuestionMark] = {}
+        self._known = label_sample(self.pool, self.design, [], self.earlier).certain
+        self._certain = self._known.copy()
+        self._searched: dict[int, set[PooledUnit]] = {}
 
     def _apply(self, line: LoggedJudgment) -> None:
         self._lines.append(line)
@@ -257,17 +259,15 @@ class LabelSession:
             if number is not None:
                 self._touched[number] = True
                 self._done[number] = line.status != SKIPPED
-        elif line.status == JUDGED:
-            for near in self._places.get(line.item[:2], ()):
-                if same_passage(line.item, self.pool.items[near]):
-                    self._certain[near] = True
+            return
+        for near in self._places.get(line.item[:2], ()):
+            if same_passage(line.item, self.pool.items[near]):
+                labels = self._searched.setdefault(near, set())
+                (labels.add if line.status == JUDGED else labels.discard)(line.item)
+                self._certain[near] = self._known[near] or bool(labels)
 
     def _write(self, line: LoggedJudgment) -> None:
         append_judgment(self.log, line)
-        if line.status == SKIPPED and not line.was_drawn:
-            self._size = -1  # what it made certain is not certain any more
-            self._follow()
-            return
         self._apply(line)
         self._size = self.log.stat().st_size
 
@@ -288,12 +288,13 @@ class LabelSession:
         item = self.pool.items[number]
         last = self._last.get(item)
         mark = self._marks.get(item.query_id)
+        question = self.passages.question(item.query_id)[:WINDOW]
         task = {
             "query_id": item.query_id,
-            "question": self.passages.question(item.query_id)[:WINDOW],
+            "question": question,
             "mark": mark.mark if mark is not None else None,
             **self.passages.place(item),
-            "text": self.passages.window(item.query_id, *item[1:]),
+            "text": self.passages.window(question, *item[1:]),
             "n_lines": self._n_lines[item],
             "skipped_by": last.by if last is not None and last.status == SKIPPED else None,
         }

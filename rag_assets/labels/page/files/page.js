@@ -269,7 +269,7 @@ async function standing() {
     const open = now.pairs.filter((one) => !one.decided).length;
     $("standing-text").textContent = now.labels === 0 ? "There is no label yet." :
       `${now.labels} labels. ${now.pairs.length - open} of ${now.pairs.length} differences are decided. ` + (open ?
-      `About ${now.more} more judgments${now.minutes === null ? "" : ` (${now.minutes} minutes at the pace so far)`} decide the rest. ` : "") +
+      `About ${now.more} more judgments${now.minutes === null ? "" : ` (about ${now.minutes} min at the pace so far)`} decide the rest. ` : "") +
       `All of it is about ${now.target}; intervals hold with ${100 * now.level} %.`;
     rows("systems", now.systems.map((one) => [one.name, number(one.value), interval(one)]));
     rows("pairs", now.pairs.map((one) => [one.names.join(" − "), number(one.value), interval(one), one.decided ? "yes" : `${one.more} more`]));
