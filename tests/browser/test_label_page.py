@@ -18,7 +18,7 @@ from rag_assets.labels.page.session import marks_file
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment, read_judgments
 from tests.browser.conftest import HOSTILE, OPTIONS, browser_program
 from tests.browser.test_report import CONTRAST
-from tests.labels.page.served import QUESTIONS, Client, serving, session_of
+from tests.labels.page.served import QUESTIONS, TEXTS, Client, serving, session_of
 
 pytestmark = pytest.mark.browser
 
@@ -340,7 +340,7 @@ def test_a_killed_browser_loses_and_doubles_nothing(
                 try:
                     while time.monotonic() < end:
                         page.keyboard.press("1")
-                    page.keyboard.press("2", no_wait_after=True)
+                    page.keyboard.press("2")
                 finally:
                     process.kill()
         items = [line.item for line in read_judgments(log)]
