@@ -90,6 +90,8 @@ def test_the_example_of_a_command_runs(
     if name == "generate":
         monkeypatch.setenv("OPENAI_BASE_URL", model_server)
         monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
+    monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)  # until Ctrl-C
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
     done = invoke(*words)
     assert done.exit_code == 0, done.output
     assert done.stdout or name == "pool"  # it writes the sheet, and says so on stderr

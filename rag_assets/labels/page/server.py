@@ -213,4 +213,5 @@ class LabelServer:
 
     def run(self) -> None:
         """Answer until the process is interrupted."""
-        self.server.run(sockets=[self._socket])
+        with self._socket:
+            self.server.run(sockets=[self._socket])
