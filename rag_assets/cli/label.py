@@ -38,7 +38,7 @@ def command(
 
     It shows one question and one passage at a time, drawn so that few judgments tell which
     retriever is best; which one found a passage is not told. Each judgment is on the disk, in
-    `label_sample.jsonl` beside the experiment, before the next one is asked. Ctrl-C ends it.
+    `labelling.jsonl` beside the experiment, before the next one is asked. Ctrl-C ends it.
 
     Example: rag-assets label data/handbook
     """

@@ -32,7 +32,8 @@ from rag_assets.retrieval.lexical.index import LexicalIndex
 from rag_assets.retrieval.retriever import IndexSearcher, Searcher
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 
-LOG = "label_sample.jsonl"
+LOG = "labelling.jsonl"
+"""No name of a file of labels: it is none that a dataset reads."""
 
 Search: TypeAlias = Callable[[str, int], Sequence[Hit]]
 """Text, n -> the n best hits."""

@@ -17,6 +17,7 @@ from rag_assets.labels.sampling.judgment_log import read_judgments
 from rag_assets.pipeline.label_sampling import LOG, design_file, sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.sources.formats import unread_labels
 from tests.labels.page.served import Client, moment
 from tests.tiny_experiment import Tiny
 
@@ -76,6 +77,7 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
     log = tiny.folder / LOG
     lines = read_judgments(log)
     assert len(lines) == 5
+    assert unread_labels(sampled(tiny).experiment.dataset) is None
     old = read_design(design_file(log))
     assert len(old.items) == first["progress"]["left"]
 
