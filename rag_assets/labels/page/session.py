@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,12 +24,13 @@ from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
     JUDGED,
+    SEARCH,
     SKIPPED,
     LoggedJudgment,
     append_judgment,
     read_judgments,
 )
-from rag_assets.labels.sampling.label_pool import LabelPool, by_place, same_passage
+from rag_assets.labels.sampling.label_pool import LabelPool
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from rag_assets.store.locks import locked
 
@@ -38,6 +39,10 @@ HELD_SECONDS = 1800.0
 
 _ALMOST_ONE = 1 - 1e-9
 """The last item that is asked was drawn too; 1 would say that it was not."""
+
+
+_Key: TypeAlias = tuple[PooledUnit, bool]
+"""An item or a span, and whether it was searched for; one of them may be both."""
 
 
 class AnsweredMeanwhile(UsageError):
@@ -83,9 +88,8 @@ class LabelSession:
         self.earlier = tuple(earlier)
         self._marks_file = marks_file(log)
         self._lock = Lock()
-        self._order, self._arrivals = design.order(), design.arrivals()
+        self._order = design.order()
         self._number = {item: number for number, item in enumerate(pool.items)}
-        self._places = by_place(pool.items)
         self._gone = np.array([not passages.holds(item) for item in pool.items], np.bool_)
         self._held: dict[str, tuple[int, float]] = {}
         self._marks: dict[str, QuestionMark] = {}
@@ -118,12 +122,12 @@ class LabelSession:
             for start, end in answer.evidence:
                 if not answer.item.start <= start < end <= answer.item.end:
                     raise UsageError("evidence must lie in the passage")
-            changed = self._n_lines[answer.item] != answer.n_lines
-            if changed and self._done[number] and self._last[answer.item].by != answer.by:
+            last = self._last.get((answer.item, False))
+            changed = self._n_lines[answer.item, False] != answer.n_lines
+            if changed and self._done[number] and last is not None and last.by != answer.by:
                 self._held.pop(answer.by, None)
                 raise AnsweredMeanwhile(
-                    f"{self._last[answer.item].by} answered this passage meanwhile; "
-                    "here is the next one"
+                    f"{last.by} answered this passage meanwhile; here is the next one"
                 )
             grade = answer.grade if answer.status == JUDGED else None
             self._write(
@@ -139,8 +143,6 @@ class LabelSession:
     def label(self, answer: Answer) -> None:
         """Write a label of a span that somebody searched for; it is no part of the sample.
 
-        What lies in an item that was asked has the item's probability, see :func:`.label_sample`.
-
         Raises:
             UsageError: there is no such question or span.
             StoreError: the log cannot be written.
@@ -150,20 +152,8 @@ class LabelSession:
             self._follow()
             if (answer.by, answer.at) in self._handled:
                 return
-            clock = self.design.clock(self._touched & ~self._certain)
-            asked = [
-                self._probability(number)
-                for number in self._places.get(span[:2], ())
-                if same_passage(span, self.pool.items[number])
-                and (self._touched[number] or self._arrivals[number] < clock)
-                and not self._certain[number]
-            ]
-            self._write(
-                LoggedJudgment(
-                    *(span, answer.grade, JUDGED, min(asked, default=None)),
-                    *(answer.by, answer.at, round(answer.seconds, 1)),
-                )
-            )
+            said = (span, answer.grade, JUDGED, None, answer.by, answer.at)
+            self._write(LoggedJudgment(*said, round(answer.seconds, 1), SEARCH))
 
     def undo(self, by: str, at: str) -> dict[str, Any]:
         """Take back what a person did last, and show that item again.
@@ -227,6 +217,7 @@ class LabelSession:
             return
         lines = read_judgments(self.log) if size else []
         self._start()
+        self._certain = label_sample(self.pool, self.design, lines, self.earlier).certain
         for line in lines:
             self._apply(line)
         self._size, self._marks = size, read_marks(self._marks_file)
@@ -234,37 +225,28 @@ class LabelSession:
     def _start(self) -> None:
         n = len(self.pool.items)
         self._lines: list[LoggedJudgment] = []
-        self._last: dict[PooledUnit, LoggedJudgment] = {}
-        self._n_lines: Counter[PooledUnit] = Counter()
+        self._last: dict[_Key, LoggedJudgment] = {}
+        self._n_lines: Counter[_Key] = Counter()
         self._handled: set[tuple[str | None, str | None]] = set(self._undone)
-        self._past: dict[str | None, list[PooledUnit]] = {}
+        self._past: dict[str | None, list[_Key]] = {}
         self._touched, self._done = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        self._known = label_sample(self.pool, self.design, [], self.earlier).certain
-        self._certain = self._known.copy()
-        self._searched: dict[int, set[PooledUnit]] = {}
 
     def _apply(self, line: LoggedJudgment) -> None:
+        key = (line.item, line.source == SEARCH)
         self._lines.append(line)
-        self._last[line.item] = line
-        self._n_lines[line.item] += 1
+        self._last[key] = line
+        self._n_lines[key] += 1
         self._handled.add((line.by, line.at))
         past = self._past.setdefault(line.by, [])
-        is_taken_back = line.item in past and line.status == SKIPPED
-        if line.item in past:
-            past.remove(line.item)
+        is_taken_back = key in past and line.status == SKIPPED
+        if key in past:
+            past.remove(key)
         if not is_taken_back:
-            past.append(line.item)
+            past.append(key)
         number = self._number.get(line.item)
-        if line.was_drawn:
-            if number is not None:
-                self._touched[number] = True
-                self._done[number] = line.status != SKIPPED
-            return
-        for near in self._places.get(line.item[:2], ()):
-            if same_passage(line.item, self.pool.items[near]):
-                labels = self._searched.setdefault(near, set())
-                (labels.add if line.status == JUDGED else labels.discard)(line.item)
-                self._certain[near] = self._known[near] or bool(labels)
+        if line.was_drawn and number is not None:
+            self._touched[number] = True
+            self._done[number] = line.status != SKIPPED
 
     def _write(self, line: LoggedJudgment) -> None:
         append_judgment(self.log, line)
@@ -286,7 +268,7 @@ class LabelSession:
             return {"task": None, "progress": progress}
         self._held[by] = (number, time.monotonic())
         item = self.pool.items[number]
-        last = self._last.get(item)
+        last = self._last.get((item, False))
         mark = self._marks.get(item.query_id)
         question = self.passages.question(item.query_id)[:WINDOW]
         task = {
@@ -295,7 +277,7 @@ class LabelSession:
             "mark": mark.mark if mark is not None else None,
             **self.passages.place(item),
             "text": self.passages.window(question, *item[1:]),
-            "n_lines": self._n_lines[item],
+            "n_lines": self._n_lines[item, False],
             "skipped_by": last.by if last is not None and last.status == SKIPPED else None,
         }
         return {"task": task, "progress": progress}
@@ -314,11 +296,11 @@ class LabelSession:
         fresh = waiting[~self._touched[waiting]]
         if len(fresh):
             return int(fresh[0])
-        skips = {line.item: turn for turn, line in enumerate(self._lines)}
+        skips = {line.item: turn for turn, line in enumerate(self._lines) if line.was_drawn}
         items = self.pool.items
         return min(
             waiting.tolist(),
-            key=lambda n: (self._last[items[n]].by == by, skips[items[n]]),
+            key=lambda n: (self._last[items[n], False].by == by, skips[items[n]]),
             default=None,
         )
 

@@ -6,9 +6,9 @@
 
 ``status`` is ``judged`` (with a ``grade`` from 0 to 3), ``skipped`` or ``cannot_tell`` (``grade``
 is null). ``probability`` is that of being asked by then; null or 1 says that it was not drawn:
-earlier labels, or evidence that somebody searched for. The last line of an item counts, so who
-takes a judgment back appends another. ``evidence`` may name spans of the item, [[start, end], ...]:
-what in it answers.
+earlier labels, or, with ``search`` as ``source``, evidence that somebody searched for. The last
+line of an item counts, so who takes a judgment back appends another. ``evidence`` may name spans of
+the item, [[start, end], ...]: what in it answers.
 
 A line is one write, and on the disk before the next item is shown.
 """
@@ -29,6 +29,9 @@ JUDGED, SKIPPED, CANNOT_TELL = "judged", "skipped", "cannot_tell"
 STATUSES = (JUDGED, SKIPPED, CANNOT_TELL)
 HIGHEST_GRADE = 3
 
+SEARCH = "search"
+"""Source of a label that a person gave to what a free search had found: no part of the sample."""
+
 Range: TypeAlias = tuple[int, int]
 """First character, and the one after the last."""
 
@@ -42,7 +45,7 @@ class LoggedJudgment(NamedTuple):
         status: one of :data:`STATUSES`.
         probability: of being asked by then; None or 1: not drawn.
         by: who; at: when, ISO 8601; seconds: how long it took.
-        source: ``person``, or what else it came from.
+        source: ``person``, :data:`SEARCH`, or what else it came from.
         evidence: spans inside the item that answer; none: nothing was marked.
     """
 

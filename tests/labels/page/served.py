@@ -36,11 +36,11 @@ def tables(
     texts: Mapping[str, str] = TEXTS, questions: Mapping[str, str] = QUESTIONS
 ) -> tuple[pa.Table, pa.Table]:
     """Return the tables of documents and questions."""
-    documents = [
+    documents: list[dict[str, object]] = [
         {"document_id": name, "title": name, "text": text, "metadata": "{}"}
         for name, text in texts.items()
     ]
-    queries = [
+    queries: list[dict[str, object]] = [
         {"query_id": name, "text": text, "tags": [], "metadata": "{}"}
         for name, text in questions.items()
     ]

@@ -208,8 +208,8 @@ def test_a_search_finds_labels_outside_the_sample(client: Client, log: Path) -> 
     body = {"by": "ada", "at": moment(1), "seconds": 1.0, "grade": 3}
     client.ask("label", query_id="q1", document_id="crew", start=8, end=40, **body)
     (line,) = read_judgments(log)
-    assert (line.item, line.grade, line.was_drawn) == (("q1", "crew", 8, 40), 3, False)
-    assert client.ask("next", by="ada")["progress"]["left"] == 7
+    assert (line.item, line.grade, line.source) == (("q1", "crew", 8, 40), 3, "search")
+    assert client.ask("next", by="ada")["progress"]["left"] == 8
 
 
 def test_two_people_at_once_lose_and_double_nothing(client: Client, log: Path) -> None:

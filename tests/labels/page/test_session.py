@@ -117,23 +117,27 @@ def test_undo_takes_back_what_was_done_last(tmp_path: Path) -> None:
         session.undo("eve", moment(15))
 
 
-def test_evidence_of_a_search_is_certain_unless_it_was_drawn(tmp_path: Path) -> None:
+def test_what_a_search_found_is_a_label_and_no_part_of_the_sample(tmp_path: Path) -> None:
+    """Were it, items would be certain for having been found, which depends on what was asked."""
     log = tmp_path / "log.jsonl"
     session = session_of(log)
     drawn = give(session, "ada", 0)
-    order = [session.pool.items[n] for n in session.design.order()]
-    for number, item in enumerate((drawn, order[-1]), 1):
-        span = item._replace(start=2, end=20)
-        session.label(Answer(span, "judged", 3, (), "ada", moment(number), 2.0))
+    waiting, n_lines = shown(session, "ada")
+    before, _ = session.sample()
+    for number, item in enumerate((drawn, waiting), 1):
+        for span in (item._replace(start=2, end=20), item):
+            answer = Answer(span, "judged", 3, (), "ada", moment(10 * number + span.start), 2.0)
+            session.label(answer)
+            session.label(answer)  # sent again
     lines = read_judgments(log)
-    assert [line.was_drawn for line in lines] == [True, True, False]
-    sample, _ = session.sample()
-    certain = [session.pool.items[number] for number in np.flatnonzero(sample.certain)]
-    assert certain == [order[-1]]
-    assert sample.grades[session.pool.items.index(drawn)] == 1
-    session.undo("ada", moment(9))
-    assert not session.sample()[0].certain.any()
-    assert session.next_task("ada")["progress"]["left"] == 7
+    assert [line.source for line in lines] == ["person", *["search"] * 4]
+    after, _ = session.sample()
+    assert after.grades == pytest.approx(before.grades, nan_ok=True)
+    assert not after.certain.any()
+    assert shown(session, "ada") == (waiting, n_lines)
+    session.undo("ada", moment(90))
+    assert read_judgments(log)[-1][2:4] == ("skipped", None)
+    assert shown(session, "ada")[0] == waiting
     with pytest.raises(UsageError, match="no text at characters 0 to 9000 of 'crew'"):
         session.label(Answer(PooledUnit("q1", "crew", 0, 9000), "judged", 3, (), "a", "b", 1.0))
 
