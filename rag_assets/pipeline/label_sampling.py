@@ -12,6 +12,7 @@ import numpy as np
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.load import EXPERIMENT_FILE
 from rag_assets.labels.page.passages import Hit, Passages
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.labels.sampling.design import (
@@ -51,9 +52,14 @@ class SampledPool(NamedTuple):
 
 
 def log_file(experiment: Experiment) -> Path:
-    """Return the log of the sample, beside the experiment's YAML or its data."""
+    """Return the log of the sample, beside the experiment's YAML or its data.
+
+    Beside ``other.yaml`` it is ``other.labelling.jsonl``: a folder may hold several experiments.
+    """
     source = experiment.source
-    return (source if source.is_dir() else source.parent) / LOG
+    if source.is_dir():
+        return source / LOG
+    return source.with_name(LOG if source.name == EXPERIMENT_FILE else f"{source.stem}.{LOG}")
 
 
 def design_file(log: Path) -> Path:

@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.judgment_log import read_judgments
-from rag_assets.pipeline.label_sampling import LOG, design_file, sampled_pool
+from rag_assets.pipeline.label_sampling import LOG, design_file, log_file, sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.sources.formats import unread_labels
@@ -106,3 +107,13 @@ def test_labels_of_the_dataset_are_known_before(tiny: Tiny) -> None:
     assert {(one.unit.query_id, one.unit.document_id, one.grade) for one in known} == {
         ("q1", "fares.md", 1)
     }
+
+
+def test_two_experiments_of_a_folder_have_a_log_each(tiny: Tiny) -> None:
+    experiment = sampled(tiny).experiment
+    names = [
+        log_file(replace(experiment, source=source)).name
+        for source in (experiment.source, tiny.folder / "other.yaml", tiny.folder)
+    ]
+    assert names == [LOG, f"other.{LOG}", LOG]
+    assert design_file(tiny.folder / f"other.{LOG}").name == "other.labelling.design.jsonl"
