@@ -11,6 +11,7 @@ import numpy as np
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE
 from rag_assets.labels.page.passages import Hit, Passages
@@ -22,7 +23,7 @@ from rag_assets.labels.sampling.design import (
     read_design,
     write_design,
 )
-from rag_assets.labels.sampling.judgment_log import read_judgments
+from rag_assets.labels.sampling.judgment_log import LoggedJudgment, read_judgments
 from rag_assets.labels.sampling.label_pool import LINEAR, LabelPool, label_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.run_pool import judged_units, runs_and_spans
@@ -50,6 +51,10 @@ class SampledPool(NamedTuple):
     earlier: tuple[Judgment, ...]
     log: Path
 
+    def lines(self) -> list[LoggedJudgment]:
+        """Return what the log holds; nothing before the first judgment."""
+        return read_judgments(self.log) if self.log.is_file() else []
+
 
 def log_file(experiment: Experiment) -> Path:
     """Return the log of the sample, beside the experiment's YAML or its data.
@@ -65,6 +70,12 @@ def log_file(experiment: Experiment) -> Path:
 def design_file(log: Path) -> Path:
     """Return the file beside a log that says by which design its items were drawn."""
     return log.with_suffix(".design.jsonl")
+
+
+def sampled_depth(experiment: Experiment) -> int:
+    """Return how many ranks are in the pool: as many as the primary metric looks at."""
+    deepest = max(experiment.top_k)
+    return min(experiment.primary.cutoff or deepest, deepest)
 
 
 def sampled_metric(experiment: Experiment, depth: int) -> Metric:
@@ -114,6 +125,15 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
         design = known.extended(pool.items, weights, asked)
     write_design(design, file)
     return SampledPool(pool, design, tuple(earlier), log)
+
+
+def question_clusters(pipeline: Pipeline, pool: LabelPool) -> list[str] | None:
+    """Return the cluster of each question of a pool; None where the experiment has none."""
+    if pipeline.experiment.statistics.cluster == "none" or not pipeline.experiment.measures_texts:
+        return None
+    facts = counting_of(lambda key: pipeline.artifact(key).table())
+    names = dict(zip(*(facts[c].to_pylist() for c in ("query_id", "cluster")), strict=True))
+    return [names.get(one, one) for one in pool.question_ids]
 
 
 def _items(design: Design | None) -> tuple[PooledUnit, ...]:

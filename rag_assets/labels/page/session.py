@@ -28,6 +28,7 @@ from rag_assets.labels.sampling.judgment_log import (
     SKIPPED,
     LoggedJudgment,
     append_judgment,
+    lock_file,
     read_judgments,
 )
 from rag_assets.labels.sampling.label_pool import LabelPool
@@ -36,10 +37,6 @@ from rag_assets.store.locks import locked
 
 HELD_SECONDS = 1800.0
 """After so long without an answer an item is shown to somebody else."""
-
-_ALMOST_ONE = 1 - 1e-9
-"""The last item that is asked was drawn too; 1 would say that it was not."""
-
 
 _Key: TypeAlias = tuple[PooledUnit, bool]
 """An item or a span, and whether it was searched for; one of them may be both."""
@@ -112,7 +109,7 @@ class LabelSession:
             UsageError: the item was not asked, or the evidence does not lie in it.
             StoreError: the log cannot be written.
         """
-        with self._lock, locked(self._lock_file):
+        with self._lock, locked(lock_file(self.log)):
             self._follow()
             if (answer.by, answer.at) in self._handled:
                 return self._task(answer.by)
@@ -148,7 +145,7 @@ class LabelSession:
             StoreError: the log cannot be written.
         """
         span = self.passages.checked(answer.item)
-        with self._lock, locked(self._lock_file):
+        with self._lock, locked(lock_file(self.log)):
             self._follow()
             if (answer.by, answer.at) in self._handled:
                 return
@@ -162,7 +159,7 @@ class LabelSession:
             UsageError: there is nothing to take back.
             StoreError: the log cannot be written.
         """
-        with self._lock, locked(self._lock_file):
+        with self._lock, locked(lock_file(self.log)):
             self._follow()
             if (by, at) in self._handled:
                 return self._task(by)
@@ -205,10 +202,6 @@ class LabelSession:
             self._follow()
             lines = list(self._lines)
         return label_sample(self.pool, self.design, lines, self.earlier), lines
-
-    @property
-    def _lock_file(self) -> Path:
-        return self.log.with_name(f".{self.log.name}.lock")
 
     def _follow(self) -> None:
         """Read the log where another process wrote to it."""
@@ -257,8 +250,7 @@ class LabelSession:
         """Return the probability of an item to be asked by now, it being the last one asked."""
         touched = self._touched & ~self._certain
         touched[number] = True
-        clock = self.design.clock(touched)
-        return min(float(self.design.probabilities(clock)[number]), _ALMOST_ONE)
+        return float(self.design.drawn_probabilities(touched)[number])
 
     def _task(self, by: str) -> dict[str, Any]:
         number = self._choice(by)

@@ -15,7 +15,7 @@ A line is one write, and on the disk before the next item is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -71,10 +71,29 @@ def append_judgment(file: Path, judgment: LoggedJudgment) -> None:
     Raises:
         StoreError: the file cannot be written.
     """
+    append_judgments(file, [judgment])
+
+
+def append_judgments(file: Path, judgments: Sequence[LoggedJudgment]) -> None:
+    """Append lines in one write.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    if judgments:
+        append_line(file, "\n".join(map(_line, judgments)))
+
+
+def lock_file(log: Path) -> Path:
+    """Return what is locked by whoever writes what depends on what a log holds."""
+    return log.with_name(f".{log.name}.lock")
+
+
+def _line(judgment: LoggedJudgment) -> str:
     fields = judgment._asdict()
     if not judgment.evidence:
         del fields["evidence"]
-    append_line(file, canonical_json({**fields.pop("item")._asdict(), **fields}))
+    return canonical_json({**fields.pop("item")._asdict(), **fields})
 
 
 def read_judgments(file: Path) -> list[LoggedJudgment]:
