@@ -35,6 +35,7 @@ SUMMARIES: Mapping[str, str] = {
     "report": "Write the last evaluation as one HTML page.",
     "score": "Score a run file against qrels.",
     "pool": "Have people judge what the retrievers found.",
+    "label": "Give labels on a page, one passage at a time.",
     "judge": "Have people label answers, try judges, hand on verdicts.",
     "generate": "Have a language model write questions about the chunks.",
     "convert": "Write a dataset in another format.",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
@@ -13,8 +18,29 @@ from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.labels.pooling.feedback import read_feedback
 from rag_assets.labels.pooling.label_import import Added, add_judgments
-from rag_assets.labels.pooling.pool import in_blind_order, merged, without_outer_blanks
+from rag_assets.labels.pooling.pool import (
+    PooledUnit,
+    in_blind_order,
+    merged,
+    without_outer_blanks,
+)
 from rag_assets.labels.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
+from rag_assets.labels.sampling.design import read_design
+from rag_assets.labels.sampling.judgment_log import (
+    JUDGED,
+    append_judgments,
+    lock_file,
+    read_judgments,
+)
+from rag_assets.labels.sampling.label_sample import label_sample
+from rag_assets.labels.sampling.sample_sheet import (
+    is_sample_sheet,
+    new_judgments,
+    next_units,
+    read_sample_sheet,
+    sample_sheet_text,
+)
+from rag_assets.pipeline.label_sampling import design_file, log_file, sampled_depth, sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.run_pool import run_pool
@@ -22,6 +48,7 @@ from rag_assets.sources.csv_files import CELL_LIMIT
 from rag_assets.sources.rows import unknown_documents
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
+from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
 
 FILE = click.Path(path_type=Path)
@@ -33,21 +60,30 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--depth",
     type=Integer(min=1),
-    default=10,
-    show_default=True,
-    help="How many ranks of each retriever are pooled.",
+    help="How many ranks of each retriever are pooled  [default: 10; of a sample: as many as the "
+    "primary metric looks at]",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the rows.")
+@click.option(
+    "--sample",
+    "n_sampled",
+    type=Integer(min=1),
+    metavar="N",
+    help="The N next passages of the sample of `rag-assets label`, not the whole pool.",
+)
 @click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
 @click.option("--import", "sheet", type=FILE, help="A sheet with grades, to add to the labels.")
+@click.option("--by", metavar="NAME", help="Who filled in the sheet of a sample.")
 @click.option("--feedback", type=FILE, help="Lines of user feedback, to add to the labels.")
 def command(
     path: Path,
     store: Path | None,
-    depth: int,
+    depth: int | None,
     seed: int,
+    n_sampled: int | None,
     out: Path | None,
     sheet: Path | None,
+    by: str | None,
     feedback: Path | None,
 ) -> None:
     """Have people judge what the retrievers of PATH found.
@@ -57,20 +93,32 @@ def command(
     relevant, 1 and more: relevant) and, where a part of the text answers, copy it to `evidence`.
     With --import their grades become judgments of PATH; one bad row, and nothing is added.
 
+    With --sample the sheet asks for few passages that tell most, with the probability of each.
+    Its grades (0 to 3, ? or skip) go to the log of `rag-assets label`, not to the judgments.
+
     Example: rag-assets pool data/handbook --depth 10 --out sheet.csv
     """
     if sum(option is not None for option in (out, sheet, feedback)) > 1:
         raise UsageError("--out, --import and --feedback exclude each other; give one of them")
     if sheet is not None or feedback is not None:
-        refuse_given(["depth", "seed"], "is of a sheet that is written; nothing is pooled here")
+        refuse_given(
+            ["depth", "seed", "n_sampled"], "is of a sheet that is written; nothing is pooled here"
+        )
+    is_sample = sheet is not None and is_sample_sheet(sheet)
+    if not is_sample:
+        refuse_given(["by"], "belongs to the --import of a sheet of a sample")
     if sheet is not None:
-        _import_sheet(load_experiment(path), sheet)
+        importing = partial(_import_sample, by=by) if is_sample else _import_sheet
+        importing(load_experiment(path), sheet)
     elif feedback is not None:
         _import_feedback(load_experiment(path), feedback)
     else:
         settings = StoreSettings.resolve(store)
         pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
-        _write_sheet(pipeline, depth, seed, out)
+        if n_sampled is not None:
+            _write_sample(pipeline, n_sampled, depth, seed, out)
+        else:
+            _write_sheet(pipeline, depth or 10, seed, out)
 
 
 def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
@@ -83,7 +131,28 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     queries = pipeline.artifact(QUERIES_KEY).table()
     shown = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
-    text = sheet_text(units, documents, queries)
+    _hand_out(sheet_text(units, documents, queries), units, out)
+    if len(units) < len(shown):
+        _say(
+            f"they hold {len(shown)} passages, some of which overlap; where a part of a text "
+            f"answers, copy it into the column {EVIDENCE}"
+        )
+    _say_cut(units, documents)
+
+
+def _write_sample(
+    pipeline: Pipeline, n: int, depth: int | None, seed: int, out: Path | None
+) -> None:
+    sampled = sampled_pool(pipeline, depth or sampled_depth(pipeline.experiment), seed)
+    sample = label_sample(sampled.pool, sampled.design, sampled.lines(), sampled.earlier)
+    documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
+    ids, sizes = documents["document_id"].to_pylist(), pc.utf8_length(documents["text"]).to_pylist()
+    units = next_units(sample, n, dict(zip(ids, sizes, strict=True)))
+    _hand_out(sample_sheet_text(units, sample, documents, queries), units, out)
+    _say_cut(units, documents)
+
+
+def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
     if out is None:
         print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     else:
@@ -91,11 +160,9 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     where = f", in {out}" if out is not None else ""
     n_queries = len({unit.query_id for unit in units})
     _say(f"{len(units)} rows to judge for {n_queries} queries{where}")
-    if len(units) < len(shown):
-        _say(
-            f"they hold {len(shown)} passages, some of which overlap; where a part of a text "
-            f"answers, copy it into the column {EVIDENCE}"
-        )
+
+
+def _say_cut(units: Sequence[PooledUnit], documents: pa.Table) -> None:
     n_cut = cut_texts(units, documents)
     if n_cut:
         _say(
@@ -124,6 +191,29 @@ def _import_sheet(experiment: Experiment, sheet: Path) -> None:
             on_conflict=conflict,
         )
     _say_added(added, f"{n_empty} rows without a grade")
+
+
+def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
+    log = log_file(experiment)
+    if not design_file(log).is_file():
+        raise UsageError(
+            f"{sheet} is a sheet of a sample, and {design_file(log)}, by which it was drawn, is "
+            "not there"
+        )
+    documents = experiment.dataset.read_documents().table
+    queries = experiment.dataset.read_queries().table
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    with locked(lock_file(log)):
+        design = read_design(design_file(log))
+        answers, n_empty = read_sample_sheet(sheet, design, documents, queries)
+        lines = read_judgments(log) if log.is_file() else []
+        new = new_judgments(answers, lines, design, file=sheet, by=by, at=at)
+        append_judgments(log, new)
+    n_without = sum(one.status != JUDGED for one in new)
+    _say(
+        f"{len(new)} judgments added to {log}, {n_without} of them without a grade; "
+        f"{len(answers) - len(new)} were there; {n_empty} rows without an answer"
+    )
 
 
 def _import_feedback(experiment: Experiment, file: Path) -> None:

@@ -91,6 +91,8 @@ def test_the_example_of_a_command_runs(
     if name == "generate":
         monkeypatch.setenv("OPENAI_BASE_URL", model_server)
         monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
+    monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)  # until Ctrl-C
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
     done = invoke(*words)
     assert done.exit_code == 0, done.output
     writes_sheet = name == "pool" or words[:2] in (["judge", "sheet"], ["judge", "import"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,18 +60,28 @@ def sheet_text(units: Iterable[PooledUnit], documents: pa.Table, queries: pa.Tab
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
         queries: table of :data:`rag_assets.schemas.QUERIES`.
     """
+    return csv_text((COLUMNS, *sheet_rows(units, documents, queries)))
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as a spreadsheet program opens them: with a byte order mark."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\r\n").writerows(rows)
+    return f"\ufeff{stream.getvalue()}"
+
+
+def sheet_rows(
+    units: Iterable[PooledUnit], documents: pa.Table, queries: pa.Table
+) -> Iterator[tuple[object, ...]]:
+    """Yield the cells of :data:`COLUMNS` for each unit, the last two empty."""
     texts = _by_id(queries, "query_id", ("text",))
     sources = _by_id(documents, "document_id", ("title", "text"))
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
     for unit in units:
         title, text = sources[unit.document_id]
         query = fitting(texts[unit.query_id][0], _rest)
         cells = (unit.query_id, query, unit.document_id, fitting(title, _rest))
         safe = [shielded(cell) for cell in (*cells, _passage(unit, text))]
-        writer.writerow([*safe[:3], unit.start, unit.end, *safe[3:], "", ""])
-    return f"\ufeff{stream.getvalue()}"
+        yield (*safe[:3], unit.start, unit.end, *safe[3:], "", "")
 
 
 def cut_texts(units: Iterable[PooledUnit], documents: pa.Table) -> int:
@@ -102,7 +112,7 @@ def read_sheet(file: Path, documents: pa.Table, queries: pa.Table) -> tuple[list
             a second, different grade, or evidence that is not in its text; the first problem is
             told, the others are counted.
     """
-    check = _Check(documents, queries)
+    check = SheetCheck(documents, queries)
     graded: dict[tuple[PooledUnit, PooledUnit | None], GradedUnit] = {}
     problems: list[DataError] = []
     n_empty = 0
@@ -139,8 +149,8 @@ def refuse(problems: list[DataError]) -> None:
         raise DataError(f"{problems[0]}{others}; nothing was imported")
 
 
-class _Check:
-    """What a graded row must agree with."""
+class SheetCheck:
+    """What a row that people filled in must agree with."""
 
     def __init__(self, documents: pa.Table, queries: pa.Table) -> None:
         self._queries = KnownIds("query", queries.column("query_id"))
@@ -148,10 +158,21 @@ class _Check:
         self._texts = documents.column("text")
 
     def graded(self, row: dict[str, str], place: Place) -> GradedUnit:
+        """Return a row of complete labels."""
         grade = _number(row, "grade", place)
+        unit = self.unit(row, place)
+        evidence = self.evidence(row, unit, grade, place)
+        return GradedUnit(unit, grade, place.line or 0, None if evidence == unit else evidence)
+
+    def unit(self, row: dict[str, str], place: Place) -> PooledUnit:
+        """Return what a row asked about.
+
+        Raises:
+            DataError: the query, the document or the span is unknown, or another text stands there.
+        """
         query_id, document_id = plain(row["query_id"]), plain(row["document_id"])
         self._queries.row(query_id, place, "query_id")
-        text = self._texts[self._documents.row(document_id, place, "document_id")].as_py()
+        text = self._text(document_id, place)
         start, end = _number(row, "start", place), _number(row, "end", place)
         if start > end or end > len(text):
             document = f"{shown(document_id)}, of {len(text)} characters"
@@ -163,11 +184,25 @@ class _Check:
                 f"{shown(document_id)}; the document changed, or the sheet was edited"
             )
             raise place.error(problem, "text")
-        unit = PooledUnit(query_id, document_id, start, end)
-        evidence = _evidence(plain(row.get(EVIDENCE, "")).strip(), unit, text, place)
-        if evidence is not None and grade == 0:
+        return PooledUnit(query_id, document_id, start, end)
+
+    def evidence(
+        self, row: dict[str, str], unit: PooledUnit, grade: int | None, place: Place
+    ) -> PooledUnit | None:
+        """Return where the copied part of a passage stands; None where nothing was copied.
+
+        Raises:
+            DataError: it is not in the passage, is there twice, or the grade is not above 0.
+        """
+        text = self._text(unit.document_id, place)
+        part = _evidence(plain(row.get(EVIDENCE, "")).strip(), unit, text, place)
+        if part is not None and not grade:
             raise place.error("belongs to a grade from 1 on, not to 0", EVIDENCE)
-        return GradedUnit(unit, grade, place.line or 0, None if evidence == unit else evidence)
+        return part
+
+    def _text(self, document_id: str, place: Place) -> str:
+        text: str = self._texts[self._documents.row(document_id, place, "document_id")].as_py()
+        return text
 
 
 def _evidence(copied: str, unit: PooledUnit, text: str, place: Place) -> PooledUnit | None:

@@ -39,6 +39,8 @@ FLOOR = 0.6
 """Least rate, as a share of the mean disagreement: no probability is 0, and items that all systems
 rank alike are asked often enough for the level of a system, not only for its differences."""
 
+ALMOST_ONE = 1 - 1e-9
+
 
 @dataclass(frozen=True)
 class Design:
@@ -71,6 +73,13 @@ class Design:
     def probabilities(self, clock: float) -> Floats:
         """Return with what probability each item was asked by a time."""
         return np.asarray(-np.expm1(-self.hazards(clock)))
+
+    def drawn_probabilities(self, answered: Flags) -> Floats:
+        """Return with what probability each item was asked, by the last one that was answered.
+
+        They are below 1 also where all were asked: in the log, 1 says that an item was not drawn.
+        """
+        return np.minimum(self.probabilities(self.clock(answered)), ALMOST_ONE)
 
     def arrivals(self) -> Floats:
         """Return the time at which each item is asked."""

@@ -6,29 +6,34 @@
 
 ``status`` is ``judged`` (with a ``grade`` from 0 to 3), ``skipped`` or ``cannot_tell`` (``grade``
 is null). ``probability`` is that of being asked by then; null or 1 says that it was not drawn:
-earlier labels, or evidence that somebody searched for. The last line of an item counts, so who
-takes a judgment back appends another.
+earlier labels, or, with ``search`` as ``source``, evidence that somebody searched for. The last
+line of an item counts, so who takes a judgment back appends another. ``evidence`` may name spans of
+the item, [[start, end], ...]: what in it answers.
 
 A line is one write, and on the disk before the next item is shown.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from rag_assets.errors import StoreError
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.regular_files import regular
 from rag_assets.sources.fields import Place, Row, identifier, optional_string, shown, string
 from rag_assets.sources.strict_json import read_objects, type_name
+from rag_assets.store.appended import append_line
 from rag_assets.store.canonical import canonical_json
 
 JUDGED, SKIPPED, CANNOT_TELL = "judged", "skipped", "cannot_tell"
 STATUSES = (JUDGED, SKIPPED, CANNOT_TELL)
 HIGHEST_GRADE = 3
+
+SEARCH = "search"
+"""Source of a label that a person gave to what a free search had found: no part of the sample."""
+
+Range: TypeAlias = tuple[int, int]
+"""First character, and the one after the last."""
 
 
 class LoggedJudgment(NamedTuple):
@@ -40,7 +45,8 @@ class LoggedJudgment(NamedTuple):
         status: one of :data:`STATUSES`.
         probability: of being asked by then; None or 1: not drawn.
         by: who; at: when, ISO 8601; seconds: how long it took.
-        source: ``person``, or what else it came from.
+        source: ``person``, :data:`SEARCH`, or what else it came from.
+        evidence: spans inside the item that answer; none: nothing was marked.
     """
 
     item: PooledUnit
@@ -51,6 +57,7 @@ class LoggedJudgment(NamedTuple):
     at: str | None = None
     seconds: float | None = None
     source: str = "person"
+    evidence: tuple[Range, ...] = ()
 
     @property
     def was_drawn(self) -> bool:
@@ -64,22 +71,29 @@ def append_judgment(file: Path, judgment: LoggedJudgment) -> None:
     Raises:
         StoreError: the file cannot be written.
     """
+    append_judgments(file, [judgment])
+
+
+def append_judgments(file: Path, judgments: Sequence[LoggedJudgment]) -> None:
+    """Append lines in one write.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    if judgments:
+        append_line(file, "\n".join(map(_line, judgments)))
+
+
+def lock_file(log: Path) -> Path:
+    """Return what is locked by whoever writes what depends on what a log holds."""
+    return log.with_name(f".{log.name}.lock")
+
+
+def _line(judgment: LoggedJudgment) -> str:
     fields = judgment._asdict()
-    line = canonical_json({**fields.pop("item")._asdict(), **fields}).encode() + b"\n"
-    try:
-        regular(file)
-        descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            size = os.fstat(descriptor).st_size
-            if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                line = b"\n" + line  # a torn line stays one line, and is reported as such
-            if os.write(descriptor, line) != len(line):
-                raise StoreError(f"cannot write {file}: the disk is full")
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
+    if not judgment.evidence:
+        del fields["evidence"]
+    return canonical_json({**fields.pop("item")._asdict(), **fields})
 
 
 def read_judgments(file: Path) -> list[LoggedJudgment]:
@@ -98,8 +112,9 @@ def _judgments(file: Path) -> Iterator[LoggedJudgment]:
         if status not in STATUSES:
             problem = f"is {shown(status)}; allowed: {', '.join(STATUSES)}"
             raise place.error(problem, "status")
+        item = _item(row, place)
         yield LoggedJudgment(
-            _item(row, place),
+            item,
             _grade(row, status, place),
             status,
             _number(row, "probability", place, 1.0),
@@ -107,6 +122,7 @@ def _judgments(file: Path) -> Iterator[LoggedJudgment]:
             optional_string(row, "at", place),
             _number(row, "seconds", place, float("inf")),
             optional_string(row, "source", place) or "person",
+            tuple(_ranges(row, item, place)),
         )
 
 
@@ -116,6 +132,17 @@ def _item(row: Row, place: Place) -> PooledUnit:
     if end < start:
         raise place.error(f"is {end}, before `start`, {start}", "end")
     return PooledUnit(query_id, document_id, start, end)
+
+
+def _ranges(row: Row, item: PooledUnit, place: Place) -> Iterator[Range]:
+    listed = row.get("evidence", [])
+    for each in listed if isinstance(listed, list) else [listed]:
+        pair = each if isinstance(each, list) and len(each) == 2 else [None, None]
+        start, end = (one if type(one) is int else -1 for one in pair)
+        if not item.start <= start < end <= item.end:
+            span = f"from {item.start} to {item.end}"
+            raise place.error(f"must be a list of [start, end] in the item, {span}", "evidence")
+        yield start, end
 
 
 def _position(row: Row, key: str, place: Place) -> int:

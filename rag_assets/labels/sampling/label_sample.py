@@ -2,7 +2,7 @@
 
 Each item is in one state:
 
-- *certain*: labelled before, or by a free search, whatever its random number: probability 1;
+- *certain*: labelled before, whatever its random number: probability 1;
 - *judged*: asked, and answered with a grade;
 - *missing*: asked, and skipped, waiting, or answered with "cannot tell";
 - not asked yet.
@@ -21,7 +21,7 @@ import numpy as np
 
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.labels.sampling.design import Design
-from rag_assets.labels.sampling.judgment_log import CANNOT_TELL, JUDGED, LoggedJudgment
+from rag_assets.labels.sampling.judgment_log import CANNOT_TELL, JUDGED, SEARCH, LoggedJudgment
 from rag_assets.labels.sampling.label_pool import (
     Flags,
     Floats,
@@ -106,7 +106,9 @@ def label_sample(
         pool: the items and their ranks.
         design: of the same items.
         judgments: the lines of the log; of one item the last one counts. A line without a
-            probability below 1 was not drawn: it is certain.
+            probability below 1 was not drawn: it is certain. What a person searched for counts
+            for nothing here: it was found because other items were asked, and found where there was
+            no label yet, so what is certain would depend on what was drawn.
         earlier: labels of the dataset, all certain. One of a span counts for each item that is the
             same passage; of several the highest grade counts.
         verdicts: item -> what a judge says of it.
@@ -118,7 +120,7 @@ def label_sample(
     certain, cannot_tell, touched = (np.zeros(n, np.bool_) for _ in range(3))
     number_of = {item: number for number, item in enumerate(pool.items)}
     places = by_place(pool.items)
-    last = {judgment.item: judgment for judgment in judgments}
+    last = {judgment.item: judgment for judgment in judgments if judgment.source != SEARCH}
     for item, judgment in last.items():
         number = number_of.get(item)
         if number is None or not judgment.was_drawn:

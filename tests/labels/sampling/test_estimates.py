@@ -184,8 +184,10 @@ def test_earlier_labels_are_certain_and_never_asked() -> None:
     assert 0 not in sample.next_items(9)
     logged = [
         LoggedJudgment(second, 1, probability=0.4),
-        LoggedJudgment(item("q", "z", 20, 90), 2, source="search"),
+        LoggedJudgment(item("q", "z", 20, 90), 2, source="votes"),
+        LoggedJudgment(item("r", "x", 20, 90), 3, source="search"),  # no part of the sample
         LoggedJudgment(first, 0, probability=0.9),
+        LoggedJudgment(second, 3, source="search"),
     ]
     sample = label_sample(pool, design, logged, earlier)
     assert sample.certain.tolist() == [True, False, True, False, False]

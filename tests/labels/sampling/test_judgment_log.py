@@ -37,6 +37,9 @@ GOOD = '{"query_id": "q", "document_id": "d", "start": 0, "end": 9, "status": "j
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
+        ('"grade": 1', '"grade": 1, "evidence": [[4, 10]]', "2: `evidence`: must be a list of"),
+        ('"grade": 1', '"grade": 1, "evidence": [4, 5]', "2: `evidence`: must be a list of"),
+        ('"grade": 1', '"grade": 1, "evidence": "4-5"', "2: `evidence`: must be a list of"),
         ('"grade": 1', '"grade": 4', "2: `grade`: is 4; must be an integer from 0 to 3"),
         ('"grade": 1', '"grade": null', "2: `grade`: is null; must be an integer from 0 to 3"),
         ('"grade": 1', '"grade": 1.5', "2: `grade`: is a number; must be"),

@@ -1,0 +1,117 @@
+"""``rag-assets label``: give labels on a page, one passage at a time; say how they stand."""
+
+from __future__ import annotations
+
+import getpass
+import webbrowser
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
+from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.labels.sampling.label_sample import label_sample
+from rag_assets.pipeline.label_sampling import (
+    question_clusters,
+    readable_texts,
+    sampled_depth,
+    sampled_metric,
+    sampled_pool,
+)
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
+from rag_assets.report.formats import as_json
+from rag_assets.report.label_status import LabelStatus, status_view
+from rag_assets.store.settings import StoreSettings
+
+
+@click.command("label")
+@path_argument
+@store_option
+@click.option(
+    "--depth",
+    type=Integer(min=1),
+    help="How many ranks of each retriever are in the pool  [default: as deep as the primary "
+    "metric looks, or the runs are]",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of a new sample.")
+@click.option(
+    "--port", type=Integer(min=0, max=65_535), default=0, help="Of the page  [default: a free one]"
+)
+@click.option("--browser/--no-browser", default=True, help="Whether the page is opened.")
+@click.option("--status", is_flag=True, help="No page: print what the labels so far say.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Of --status: how to print.",
+)
+def command(
+    path: Path,
+    store: Path | None,
+    depth: int | None,
+    seed: int,
+    port: int,
+    browser: bool,
+    status: bool,
+    form: str,
+) -> None:
+    """Give labels on a page that opens in your browser.
+
+    It shows one question and one passage at a time, drawn so that few judgments tell which
+    retriever is best; which one found a passage is not told. Each judgment is on the disk, in
+    `labelling.jsonl` beside the experiment, before the next one is asked. Ctrl-C ends it.
+
+    With --status: the estimated leaderboard, which differences are decided, and how many more
+    judgments decide the rest.
+
+    Example: rag-assets label data/handbook
+    """
+    settings = StoreSettings.resolve(store)
+    pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
+    if status:
+        refuse_given(["port", "browser"], "is of the page, which --status does not open")
+        _print_status(pipeline, depth, seed, form)
+    else:
+        refuse_given(["form"], "belongs to --status")
+        _serve(pipeline, depth, seed, port, browser=browser)
+
+
+def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -> None:
+    """Print what the labels so far say; nothing is asked."""
+    depth = depth or sampled_depth(pipeline.experiment)
+    sampled = sampled_pool(pipeline, depth, seed)
+    lines = sampled.lines()
+    sample = label_sample(sampled.pool, sampled.design, lines, sampled.earlier)
+    status = LabelStatus.of(
+        pipeline.experiment, sample, lines, depth, question_clusters(pipeline, sampled.pool)
+    )
+    if form == "json":
+        print_data(as_json(status.as_row()))
+    else:
+        output().print(status_view(pipeline.experiment.name, status))
+
+
+def _serve(pipeline: Pipeline, depth: int | None, seed: int, port: int, *, browser: bool) -> None:
+    """Answer the page's requests until the process is interrupted."""
+    from rag_assets.labels.page.server import LabelPage, LabelServer
+    from rag_assets.labels.page.session import LabelSession
+
+    experiment = pipeline.experiment
+    depth = depth or sampled_depth(experiment)
+    pool, design, earlier, log = sampled_pool(pipeline, depth, seed)
+    passages, search = readable_texts(pipeline)
+    session = LabelSession(pool, design, log, passages, earlier)
+    page = LabelPage(session, search, sampled_metric(experiment, depth), getpass.getuser())
+    server = LabelServer(page, port)
+    print_line(server.address)
+    messages().print(
+        f"{len(pool.items)} passages in the pool; judgments go to {log}; Ctrl-C ends it",
+        soft_wrap=True,
+    )
+    if browser:
+        webbrowser.open(server.address)
+    server.run()

@@ -1,0 +1,175 @@
+"""Texts as the labelling page shows them: windows of documents, the question's words marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.errors import UsageError
+from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.retrieval.lexical.analyzers import analyze, analyze_all, resolve_analyzer
+from rag_assets.sources.fields import shown
+
+WINDOW = 20_000
+"""Characters that are sent at once; a browser is slow with a line of a million."""
+
+HEADING_WITHIN = 20_000
+"""Characters before a passage in which its heading is looked for."""
+
+_SAMPLE = 200
+"""Documents from which the language is detected."""
+
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0dff\u0e31-\u0e4e"
+)
+_WORD = re.compile(rf"\w[\w{_MARKS}]*")
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_HEADING = re.compile(r"^ {0,3}#{1,6} +(.{1,200})", re.MULTILINE)
+
+Part = tuple[str, bool]
+"""A piece of a text, and whether it is a word that is marked."""
+
+
+class Hit(NamedTuple):
+    """Something that a free search found."""
+
+    document_id: str
+    start: int
+    end: int
+
+
+class Passages:
+    """The documents and questions of an experiment, to be read piece by piece.
+
+    Args:
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        queries: table of :data:`rag_assets.schemas.QUERIES`.
+        analyzer: by which words are the same.
+    """
+
+    def __init__(self, documents: pa.Table, queries: pa.Table, analyzer: str = "auto") -> None:
+        self._titles, self._texts = documents.column("title"), documents.column("text")
+        self._rows = _rows(documents, "document_id")
+        self._ids = documents.column("document_id")
+        self._lengths = pc.utf8_length(self._texts).to_pylist()
+        texts = queries.column("text").to_pylist()
+        self.questions: dict[str, str] = dict(
+            zip(queries.column("query_id").to_pylist(), texts, strict=True)
+        )
+        sample = [text[:WINDOW] for text in self._texts.slice(0, _SAMPLE).to_pylist()]
+        self._analyzer = resolve_analyzer(analyzer, sample)
+
+    def question(self, query_id: str) -> str:
+        """Return the text of a question.
+
+        Raises:
+            UsageError: there is none with this id.
+        """
+        if query_id not in self.questions:
+            raise UsageError(f"there is no question {shown(query_id)}")
+        return self.questions[query_id]
+
+    def holds(self, item: PooledUnit) -> bool:
+        """Return whether the question and the span are still there."""
+        row = self._rows.get(item.document_id)
+        return (
+            item.query_id in self.questions
+            and row is not None
+            and item.start < item.end <= self._lengths[row]
+        )
+
+    def checked(self, item: PooledUnit) -> PooledUnit:
+        """Return the item.
+
+        Raises:
+            UsageError: there is no such question, document or span.
+        """
+        if not self.holds(item):
+            self.question(item.query_id)
+            where = f"characters {item.start} to {item.end} of {shown(item.document_id)}"
+            raise UsageError(f"there is no text at {where}")
+        return item
+
+    def place(self, item: PooledUnit) -> dict[str, Any]:
+        """Return where a passage stands: title, heading above it, line, length of the document."""
+        row = self._rows[item.document_id]
+        text = self._texts[row].as_py()
+        above = text[max(0, item.start - HEADING_WITHIN) : item.start]
+        headings = _HEADING.findall(above)
+        return {
+            "document_id": item.document_id,
+            "title": self._titles[row].as_py()[:1000],
+            "heading": headings[-1] if headings else "",
+            "line": text.count("\n", 0, item.start) + 1,
+            "length": len(text),
+            "start": item.start,
+            "end": item.end,
+        }
+
+    def window(self, wanted: str, document_id: str, start: int, end: int) -> dict[str, Any]:
+        """Return a part of a document, at most :data:`WINDOW` characters from ``start`` on.
+
+        Args:
+            wanted: a text whose words are marked.
+            document_id: the document.
+            start: first character.
+            end: the one after the last.
+
+        Raises:
+            UsageError: there is no such document.
+        """
+        if document_id not in self._rows:
+            raise UsageError(f"there is no document {shown(document_id)}")
+        row = self._rows[document_id]
+        last = min(end, start + WINDOW, self._lengths[row])
+        text = self._texts[row].as_py()[start:last]
+        parts = list(marked(text, wanted, self._analyzer))
+        return {"start": start, "end": start + len(text), "parts": parts}
+
+    def literal(self, text: str, n: int) -> list[Hit]:
+        """Return the first documents that hold a text, letter for letter but for upper case."""
+        found = pc.find_substring(self._texts, text, ignore_case=True)
+        rows = pc.indices_nonzero(pc.greater_equal(found, 0)).to_pylist()[:n]
+        hits = []
+        for row in rows:
+            own = self._texts[row].as_py()
+            at = max(own.lower().find(text.lower()), 0)
+            start, end = max(0, at - 200), min(len(own), at + len(text) + 400)
+            hits.append(Hit(self._ids[row].as_py(), start, end))
+        return hits
+
+
+def marked(text: str, wanted: str, analyzer: str) -> Iterator[Part]:
+    """Yield a text in parts; words that the analyzer takes for words of ``wanted`` are marked.
+
+    Of scripts without blanks between words those pieces are marked that are tokens of ``wanted``.
+    """
+    tokens = set(analyze(analyzer, wanted))
+    pieces = [token for token in tokens if _CJK.search(token)]
+    inside = re.compile("|".join(map(re.escape, sorted(pieces, key=len, reverse=True))))
+    words = sorted(set(_WORD.findall(text)))
+    of_word = zip(words, analyze_all(analyzer, words), strict=True)
+    same = {word for word, own in of_word if not tokens.isdisjoint(own)}
+    edges: list[tuple[int, int]] = []
+    for match in _WORD.finditer(text):
+        if _CJK.search(match[0]):
+            own = inside.finditer(match[0]) if pieces else ()
+            edges += [(match.start() + each.start(), match.start() + each.end()) for each in own]
+        elif match[0] in same:
+            edges.append(match.span())
+    last = 0
+    for start, end in edges:
+        if start > last:
+            yield text[last:start], False
+        yield text[start:end], True
+        last = end
+    if last < len(text):
+        yield text[last:], False
+
+
+def _rows(table: pa.Table, column: str) -> dict[str, int]:
+    return {name: row for row, name in enumerate(table.column(column).to_pylist())}

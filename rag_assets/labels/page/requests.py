@@ -1,0 +1,122 @@
+"""The bodies of the page's requests: what they may hold, and how long it may be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from rag_assets.errors import UsageError
+from rag_assets.labels.page.question_marks import QuestionMark
+from rag_assets.labels.page.session import Answer
+from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE, JUDGED
+
+LONGEST_ID = 10_000
+MOST_SECONDS = 86_400
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
+Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+Position = Annotated[int, Field(ge=0, le=2**40)]
+Grade = Annotated[int, Field(ge=0, le=HIGHEST_GRADE)]
+
+
+class Body(BaseModel):
+    """A request; a key that is not known is refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NextBody(Body):
+    """Who wants the next item."""
+
+    by: Name
+
+
+class UndoBody(NextBody):
+    """Whose last judgment is taken back, and when the key was pressed."""
+
+    at: Time
+
+
+class SpanBody(UndoBody):
+    """A label of a span that was searched for."""
+
+    query_id: Id
+    document_id: Id
+    start: Position
+    end: Position
+    grade: Grade | None
+    seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
+
+    @property
+    def item(self) -> PooledUnit:
+        """The question and the span."""
+        return PooledUnit(self.query_id, self.document_id, self.start, self.end)
+
+    def answer(self) -> Answer:
+        """Return the label.
+
+        Raises:
+            UsageError: it has no grade.
+        """
+        if self.grade is None:
+            raise UsageError("a judgment has a grade")
+        return Answer(self.item, JUDGED, self.grade, (), self.by, self.at, self.seconds)
+
+
+class AnswerBody(SpanBody):
+    """What somebody said of the item that was shown."""
+
+    status: Literal["judged", "skipped", "cannot_tell"]
+    evidence: Annotated[
+        list[Annotated[list[Position], Field(min_length=2, max_length=2)]], Field(max_length=100)
+    ]
+    n_lines: Position
+
+    def answer(self) -> Answer:
+        """Return the answer.
+
+        Raises:
+            UsageError: it has a status that wants a grade, and none.
+        """
+        if self.status == JUDGED and self.grade is None:
+            raise UsageError("a judgment has a grade")
+        spans = tuple((start, end) for start, end in self.evidence)
+        return Answer(
+            *(self.item, self.status, self.grade, spans),
+            *(self.by, self.at, self.seconds, self.n_lines),
+        )
+
+
+class MarkBody(UndoBody):
+    """What somebody says of a question; null takes it back."""
+
+    query_id: Id
+    mark: Literal["unanswerable", "unclear", "duplicate"] | None
+    of: Id | None = None
+
+    def question_mark(self) -> QuestionMark:
+        """Return the mark."""
+        return QuestionMark(self.query_id, self.mark, self.of, self.by, self.at)
+
+
+class TextBody(Body):
+    """Which part of a document is wanted, and whose words are marked in it."""
+
+    query_id: Id
+    document_id: Id
+    start: Position
+    end: Position
+
+
+class SearchBody(Body):
+    """What is looked for, and for which question."""
+
+    query_id: Id
+    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
+
+
+class EmptyBody(Body):
+    """Nothing is said."""

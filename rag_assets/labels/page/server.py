@@ -1,0 +1,217 @@
+"""The server of the labelling page: on this machine alone, behind a token in its address.
+
+A request is answered where its address holds the token, its ``Host`` is this server's (other names
+may be made to lead here), and neither ``Origin`` nor ``Sec-Fetch-Site`` tells of another page. The
+page may load nothing but itself. No path of a file is made from a request, and nothing that is sent
+tells which retriever found a passage.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import Any, TypeAlias, TypeVar
+
+import uvicorn
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rag_assets.errors import RagAssetsError, UsageError
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.page.passages import Hit
+from rag_assets.labels.page.requests import (
+    AnswerBody,
+    Body,
+    EmptyBody,
+    MarkBody,
+    NextBody,
+    SearchBody,
+    SpanBody,
+    TextBody,
+    UndoBody,
+)
+from rag_assets.labels.page.session import AnsweredMeanwhile, LabelSession
+from rag_assets.labels.page.standing import standing
+from rag_assets.labels.pooling.pool import PooledUnit
+
+HOST = "127.0.0.1"
+MOST_BYTES = 100_000
+HITS = 10
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_FILES = {
+    "": ("page.html", "text/html"),
+    "page.css": ("page.css", "text/css"),
+    "page.js": ("page.js", "text/javascript"),
+}
+
+Search: TypeAlias = Callable[[str, int], Sequence[Hit]]
+_B = TypeVar("_B", bound=Body)
+
+
+class LabelPage:
+    """The answers to the page's requests.
+
+    Args:
+        session: the items and the log.
+        search: text, n -> the n best hits of a free search.
+        metric: by which it is told how things stand.
+        user: who labels, unless the page says another name.
+    """
+
+    def __init__(self, session: LabelSession, search: Search, metric: Metric, user: str) -> None:
+        self.session, self._search, self._metric = session, search, metric
+        self._start = {"by": user, "metric": str(metric)}
+
+    def app(self, port: int, token: str) -> ASGIApp:
+        """Return the application that answers at a port to those who know the token."""
+        actions: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
+            "start": (EmptyBody, lambda _: self._start),
+            "next": (NextBody, lambda body: self.session.next_task(body.by)),
+            "answer": (AnswerBody, lambda body: self.session.answer(body.answer())),
+            "undo": (UndoBody, lambda body: self.session.undo(body.by, body.at)),
+            "mark": (MarkBody, lambda body: self.session.mark(body.question_mark())),
+            "label": (SpanBody, lambda body: self.session.label(body.answer())),
+            "text": (TextBody, self._text),
+            "search": (SearchBody, self._found),
+            "standing": (EmptyBody, lambda _: self._standing()),
+        }
+        routes = [Route(f"/{token}/{name}", _file(*file)) for name, file in _FILES.items()]
+        for name, (body, action) in actions.items():
+            routes.append(Route(f"/{token}/{name}", _action(body, action), methods=["POST"]))
+        return _Guard(Starlette(routes=routes), port, token)
+
+    def _text(self, body: TextBody) -> dict[str, Any]:
+        passages = self.session.passages
+        question = passages.question(body.query_id)
+        return passages.window(question, body.document_id, body.start, body.end)
+
+    def _found(self, body: SearchBody) -> list[dict[str, Any]]:
+        passages = self.session.passages
+        items = [PooledUnit(body.query_id, *hit) for hit in self._search(body.text, HITS)]
+        return [
+            {**passages.place(item), "text": passages.window(body.text, *item[1:])}
+            for item in items
+            if passages.holds(item)
+        ]
+
+    def _standing(self) -> dict[str, Any]:
+        sample, lines = self.session.sample()
+        return standing(sample, self._metric, lines)
+
+
+class _Guard:
+    """Lets those requests through that come from the page itself; to others, nothing is there."""
+
+    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
+        self._app, self._prefix = app, f"/{token}/".encode()
+        self._hosts = {f"{name}:{port}".encode() for name in (HOST, "localhost")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            allowed = self._is_allowed(scope)
+            answer = self._app if allowed else Response("not found\n", 404, HEADERS)
+            await answer(scope, receive, send)
+
+    def _is_allowed(self, scope: Scope) -> bool:
+        path = str(scope["path"]).encode()[: len(self._prefix)]
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        host = headers.get(b"host", b"")
+        return (
+            hmac.compare_digest(path, self._prefix)
+            and host in self._hosts
+            and headers.get(b"origin", b"http://" + host) == b"http://" + host
+            and headers.get(b"sec-fetch-site", b"none") in {b"same-origin", b"none"}
+        )
+
+
+def _file(name: str, media_type: str) -> Callable[[Request], Response]:
+    content = resources.files("rag_assets.labels.page").joinpath("files", name).read_bytes()
+    return lambda _: Response(content, headers=HEADERS, media_type=media_type)
+
+
+def _action(body_type: type[_B], action: Callable[[_B], Any]) -> Any:  # noqa: ANN401 (an endpoint)
+    async def answer(request: Request) -> Response:
+        try:
+            body = body_type.model_validate_json(await _body(request))
+            return JSONResponse(await run_in_threadpool(action, body), headers=HEADERS)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            return _refusal(400, f"the request is wrong: {place}: {first['msg']}")
+        except AnsweredMeanwhile as error:
+            return _refusal(409, str(error))
+        except UsageError as error:
+            return _refusal(400, str(error))
+        except RagAssetsError as error:
+            return _refusal(500, str(error))
+
+    return answer
+
+
+async def _body(request: Request) -> bytes:
+    if request.headers.get("content-type", "") != "application/json":
+        raise UsageError("a request is JSON")
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BYTES:
+            raise UsageError(f"a request has at most {MOST_BYTES} bytes")
+    return content
+
+
+def _refusal(status: int, problem: str) -> Response:
+    return JSONResponse({"problem": problem}, status, HEADERS)
+
+
+class LabelServer:
+    """A server at a free port, or at one that is given; :attr:`address` is known before it runs.
+
+    Raises:
+        UsageError: the port is taken.
+    """
+
+    def __init__(self, page: LabelPage, port: int = 0) -> None:
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((HOST, port))
+            self._socket.listen()
+        except OSError as error:
+            self._socket.close()
+            raise UsageError(f"port {port} of {HOST}: {error.strerror or error}") from error
+        own_port, token = self._socket.getsockname()[1], secrets.token_urlsafe(32)
+        self.address = f"http://{HOST}:{own_port}/{token}/"
+        config = uvicorn.Config(
+            page.app(own_port, token),
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=5,
+        )
+        self.server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Answer until the process is interrupted."""
+        with self._socket:
+            self.server.run(sockets=[self._socket])

@@ -1,0 +1,126 @@
+"""A labelling page over made documents, served on loopback, and requests to it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.page.passages import Passages
+from rag_assets.labels.page.server import LabelPage, LabelServer
+from rag_assets.labels.page.session import LabelSession
+from rag_assets.labels.pooling.pool import Judgment
+from rag_assets.labels.sampling.design import new_design
+from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
+from rag_assets.schemas import DOCUMENTS, QUERIES
+
+TEXTS = {
+    "fares": "# Fares\n\nA ticket costs 40 crowns.\n\nDogs need tickets of 10 crowns.",
+    "crew": "# Crew\n\nA crew of five sails each ferry.",
+    "fire": "# Fire\n\nA fire on the car deck is fought with foam.",
+    "winter": "In winter the last ferry leaves at nine.",
+}
+QUESTIONS = {"q1": "what does a ticket cost", "q2": "how is a fire fought"}
+
+
+def tables(
+    texts: Mapping[str, str] = TEXTS, questions: Mapping[str, str] = QUESTIONS
+) -> tuple[pa.Table, pa.Table]:
+    """Return the tables of documents and questions."""
+    documents: list[dict[str, object]] = [
+        {"document_id": name, "title": name, "text": text, "metadata": "{}"}
+        for name, text in texts.items()
+    ]
+    queries: list[dict[str, object]] = [
+        {"query_id": name, "text": text, "tags": [], "metadata": "{}"}
+        for name, text in questions.items()
+    ]
+    return DOCUMENTS.from_rows(documents), QUERIES.from_rows(queries)
+
+
+def pool_of(texts: Mapping[str, str], questions: Mapping[str, str], depth: int = 4) -> LabelPool:
+    """Return the pool of two systems that rank whole documents in opposite orders."""
+    spans = {name: (name, 0, len(text)) for name, text in texts.items()}
+    runs = {}
+    for name, order in (("hidden-a", list(texts)), ("hidden-b", list(texts)[::-1])):
+        rows = [(q, unit, rank) for q in questions for rank, unit in enumerate(order[:depth], 1)]
+        query_ids, unit_ids, ranks = zip(*rows, strict=True)
+        runs[name] = pa.table({"query_id": query_ids, "unit_id": unit_ids, "rank": ranks})
+    return label_pool(runs, dict.fromkeys(runs, spans), list(questions), depth=depth)
+
+
+def session_of(
+    log: Path,
+    texts: Mapping[str, str] = TEXTS,
+    questions: Mapping[str, str] = QUESTIONS,
+    earlier: tuple[Judgment, ...] = (),
+) -> LabelSession:
+    """Return a session on a log."""
+    pool = pool_of(texts, questions)
+    design = new_design(pool.items, pool.weights(Metric("dcg", 4)))
+    passages = Passages(*tables(texts, questions), "english")
+    return LabelSession(pool, design, log, passages, earlier)
+
+
+@dataclass
+class Client:
+    """Sends requests to the page at an address."""
+
+    address: str
+
+    def raw(
+        self, path: str, body: bytes | None = b"{}", method: str = "POST", **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Return status, headers and body; a path that begins with ``/`` has no token."""
+        parts = urlsplit(self.address)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+        target = path if path.startswith("/") else parts.path + path
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, target, body, {"Content-Type": "application/json", **named})
+        reply = connection.getresponse()
+        content = reply.read()
+        connection.close()
+        return reply.status, {name.lower(): value for name, value in reply.getheaders()}, content
+
+    def ask(self, path: str, **body: Any) -> Any:
+        """Return the JSON of a reply that must be fine."""
+        status, _, content = self.raw(path, json.dumps(body).encode())
+        assert status == 200, content
+        return json.loads(content)
+
+    def answer(self, by: str, at: str, task: Mapping[str, Any], **other: Any) -> tuple[int, Any]:
+        """Answer a task: grade 1 in 2 seconds, unless something else is said."""
+        names = ("query_id", "document_id", "start", "end", "n_lines")
+        said = {"status": "judged", "grade": 1, "evidence": [], "seconds": 2.0}
+        body = {"by": by, "at": at, **{name: task[name] for name in names}, **said, **other}
+        status, _, content = self.raw("answer", json.dumps(body).encode())
+        return status, json.loads(content)
+
+
+@contextmanager
+def serving(session: LabelSession) -> Iterator[Client]:
+    """Serve a session until the block ends."""
+    page = LabelPage(session, session.passages.literal, Metric("dcg", 4), "ada")
+    server = LabelServer(page)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield Client(server.address)
+    finally:
+        server.server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def moment(number: int) -> str:
+    """Return a time."""
+    return f"2026-03-01T09:{number // 60:02}:{number % 60:02}.000Z"

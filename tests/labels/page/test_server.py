@@ -1,0 +1,289 @@
+"""The page over HTTP: who is let in, what is sent, and what wrong requests are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from rag_assets.labels.sampling.judgment_log import read_judgments
+from tests.labels.page.served import Client, moment, serving, session_of
+
+KILLS = int(os.environ.get("RAG_ASSETS_LABEL_KILLS", "6"))
+"""Random moments at which the server is killed."""
+
+SCRIPT = "<script>window.attacked = 1</script>\u202egnp.exe\u202c"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log.jsonl"
+
+
+@pytest.fixture
+def client(log: Path) -> Iterator[Client]:
+    with serving(session_of(log)) as client:
+        yield client
+
+
+def test_the_page_loads_nothing_but_itself(client: Client) -> None:
+    for name in ("", "page.js", "page.css"):
+        status, headers, body = client.raw(name, None, "GET")
+        assert status == 200
+        assert headers["content-security-policy"].startswith(
+            "default-src 'none'; script-src 'self'"
+        )
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert headers.keys().isdisjoint({"access-control-allow-origin", "server"})
+        assert not [word for word in (b"http://", b"https://") if word in body]
+    page = client.raw("", None, "GET")[2].decode()
+    assert not [word for word in ("<style", " style=", " onclick") if word in page]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/next", "/wrong/", "/wrong/next", "/../next", "/%2e%2e/", "/page.js", "/%C3%A9/%ff"],
+)
+def test_without_the_token_nothing_is_there(client: Client, path: str) -> None:
+    status, _, body = client.raw(path, None, "GET")
+    assert (status, body) == (404, b"not found\n")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../../../../etc/passwd",
+        "..%2f..%2f..%2fetc%2fpasswd",
+        "%2e%2e/%2e%2e/etc/passwd",
+        "page.js/../session.py",
+        "files/page.html",
+        "//etc/passwd",
+        "page.js%00.html",
+    ],
+)
+def test_no_path_leads_to_another_file(client: Client, path: str) -> None:
+    status, _, body = client.raw(path, None, "GET")
+    assert status == 404
+    assert b"root:" not in body
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1"},
+        {"Host": "127.0.0.1:1"},
+    ],
+)
+def test_other_pages_are_refused(client: Client, log: Path, headers: dict[str, str]) -> None:
+    task = client.ask("next", by="ada")["task"]
+    for path, method in (("", "GET"), ("next", "POST"), ("answer", "POST")):
+        status, sent, body = client.raw(path, b'{"by": "eve"}', method, **headers)
+        assert (status, body) == (404, b"not found\n")
+        assert "access-control-allow-origin" not in sent
+    assert client.answer("ada", moment(1), task)[0] == 200
+    assert len(read_judgments(log)) == 1
+
+
+def test_its_own_origin_is_served(client: Client) -> None:
+    host = urlsplit(client.address).netloc
+    own = {"Origin": f"http://{host}", "Sec_Fetch_Site": "same-origin"}
+    assert client.raw("next", b'{"by": "ada"}', **own)[0] == 200
+    assert client.raw("next", None, "GET", **own)[0] == 405
+
+
+def test_it_listens_on_loopback_alone(client: Client) -> None:
+    port = urlsplit(client.address).port or 0
+    assert urlsplit(client.address).hostname == "127.0.0.1"
+    with socket.socket() as other:
+        assert other.connect_ex(("127.0.0.2", port)) != 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "problem"),
+    [
+        ("next", b"", "the request is wrong"),
+        ("next", b'{"by": ""}', "by: String should have at least 1 character"),
+        ("next", b'{"by": "ada", "file": "/etc/passwd"}', "file: Extra inputs"),
+        ("next", b'{"by": "' + b"a" * 200_000 + b'"}', "at most 100000 bytes"),
+        ("text", b'{"query_id":"q1","document_id":"x","start":0,"end":9}', "no document 'x'"),
+        ("text", b'{"query_id":"q1","document_id":"../crew","start":0,"end":9}', "no document"),
+        ("text", b'{"query_id":"q1","document_id":"crew","start":-5,"end":9}', "start: Input"),
+        ("text", b'{"query_id":"qx","document_id":"crew","start":0,"end":9}', "no question 'qx'"),
+        ("undo", b'{"by":"ada","at":"now"}', "at: String should match pattern"),
+        ("undo", b'{"by":"ada","at":"2026-03-01T09:00:00.000Z"}', "nothing to undo"),
+    ],
+)
+def test_wrong_requests_are_told_what_is_wrong(
+    client: Client, log: Path, path: str, body: bytes, problem: str
+) -> None:
+    status, _, content = client.raw(path, body)
+    assert status == 400
+    assert problem in json.loads(content)["problem"]
+    assert not log.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"grade": 4}, "grade: Input should be less than or equal to 3"),
+        ({"grade": True}, "grade: Input should be a valid integer"),
+        ({"grade": None}, "a judgment has a grade"),
+        ({"status": "done"}, "status: Input should be"),
+        ({"seconds": float("inf")}, "the request is wrong"),
+        ({"seconds": -1.0}, "seconds: Input should be greater"),
+        ({"evidence": [[0, 900]]}, "evidence must lie in the passage"),
+        ({"evidence": [[5, 5]]}, "evidence must lie in the passage"),
+        ({"end": 5}, "not in the sample"),
+    ],
+)
+def test_wrong_answers_are_not_written(
+    client: Client, log: Path, change: dict[str, object], problem: str
+) -> None:
+    task = client.ask("next", by="ada")["task"]
+    status, said = client.answer("ada", moment(1), task, **change)
+    assert (status, problem in said["problem"]) == (400, True), said
+    assert not log.exists()
+
+
+def test_another_content_type_is_refused(client: Client) -> None:
+    """A form of another page can send text, but no JSON without asking first."""
+    status, _, _ = client.raw("next", b'{"by": "ada"}', Content_Type="text/plain")
+    assert status == 400
+
+
+def test_nothing_tells_which_retriever_found_it(client: Client) -> None:
+    task = client.ask("next", by="ada")
+    replies = [task, client.answer("ada", moment(1), task["task"])[1]]
+    replies.append(client.ask("search", query_id="q1", text="ferry"))
+    sent = json.dumps(replies)
+    for word in ("hidden", "rank", "probability", "score", "system", "retriever"):
+        assert word not in sent
+    assert "hidden-a" in json.dumps(client.ask("standing"))
+
+
+def test_hostile_texts_are_sent_as_data_in_windows(log: Path) -> None:
+    long = SCRIPT + "x" * 1_000_000
+    texts = {SCRIPT: long, "b": f"</textarea>{SCRIPT}", "c": "c", "d": "\u0000\u2028\r\nd"}
+    with serving(session_of(log, texts, {SCRIPT: SCRIPT * 3000})) as client:
+        seen = {}
+        for number in range(4):
+            task = client.ask("next", by="ada")["task"]
+            assert len(task["question"]) <= 20_000
+            seen[task["document_id"]] = "".join(part for part, _ in task["text"]["parts"])
+            assert client.answer("ada", moment(number), task)[0] == 200
+        assert seen == {name: text[:20_000] for name, text in texts.items()}
+        rest = client.ask("text", query_id=SCRIPT, document_id=SCRIPT, start=20_000, end=2**30)
+        assert (rest["start"], rest["end"]) == (20_000, 40_000)
+        assert client.raw("", None, "GET")[2].count(b"attacked") == 0
+        assert all(kind == "application/json" for kind in _types(client))
+
+
+def _types(client: Client) -> Iterator[str]:
+    for path, body in (("next", b'{"by": "ada"}'), ("next", b"<script>")):
+        yield client.raw(path, body)[1]["content-type"]
+
+
+def test_a_search_finds_labels_outside_the_sample(client: Client, log: Path) -> None:
+    hits = client.ask("search", query_id="q1", text="CREW OF FIVE")
+    assert [hit["document_id"] for hit in hits] == ["crew"]
+    body = {"by": "ada", "at": moment(1), "seconds": 1.0, "grade": 3}
+    client.ask("label", query_id="q1", document_id="crew", start=8, end=40, **body)
+    (line,) = read_judgments(log)
+    assert (line.item, line.grade, line.source) == (("q1", "crew", 8, 40), 3, "search")
+    assert client.ask("next", by="ada")["progress"]["left"] == 8
+
+
+def test_two_people_at_once_lose_and_double_nothing(client: Client, log: Path) -> None:
+    def work(by: str) -> list[tuple[str, str]]:
+        done = []
+        for number in range(10):
+            task = client.ask("next", by=by)["task"]
+            if task is None:
+                break
+            status, _ = client.answer(by, moment(number), task)
+            assert status == 200
+            done.append((task["query_id"], task["document_id"]))
+        return done
+
+    with ThreadPoolExecutor(2) as executor:
+        ada, eve = executor.map(work, ("ada", "eve"))
+    lines = [line.item[:2] for line in read_judgments(log)]
+    assert Counter(lines) == Counter([*ada, *eve])
+    assert len(set(lines)) == len(lines) == 8
+
+
+def test_a_log_that_was_damaged_is_told(client: Client, log: Path) -> None:
+    log.write_text("{}\n", encoding="utf-8")
+    status, _, content = client.raw("next", b'{"by": "ada"}')
+    assert status == 500
+    assert "log.jsonl:1: `status`: is missing" in json.loads(content)["problem"]
+
+
+SERVER = """
+import sys
+import threading
+from pathlib import Path
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.page.server import LabelPage, LabelServer
+from tests.labels.page.served import session_of
+texts = {f"d{n}": f"text {n} of many" for n in range(4)}
+questions = {f"q{n}": f"question {n}" for n in range(int(sys.argv[2]))}
+session = session_of(Path(sys.argv[1]), texts, questions)
+server = LabelServer(LabelPage(session, session.passages.literal, Metric("dcg", 4), "ada"))
+print(server.address, flush=True)
+server.run()
+"""
+
+
+def test_a_killed_server_loses_and_doubles_no_judgment(log: Path) -> None:
+    """What was confirmed is there once; what was not confirmed is there once or is asked again."""
+    generator = random.Random(7)
+    confirmed: list[tuple[str, str]] = []
+    number = 0
+    for _ in range(KILLS):
+        with subprocess.Popen(
+            [sys.executable, "-c", SERVER, str(log), str(40 * KILLS)],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            client = Client(process.stdout.readline().strip())
+            wait = generator.uniform(0.0, 0.25)
+            killer = threading.Timer(wait, process.kill)
+            killer.start()
+            try:
+                task = client.ask("next", by="ada")["task"]
+                while task is not None:
+                    number += 1
+                    _, reply = client.answer("ada", moment(number), task)
+                    confirmed.append((task["query_id"], task["document_id"]))
+                    task = reply["task"]
+            except (OSError, ValueError):
+                pass  # it was killed, perhaps in the middle of an answer
+            killer.join()
+    lines = read_judgments(log) if log.exists() else []
+    items = [line.item[:2] for line in lines]
+    assert len(set(items)) == len(items)
+    assert KILLS <= len(confirmed) < 160 * KILLS  # there was always something left to ask
+    assert set(confirmed) <= set(items)
+    assert len(items) - len(confirmed) <= KILLS
+    assert len(set(confirmed)) == len(confirmed)

@@ -1,0 +1,195 @@
+"""What is asked next, what is written, and what the sample makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_assets.errors import UsageError
+from rag_assets.labels.page.passages import Passages, marked
+from rag_assets.labels.page.question_marks import QuestionMark, read_marks
+from rag_assets.labels.page.session import Answer, AnsweredMeanwhile, LabelSession, marks_file
+from rag_assets.labels.pooling.pool import Judgment, PooledUnit
+from rag_assets.labels.sampling.judgment_log import read_judgments
+from tests.labels.page.served import TEXTS, moment, session_of, tables
+
+
+def shown(session: LabelSession, by: str) -> tuple[PooledUnit, int]:
+    task = session.next_task(by)["task"]
+    item = PooledUnit(*(task[name] for name in ("query_id", "document_id", "start", "end")))
+    return item, task["n_lines"]
+
+
+def give(
+    session: LabelSession, by: str, number: int, status: str = "judged", grade: int | None = 1
+) -> PooledUnit:
+    item, n_lines = shown(session, by)
+    session.answer(Answer(item, status, grade, (), by, moment(number), 2.0, n_lines))
+    return item
+
+
+def test_the_order_is_that_of_the_design_and_the_probability_is_written(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    session = session_of(log)
+    design = session.design
+    items = [give(session, "ada", number, grade=number % 4) for number in range(8)]
+    assert items == [session.pool.items[n] for n in design.order()]
+    assert session.next_task("ada")["task"] is None
+    arrivals = np.sort(design.arrivals())
+    lines = read_judgments(log)
+    for number, line in enumerate(lines[:-1]):
+        there = session.pool.items.index(line.item)
+        expected = design.probabilities(arrivals[number + 1])[there]
+        assert line.probability == pytest.approx(expected)
+    assert [line.was_drawn for line in lines] == [True] * 8
+    sample, _ = session.sample()
+    assert sample.judged.all()
+    assert sample.probabilities() == pytest.approx(1.0)
+
+
+def test_a_restart_goes_on_where_the_log_ends(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    first = session_of(log)
+    done = {give(first, "ada", number) for number in range(3)}
+    waiting, _ = shown(first, "ada")
+    again = session_of(log)
+    assert shown(again, "ada")[0] == waiting not in done
+
+
+def test_an_answer_that_is_sent_twice_is_written_once(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    session = session_of(log)
+    item, n_lines = shown(session, "ada")
+    answer = Answer(item, "judged", 2, ((0, 5),), "ada", moment(1), 2.0, n_lines)
+    first = session.answer(answer)
+    for one in (session, session_of(log)):
+        assert one.answer(answer)["task"] == first["task"]
+    assert [line.evidence for line in read_judgments(log)] == [((0, 5),)]
+
+
+def test_two_people_have_two_items_and_nobody_overwrites_the_other(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    session, other = session_of(log), session_of(log)  # the second one is another process
+    ada, eve = shown(session, "ada"), shown(session, "eve")
+    assert ada[0] != eve[0]
+    assert shown(session, "ada") == ada
+    give(other, "bob", 1)  # what ada reads
+    with pytest.raises(AnsweredMeanwhile, match="bob answered this passage meanwhile"):
+        session.answer(Answer(ada[0], "judged", 1, (), "ada", moment(2), 2.0, ada[1]))
+    assert shown(session, "ada")[0] not in {ada[0], eve[0]}
+    assert len(read_judgments(log)) == 1
+
+
+def test_skipped_items_return_and_to_others_first(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "log.jsonl")
+    skipped = [give(session, "ada", number, "skipped", None) for number in range(2)]
+    for number in range(2, 8):
+        assert give(session, "ada", number, "cannot_tell", None) not in skipped
+    assert shown(session, "ada")[0] == skipped[0]
+    give(session, "ada", 9, "skipped", None)
+    assert shown(session, "ada")[0] == skipped[1]
+    sample, _ = session.sample()
+    assert (sample.cannot_tell.sum(), sample.judged.sum()) == (6, 0)
+
+
+def test_undo_takes_back_what_was_done_last(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    session = session_of(log)
+    items = [give(session, "ada", 0), give(session, "ada", 1), give(session, "ada", 2, "skipped")]
+    undone = [session.undo("ada", moment(number)) for number in (10, 11)]
+    assert session.undo("ada", moment(11))["task"] == undone[1]["task"]  # sent again
+    assert [one["undone"]["document_id"] for one in undone] == [
+        items[2].document_id,
+        items[1].document_id,
+    ]
+    assert shown(session, "ada")[0] == items[1]
+    assert not np.isnan(session.sample()[0].grades).all()
+    session = session_of(log)  # the log alone knows as much
+    session.undo("ada", moment(12))
+    session.undo("ada", moment(13))
+    assert np.isnan(session.sample()[0].grades).all()
+    with pytest.raises(UsageError, match="nothing to undo"):
+        session.undo("ada", moment(14))
+    with pytest.raises(UsageError, match="nothing to undo"):
+        session.undo("eve", moment(15))
+
+
+def test_what_a_search_found_is_a_label_and_no_part_of_the_sample(tmp_path: Path) -> None:
+    """Were it, items would be certain for having been found, which depends on what was asked."""
+    log = tmp_path / "log.jsonl"
+    session = session_of(log)
+    drawn = give(session, "ada", 0)
+    waiting, n_lines = shown(session, "ada")
+    before, _ = session.sample()
+    for number, item in enumerate((drawn, waiting), 1):
+        for span in (item._replace(start=2, end=20), item):
+            answer = Answer(span, "judged", 3, (), "ada", moment(10 * number + span.start), 2.0)
+            session.label(answer)
+            session.label(answer)  # sent again
+    lines = read_judgments(log)
+    assert [line.source for line in lines] == ["person", *["search"] * 4]
+    after, _ = session.sample()
+    assert after.grades == pytest.approx(before.grades, nan_ok=True)
+    assert not after.certain.any()
+    assert shown(session, "ada") == (waiting, n_lines)
+    session.undo("ada", moment(90))
+    assert read_judgments(log)[-1][2:4] == ("skipped", None)
+    assert shown(session, "ada")[0] == waiting
+    with pytest.raises(UsageError, match="no text at characters 0 to 9000 of 'crew'"):
+        session.label(Answer(PooledUnit("q1", "crew", 0, 9000), "judged", 3, (), "a", "b", 1.0))
+
+
+def test_labels_of_the_dataset_are_not_asked(tmp_path: Path) -> None:
+    item = PooledUnit("q1", "crew", 0, len(TEXTS["crew"]))
+    session = session_of(tmp_path / "l.jsonl", earlier=(Judgment(item, 0, "labels", 1),))
+    assert item not in {give(session, "ada", number) for number in range(7)}
+    assert session.next_task("ada")["task"] is None
+
+
+def test_texts_that_are_gone_are_not_shown(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "log.jsonl")
+    passages = Passages(*tables({**TEXTS, "crew": "short"}), "english")
+    changed = LabelSession(session.pool, session.design, session.log, passages)
+    items = {give(changed, "ada", number).document_id for number in range(6)}
+    assert items == TEXTS.keys() - {"crew"}
+    assert changed.next_task("ada")["progress"]["gone"] == 2
+
+
+def test_marks_of_questions(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "log.jsonl")
+    mark = QuestionMark("q2", "duplicate", "q1", "ada", moment(1))
+    for one in (mark, mark, QuestionMark("q1", "unclear"), QuestionMark("q1", None)):
+        session.mark(one)
+    file = marks_file(session.log)
+    assert read_marks(file) == {"q2": mark}
+    assert len(file.read_text(encoding="utf-8").splitlines()) == 3
+    with pytest.raises(UsageError, match="no question 'q9'"):
+        session.mark(QuestionMark("q2", "duplicate", "q9"))
+    file.write_text(json.dumps({"query_id": "q", "mark": "bad"}), encoding="utf-8")
+    with pytest.raises(Exception, match="1: `mark`: is 'bad'; allowed: unanswerable"):
+        read_marks(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "analyzer", "words"),
+    [
+        (
+            "Dogs need tickets, a dog too.",
+            "ticket for a dog",
+            "english",
+            ["Dogs", "tickets", "dog"],
+        ),
+        ("nothing here", "ticket", "english", []),
+        ("北港在六点开放", "北港何时开放", "cjk", ["北港", "开放"]),
+        ("", "ticket", "english", []),
+    ],
+)
+def test_words_of_the_question_are_marked(
+    text: str, question: str, analyzer: str, words: list[str]
+) -> None:
+    parts = list(marked(text, question, analyzer))
+    assert "".join(part for part, _ in parts) == text
+    assert [part for part, is_marked in parts if is_marked] == words
