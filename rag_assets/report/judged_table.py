@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated
+from rag_assets.report.judge_check import kept_checks, outcome
 from rag_assets.report.judged import HOW, Row, judged_rows, shown, worth_text
 from rag_assets.report.notebook import (
     Cell,
@@ -103,6 +104,7 @@ class JudgedTable(Tabular):
             for row in rows
         ]
         notes = [f"{row['name']}: {row['reason']}" for row in rows if row["reason"] is not None]
+        notes += [outcome(check) for check in kept_checks(self.result)]
         headings = ["judge's name", "of", "judge", "calibrated", "labels", "labels alone"]
         title = f"{self.result.evaluation.experiment}: verdicts, calibrated"
         said = [text] if (text := worth_text(rows)) else []

@@ -19,7 +19,10 @@ from rag_assets.judges.calibration import judged_answers
 from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
 from rag_assets.judges.judge_agreement import kindness
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
+from rag_assets.pipeline.checks.asset_checks import results_of
 from rag_assets.pipeline.judge_check import FOLDER, Rules, check_judge, check_needs, stored_check
+from rag_assets.pipeline.pipeline import Outcome
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
 from rag_assets.report.judge_check import kept_checks
 from rag_assets.report.result import EvaluationResult
@@ -162,6 +165,41 @@ def test_words_do_not_see_numbers(evaluated: tuple[Tiny, Server]) -> None:
     numbers = next(row for row in of_answers.trials if row["name"] == "numbers")
     assert (numbers["tried"], numbers["noticed"]) == (3, 0)  # of as many answers with a number
     assert of_answers.tried == sum(r["tried"] for r in of_answers.trials if r["name"] in CHANGES)
+
+
+def proven(tiny: Tiny, judge: str) -> tuple[bool, str]:
+    """Return what the check in Dagster says of a judge of answers: passed, and in words."""
+    key = answer_verdicts_key(judge)
+    outcome = Outcome(key, tiny.pipeline().artifact(key), reused=True, seconds=0.0)
+    results = results_of(tiny.pipeline(), STAGES[key.asset], [outcome])
+    (result,) = [one for one in results if one.check.name == "judge_is_proven"]
+    assert not result.blocks
+    return result.passed, result.summary
+
+
+def test_verdicts_are_checked_for_a_judge_that_was_tried(evaluated: tuple[Tiny, Server]) -> None:
+    tiny, _ = evaluated
+    tiny.write_config()
+    tiny.run()
+    file = tiny.pipeline().root / FOLDER / "floor.json"
+    file.unlink(missing_ok=True)
+    passed, said = proven(tiny, "floor")
+    assert (passed, "not tried as it is now" in said) == (False, True)
+    check_judge(tiny.pipeline(), "floor", RULES)
+    passed, said = proven(tiny, "floor")
+    assert (passed, said) == (False, "it fails: padding (and 2 more)")
+    tiny.snapshot()
+    page = render(EvaluationResult.current(tiny.pipeline().root))
+    assert "judge floor: FAIL" in page
+    file.write_text(
+        file.read_text("utf-8").replace('"fingerprint": "', '"fingerprint": "0'), "utf-8"
+    )
+    assert "not tried as it is now" in proven(tiny, "floor")[1]
+    checked(evaluated, oracle, "oracle")
+    tiny.config["judges"]["oracle"] = {"type": "llm", "depth": 3}
+    tiny.write_config()
+    assert proven(tiny, "oracle")[0]
+    del tiny.config["judges"]["oracle"]
 
 
 def test_requests_are_planned_asked_once_and_kept(

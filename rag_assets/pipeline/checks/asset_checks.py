@@ -28,6 +28,7 @@ from rag_assets.pipeline.checks.answers import ANSWER_METRICS, ANSWERS
 from rag_assets.pipeline.checks.check import WARNING, Check, CheckResult, Found, Reads
 from rag_assets.pipeline.checks.circularity import INDEPENDENT
 from rag_assets.pipeline.checks.drift import DRIFT
+from rag_assets.pipeline.checks.judge_trials import PROVEN
 from rag_assets.pipeline.checks.served_models import SERVED
 from rag_assets.pipeline.comparison_filter import is_tested, regressions
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
@@ -203,8 +204,8 @@ _OF_ASSET: dict[str, tuple[Check, ...]] = {
     "comparisons": COMPARISONS,
     "answers": (*ANSWERS, *SERVED, ANSWER_DRIFT),
     "answer_metrics": ANSWER_METRICS,
-    "relevance_verdicts": (*SERVED, *INDEPENDENT),
-    "answer_verdicts": (*SERVED, *INDEPENDENT),
+    "relevance_verdicts": (*SERVED, *INDEPENDENT, *PROVEN),
+    "answer_verdicts": (*SERVED, *INDEPENDENT, *PROVEN),
 }
 
 
