@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -39,6 +40,16 @@ class QueryEmbedding(Options):
         )
         vectors: list[list[float]] = found.tolist()
         return vectors
+
+    def seconds(self, text: str) -> float:
+        """Return the wall time of embedding a query, past the cache.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
+        """
+        encoder, before = self._encoder(ALONE), time.perf_counter()
+        encoder.embed_now([text], kind="query")
+        return time.perf_counter() - before
 
     def described(self) -> Mapping[str, Any]:
         """Return all that determines a vector, without loading the model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from click.testing import CliRunner
 
 from rag_assets.cli import main
 from rag_assets.evaluation.metrics_stage import summary_key
+from rag_assets.models.encoder import Encoder
+from rag_assets.report.latency import latency_rows
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from tests.retrieval.external.engines import VARIABLES, Index, elasticsearch
 from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
@@ -80,8 +84,6 @@ def reasons(tiny: Tiny, key: ArtifactKey = HITS) -> dict[str, str]:
 def test_an_index_with_chunks_of_its_own_is_judged_on_evidence(
     tiny: Tiny, static_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rag_assets.models.encoder import Encoder
-
     for variable, value in VARIABLES.items():
         monkeypatch.setenv(variable, value)
     encoder = Encoder(str(static_model))
@@ -120,6 +122,26 @@ def test_each_query_is_asked_once_and_once_more_for_its_latency(
     tiny.configure("mine", revision="2")
     rag_assets(tiny, "evaluate")
     assert len(server.received) == 24
+
+
+def test_embedding_the_query_is_part_of_the_latency(
+    tiny: Tiny, static_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where every vector is in the cache, as in the second evaluation."""
+    now = Encoder.embed_now
+
+    def slowly(encoder: Encoder, texts: list[str], *, kind: Any) -> Any:
+        time.sleep(0.05)
+        return now(encoder, texts, kind=kind)
+
+    monkeypatch.setattr(Encoder, "embed_now", slowly)
+    body = {"v": "{vector}", "n": "{k}"}
+    for revision in ("1", "2"):
+        tiny.configure("mine", body=body, embedding={"model": str(static_model)}, revision=revision)
+        rag_assets(tiny, "evaluate")
+        result = EvaluationResult.current(tiny.pipeline().root)
+        (mine,) = latency_rows(result, tiny.pipeline().experiment, ["mine"])
+        assert 50 < mine["p50_ms"] < 5_000
 
 
 def test_always_asks_in_each_evaluation_and_a_plan_asks_nobody(
