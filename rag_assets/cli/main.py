@@ -22,6 +22,7 @@ from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
 
 SUMMARIES: Mapping[str, str] = {
     "init": "Write a commented experiment.yaml for the data that is there.",
+    "ask": "Show what each retriever finds for one question.",
     "evaluate": "Compute what is not up to date; print the leaderboard.",
     "plan": "Say what `evaluate` would compute, and why.",
     "validate": "Check documents, queries and labels.",
