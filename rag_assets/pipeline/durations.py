@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from rag_assets.engine.measurements import Measurement, measured_here
+from rag_assets.store.artifacts import ArtifactKey
 
 FEW = 20
 """Texts; of fewer the time is that of loading the model."""
@@ -46,6 +48,47 @@ class Durations:
         if what not in self._read:
             self._read[what] = measured_here(self._folder, what)
         return self._read[what]
+
+
+class ExpectedTime(NamedTuple):
+    """How long an evaluation takes.
+
+    Attributes:
+        computed: seconds for what is computed in any case, as far as they are known.
+        checked: seconds for the rest, if all of it is computed.
+        unknown: assets of which nothing was measured.
+    """
+
+    computed: float
+    checked: float
+    unknown: tuple[str, ...]
+
+
+NO_TIME = ExpectedTime(0.0, 0.0, ())
+
+
+def expected_time(
+    durations: Durations, work: Iterable[tuple[ArtifactKey, bool, int | None]]
+) -> ExpectedTime:
+    """Return how long partitions take.
+
+    Args:
+        durations: what was measured.
+        work: a partition; whether it is computed in any case; how many texts it embeds at most,
+            None where it embeds none or that is not known.
+    """
+    seconds = {True: 0.0, False: 0.0}
+    unknown: dict[str, None] = {}
+    for key, is_certain, texts in work:
+        retriever = dict(key.partition).get("retriever")
+        known = durations.partition(key.asset, retriever)
+        each = durations.text(retriever) if texts is not None else None
+        if texts is not None and each is not None:
+            known = texts * each
+        if known is None:
+            unknown[key.asset] = None
+        seconds[is_certain] += known or 0.0
+    return ExpectedTime(seconds[True], seconds[False], tuple(unknown))
 
 
 def _is_of(one: Measurement, experiment: str, retriever: str | None) -> bool:
