@@ -28,6 +28,7 @@ SUMMARIES: Mapping[str, str] = {
     "validate": "Check documents, queries and labels.",
     "leaderboard": "Print the leaderboard of the last evaluation.",
     "compare": "Compare two retrievers, or all pairs, on the same queries.",
+    "status": "List the experiments of a store: best, stale, anchor, schedule.",
     "history": "Print a metric over the evaluations, and what changed.",
     "diff": "Say what differs between two evaluations.",
     "gate": "Pass or fail the last evaluation, for a CI system.",
