@@ -70,3 +70,26 @@ def status(invoke: Invoke, store: tuple[object, ...], form: str) -> str:
     result = invoke("status", *store, "--format", form)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def test_the_anchor_for_programs(invoke: Invoke, tmp_path: Path) -> None:
+    store = ("--store", tmp_path / "store")
+    folder = write_beir(tmp_path / "one", {"experiment.yaml": YAML})
+    assert invoke("evaluate", folder, *store).exit_code == 0
+    pinned = invoke("anchor", folder, *store)
+    (row,) = json.loads(invoke("anchor", folder, *store, "--show", "--format", "json").stdout)
+    assert pinned.stdout == f"one: anchor is {row['anchor']}, of {row['started']}\n"
+    assert row["anchor"] == json.loads(status(invoke, store, "json"))[0]["anchor"]
+
+
+def test_wrong_usage_is_told_as_all_errors_are(invoke: Invoke) -> None:
+    for words in (
+        ["evaluate"],
+        ["evalute"],
+        ["status", "--nope"],
+        ["ask", ".", "x", "--top-k", "a"],
+    ):
+        result = invoke(*words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.splitlines()[-1].startswith("error: ")
+        assert result.stderr.startswith("Usage: ")
