@@ -20,6 +20,7 @@ from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.answers import answers
 from rag_assets.report.page.embedded_data import json_block
 from rag_assets.report.page.explorer import explorer
+from rag_assets.report.page.first_hits import first_hits
 from rag_assets.report.page.history import history
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
 from rag_assets.report.provenance import provenance
@@ -63,6 +64,7 @@ SECTIONS = (
     Section("answers", "Answers", answers),
     Section("score_gaps", "Scores and trust", score_gaps),
     Section("explorer", "Queries", explorer),
+    Section("first_hits", "Questions and what was found", first_hits),
     Section("overlaps", "Overlap between retrievers", overlaps),
     Section("history", "Over evaluations", history),
     Section("labels", "Labels and query accounting", labels),
