@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rag_assets.api import compare, evaluate, history, leaderboard, load_experiment, score
+from rag_assets.api import ask, compare, evaluate, history, leaderboard, load_experiment, score
 
 if TYPE_CHECKING:
     from rag_assets.live.parts import BM25, chunk, metrics
@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BM25",
     "RetrievalExperiment",
+    "ask",
     "chunk",
     "compare",
     "evaluate",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.metric_history import MetricHistory
+    from rag_assets.report.question_hits import QuestionHits
 
 
 def load_experiment(path: Path | str) -> Experiment:
@@ -179,6 +180,48 @@ def _evaluate_path(
     result = EvaluationTable(pipeline.root, work.evaluation)
     write_report(result)
     return result
+
+
+def ask(
+    path: Path | str,
+    question: str,
+    retrievers: Sequence[str] = (),
+    top_k: int = 5,
+    *,
+    store: Path | str | None = None,
+) -> QuestionHits:
+    """Show what each retriever finds for one question, as ``rag-assets ask`` does.
+
+    Neither queries nor labels are needed. Indexes that are not in the store are computed and kept.
+
+    Args:
+        path: as for :func:`load_experiment`.
+        question: any text.
+        retrievers: names of those to ask; all if empty.
+        top_k: so many passages of each.
+        store: as for :func:`evaluate`.
+
+    Returns:
+        What was found, the cheapest retrievers first; ``print`` and a notebook show it, ``rows()``
+        and ``to_arrow()`` are for programs. A retriever that cannot answer has a ``problem``.
+
+    Raises:
+        UsageError: the question is blank, or a retriever is not the experiment's.
+        RagAssetsError: invalid configuration or data, or a store that cannot be written.
+    """
+    from rag_assets.compute.compute import release_workers
+    from rag_assets.pipeline.ask import ask as hits_of
+    from rag_assets.pipeline.pipeline import Pipeline
+    from rag_assets.pipeline.registry import open_experiment
+    from rag_assets.report.question_hits import QuestionHits
+    from rag_assets.store.settings import StoreSettings
+
+    settings = StoreSettings.resolve(store)
+    pipeline = Pipeline(open_experiment(path, settings), settings)
+    try:
+        return QuestionHits(question, hits_of(pipeline, question, retrievers, top_k))
+    finally:
+        release_workers()
 
 
 def leaderboard(path: Path | str, store: Path | str | None = None) -> EvaluationTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
@@ -18,8 +18,8 @@ from rag_assets.assets.evaluation_steps import (
     EvaluationSummary,
     StaleStages,
     begin,
+    cheapest_first,
     finish,
-    stale_stages,
 )
 from rag_assets.pipeline.asked_revisions import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
@@ -54,6 +54,7 @@ def evaluate(
     *,
     trigger: str = "command line",
     instance: DagsterInstance | None = None,
+    ready: Callable[[Sequence[str]], None] = lambda _: None,
 ) -> EvaluationSummary:
     """Compute what is missing, report what Dagster does not know, write the snapshot.
 
@@ -65,6 +66,7 @@ def evaluate(
         selection: the cells that are wanted.
         trigger: what started it, for the record.
         instance: where the run is recorded; by default the instance in force.
+        ready: is called with retrievers that are done while dearer ones are still computed.
 
     Raises:
         RagAssetsError: invalid data, a missing model, or a store that cannot be written.
@@ -75,7 +77,7 @@ def evaluate(
     with pipeline.evaluating():
         ask_revisions(pipeline, selection.retrievers)
         wanted = begin(pipeline, selection)
-        stages = stale_stages(pipeline, wanted)
+        stages = cheapest_first(pipeline, wanted, selection, ready)
         first = next(stages, None)
         runs: tuple[str, ...] = ()
         if first is not None:

@@ -6,7 +6,7 @@ The command line does so in its own process (`evaluate.py`), a run that Dagster 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,7 +17,8 @@ from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import register
-from rag_assets.pipeline.required_partitions import required_partitions
+from rag_assets.pipeline.required_partitions import partitions_of_rows, required_partitions
+from rag_assets.pipeline.retriever_cost import groups_by_cost
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
@@ -62,6 +63,32 @@ def stale_stages(pipeline: Pipeline, wanted: Wanted) -> StaleStages:
         ]
         if stale:
             yield asset, stale
+
+
+def cheapest_first(
+    pipeline: Pipeline,
+    wanted: Wanted,
+    selection: Selection,
+    ready: Callable[[Sequence[str]], None],
+) -> StaleStages:
+    """Yield the same as :func:`stale_stages`, so that cheap retrievers are done before others.
+
+    Args:
+        pipeline: of the evaluation.
+        wanted: what ``begin`` returned.
+        selection: whose retrievers they are.
+        ready: is called with the retrievers whose means, or runs, were computed, while dearer ones
+            are still to come.
+    """
+    for names in groups_by_cost(pipeline.experiment, selection.retrievers)[:-1]:
+        rows = partitions_of_rows(pipeline.experiment, names, selection.top_k)
+        was_stale = False
+        for stage in stale_stages(pipeline, rows):
+            was_stale = True
+            yield stage
+        if was_stale:
+            ready(names)
+    yield from stale_stages(pipeline, wanted)
 
 
 def finish(

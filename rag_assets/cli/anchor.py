@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from rag_assets.cli.completion import complete_evaluations
-from rag_assets.cli.options import path_argument, refuse_given, store_option
-from rag_assets.cli.terminal import print_line
+from rag_assets.cli.options import format_option, path_argument, refuse_given, store_option
+from rag_assets.cli.terminal import print_rows
 from rag_assets.pipeline.evaluation_names import LATEST, EvaluationNames
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.store.settings import StoreSettings
@@ -19,7 +20,8 @@ from rag_assets.store.settings import StoreSettings
 @click.argument("evaluation", default=LATEST, shell_complete=complete_evaluations)
 @store_option
 @click.option("--show", is_flag=True, help="Print which evaluation is pinned; change nothing.")
-def command(path: Path, evaluation: str, store: Path | None, show: bool) -> None:
+@format_option
+def command(path: Path, evaluation: str, store: Path | None, show: bool, form: str) -> None:
     """Pin EVALUATION of PATH (the last one by default): `--against anchor` is then that.
 
     It must be complete. `clean` never removes what it names. Another call pins another one.
@@ -32,4 +34,10 @@ def command(path: Path, evaluation: str, store: Path | None, show: bool) -> None
     experiment = open_experiment(path, settings)
     names = EvaluationNames(settings.store / experiment.name, settings.locks)
     pinned = names.find("anchor") if show else names.pin(evaluation)
-    print_line(f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}")
+    row = {
+        "experiment": experiment.name,
+        "anchor": pinned.evaluation_id,
+        "started": pinned.started,
+    }
+    said = f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}"
+    print_rows([row], form, lambda: Text(said))

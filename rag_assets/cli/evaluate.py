@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
+import pyarrow.compute as pc
 from rich.console import Group
 
 from rag_assets.assets.evaluate import evaluate
@@ -26,7 +28,8 @@ from rag_assets.cli.terminal import (
     verbosity,
 )
 from rag_assets.errors import Incomplete
-from rag_assets.evaluation.query_facts import ALL
+from rag_assets.evaluation.metrics_stage import summary_key
+from rag_assets.evaluation.query_facts import ALL, DEV
 from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import (
@@ -37,6 +40,7 @@ from rag_assets.pipeline.failed_queries import (
 )
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, tokenizer_warnings
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import unlabelled_findings
@@ -105,8 +109,11 @@ def command(
     notes = (*narrow_search_warnings(experiment), *tokenizer_warnings(pipeline, selection))
     for line in (*notes, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
-    with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
-        work = evaluate(pipeline, selection)
+    total = sum(map(len, required_partitions(experiment, selection).values()))
+    with work_board(
+        lambda: f"{pipeline.n_computed} of at most {total} partitions computed  {pipeline.at_work}"
+    ):
+        work = evaluate(pipeline, selection, ready=partial(_print_ready, pipeline, selection))
         result = EvaluationResult(pipeline.root, work.evaluation)
         report = write_report(result)
     labelled = result.has_metrics
@@ -132,6 +139,20 @@ def command(
     answers = failed_answers(pipeline)
     if failed or answers:
         raise Incomplete(_incomplete(failed, answers, result.queries.num_rows))
+
+
+def _print_ready(pipeline: Pipeline, selection: Selection, names: Sequence[str]) -> None:
+    """Print rows of the leaderboard on stderr, while dearer retrievers are still computed."""
+    primary = pipeline.experiment.primary
+    for name in names:
+        mean = None
+        summary = pipeline.current(summary_key(name)) if pipeline.experiment.has_qrels else None
+        if summary is not None and primary.cutoff in selection.top_k:
+            rows = summary.table().filter(pc.field("top_k") == primary.cutoff).to_pylist()
+            shown = next((row for row in rows if row["split"] != DEV), None)
+            mean = None if shown is None else shown[primary.column]
+        value = "its runs are there" if mean is None else f"{primary} {mean:.4f}"
+        messages().print(f"ready: {name}: {value}", soft_wrap=True)
 
 
 OLDER_STORE = (

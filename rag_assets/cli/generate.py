@@ -17,13 +17,20 @@ from rag_assets.cli.options import (
     store_option,
 )
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, print_line
+from rag_assets.cli.terminal import messages, print_line, print_note
 from rag_assets.errors import UsageError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import host_notes
 from rag_assets.labels.generation.question_filters import Filters
 from rag_assets.labels.generation.question_generation import SAME_LANGUAGE
-from rag_assets.pipeline.question_generation import Asking, Generation, asked_host, reasons
+from rag_assets.llm.endpoint import MODEL_VARIABLE
+from rag_assets.pipeline.question_generation import (
+    Asking,
+    Generation,
+    asked_host,
+    is_model_named,
+    reasons,
+)
 
 FILE = click.Path(path_type=Path)
 _DEFAULT = Asking()
@@ -177,7 +184,13 @@ def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, fo
 
 
 def _estimate(path: Path, store: Path | None, asking: Asking) -> None:
-    _warn(path, asking)
+    if is_model_named(load_experiment(path), asking):
+        _warn(path, asking)
+    else:
+        print_note(
+            f"no language model is named yet: by `llm` in experiment.yaml, {MODEL_VARIABLE} or "
+            "--model"
+        )
     estimate = question_api.estimate_generation(path, asking, store=store, progress=progress_bar)
     cost = "" if estimate.cost_at_most is None else f", cost at most {estimate.cost_at_most:.4g}"
     print_line(f"{estimate.calls} requests to send{cost}; {estimate.cached} answers are known")

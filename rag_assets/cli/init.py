@@ -1,20 +1,37 @@
-"""``rag-assets init``: a first ``experiment.yaml`` for the data that is there."""
+"""``rag-assets init``: a first ``experiment.yaml``, what lies there, and what to do next."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pyarrow as pa
 
-from rag_assets.cli.options import path_argument
-from rag_assets.cli.terminal import messages, print_line, print_note
+from rag_assets.cli.options import path_argument, store_option
+from rag_assets.cli.progress_bars import rate_text, work_board
+from rag_assets.cli.terminal import messages, print_line, print_note, shown_path
+from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
 from rag_assets.experiment.starter import Found, starter_yaml
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
+from rag_assets.pipeline.corpus_summary import (
+    WORTH_TIMING,
+    CorpusSummary,
+    seconds_a_text,
+    summarise,
+)
+from rag_assets.pipeline.durations import Durations, duration_text
+from rag_assets.sources.folder_labels import LabelledFolder
+from rag_assets.sources.query_template import N_EXAMPLES, template_text
 from rag_assets.store.atomic import write_text
+from rag_assets.store.settings import StoreSettings
+
+SHOWN_PAIRS = 3
 
 
 @click.command("init")
@@ -24,11 +41,15 @@ from rag_assets.store.atomic import write_text
     type=click.Path(path_type=Path, dir_okay=False),
     help=f"File to write  [default: {EXPERIMENT_FILE} in or beside PATH]",
 )
-def command(path: Path, out: Path | None) -> None:
+@store_option
+def command(path: Path, out: Path | None, store: Path | None) -> None:
     """Write a commented experiment.yaml for the data at PATH.
 
     The data may have any format that `evaluate` reads. The file means what no file would
-    mean, and is ready to be changed. One that is there is left alone.
+    mean, and is ready to be changed. One that is there is left alone. A folder without
+    questions gets a queries.jsonl with examples to replace.
+
+    It says what was found, how long an evaluation takes, and what to do next.
 
     Example: rag-assets init data/handbook --out handbook.yaml
     """
@@ -36,12 +57,32 @@ def command(path: Path, out: Path | None) -> None:
     file = (out or (path if path.is_dir() else path.parent) / EXPERIMENT_FILE).absolute()
     if file.exists():
         raise UsageError(f"{file}: is there already; name another with --out")
-    data = _found(experiment)
+    with work_board(lambda: "reading the documents"):
+        documents = experiment.dataset.read_documents().table
+        data = _found(experiment, documents)
     write_text(file, starter_yaml(experiment, _seen_from(file.parent, path.absolute()), data))
     load_experiment(file)
     print_line(f"{out or file}: {_counted(data)}")
+    lacks_questions = _lacks_questions(experiment)
+    if lacks_questions:
+        examples = experiment.dataset.root / "queries.jsonl"
+        write_text(examples, template_text())
+        print_line(f"{shown_path(examples)}: {N_EXAMPLES} examples, for questions of yours")
+    chunker = next(iter(experiment.chunkings.values()))
+    with work_board(lambda: "looking for near-duplicates, cutting, timing the model"):
+        summary = summarise(documents, chunker)
+        for what, text in _said(experiment, documents, summary, data, store):
+            print_line(f"{what:<17}{text}")
     print_note(experiment.unread_labels)
-    messages().print(f"next: rag-assets evaluate {out or file}", soft_wrap=True)
+    place = shlex.quote(str(out or (path if lacks_questions else file)))
+    if lacks_questions:
+        messages().print(f'next: rag-assets ask {place} "a question of yours"', soft_wrap=True)
+        messages().print(
+            f"then: replace the examples in queries.jsonl, and rag-assets evaluate {place}",
+            soft_wrap=True,
+        )
+    else:
+        messages().print(f"next: rag-assets evaluate {place}", soft_wrap=True)
 
 
 def _seen_from(folder: Path, path: Path) -> str:
@@ -49,18 +90,75 @@ def _seen_from(folder: Path, path: Path) -> str:
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
-def _found(experiment: Experiment) -> Found:
+def _lacks_questions(experiment: Experiment) -> bool:
+    dataset = experiment.dataset
+    return isinstance(dataset, LabelledFolder) and not dataset.has_questions
+
+
+def _found(experiment: Experiment, documents: pa.Table) -> Found:
     """Read what is there; what the readers note is for `evaluate` to show."""
-    documents = experiment.dataset.read_documents().table
-    queries = experiment.dataset.read_queries().table
-    judgments = 0
-    if experiment.has_qrels:
-        judgments = experiment.read_qrels(documents, queries).table.num_rows
-    texts = [*documents.column("text").to_pylist(), *queries.column("text").to_pylist()]
+    texts = documents.column("text").to_pylist()
+    n_queries = judgments = 0
+    if not _lacks_questions(experiment):
+        queries = experiment.dataset.read_queries().table
+        texts += queries.column("text").to_pylist()
+        n_queries = queries.num_rows
+        if experiment.has_qrels:
+            judgments = experiment.read_qrels(documents, queries).table.num_rows
     share = unknown_share(texts, resolve_model(DEFAULT_MODEL)) or 0.0
     unread = share if share > TOO_MANY_UNKNOWN else 0.0
-    return Found(documents.num_rows, queries.num_rows, judgments, unread)
+    return Found(documents.num_rows, n_queries, judgments, unread)
 
 
 def _counted(data: Found) -> str:
     return f"{data.documents} documents, {data.queries} queries, {data.judgments} judgments"
+
+
+def _said(
+    experiment: Experiment,
+    documents: pa.Table,
+    summary: CorpusSummary,
+    data: Found,
+    store: Path | None,
+) -> Iterator[tuple[str, str]]:
+    lengths = summary.lengths
+    yield (
+        "characters",
+        f"{summary.characters:,}; a document has {lengths[0]:,} to {lengths[-1]:,}, the middle one "
+        f"{summary.median_length:,}",
+    )
+    yield "language", f"{summary.language} (how words are read by BM25)"
+    yield "near-duplicates", _pairs(documents, summary)
+    about = "" if summary.is_exact else "about "
+    yield "chunks", f"{about}{summary.chunks:,} ({next(iter(experiment.chunkings))})"
+    yield "evaluate takes", _time(experiment, summary, data, store)
+
+
+def _pairs(documents: pa.Table, summary: CorpusSummary) -> str:
+    if summary.pairs is None:
+        return "not looked for in so many documents; `rag-assets validate` does"
+    if not summary.pairs:
+        return "none"
+    ids = documents.column("document_id").to_pylist()
+    shown = [
+        f"{ids[one.first]} and {ids[one.second]} ({one.similarity:.2f})"
+        for one in summary.pairs[:SHOWN_PAIRS]
+    ]
+    more = len(summary.pairs) - len(shown)
+    return f"{len(summary.pairs)}: {', '.join(shown)}{f' and {more} more' if more else ''}"
+
+
+def _time(experiment: Experiment, summary: CorpusSummary, data: Found, store: Path | None) -> str:
+    """Say how long the default experiment takes: nearly all of it is embedding the chunks."""
+    if data.unread or summary.chunks < WORTH_TIMING:
+        return "less than a minute"
+    measured = Durations(StoreSettings.resolve(store).store / MEASUREMENTS, experiment.name)
+    known = measured.text()
+    each = seconds_a_text(summary.sample) if known is None else known
+    candidates = 20 * max(data.queries, N_EXAMPLES)
+    seconds = each * (summary.chunks + min(candidates, summary.chunks))
+    by = "measured before" if known is not None else f"measured on {len(summary.sample)} of them"
+    return (
+        f"{duration_text(seconds)}, nearly all to embed the chunks ({rate_text(1 / each)}, {by})"
+        "; --retriever bm25 takes seconds"
+    )

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import IO, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,11 +22,13 @@ from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
 
 SUMMARIES: Mapping[str, str] = {
     "init": "Write a commented experiment.yaml for the data that is there.",
+    "ask": "Show what each retriever finds for one question.",
     "evaluate": "Compute what is not up to date; print the leaderboard.",
     "plan": "Say what `evaluate` would compute, and why.",
     "validate": "Check documents, queries and labels.",
     "leaderboard": "Print the leaderboard of the last evaluation.",
     "compare": "Compare two retrievers, or all pairs, on the same queries.",
+    "status": "List the experiments of a store: best, stale, anchor, schedule.",
     "history": "Print a metric over the evaluations, and what changed.",
     "diff": "Say what differs between two evaluations.",
     "gate": "Pass or fail the last evaluation, for a CI system.",
@@ -174,11 +176,23 @@ def _refuse_no_text(args: list[str]) -> None:
             raise UsageError(f"the argument {shortened(arg)!a} is not UTF-8") from None
 
 
+class _WrongUsage(click.UsageError):
+    """An error of click that is told as all of ours are: ``error:`` at the beginning."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print how the command is used, and the error."""
+        if self.ctx is not None:
+            hint = f"Try '{self.ctx.command_path} --help' for help."
+            click.echo(f"{self.ctx.get_usage()}\n{hint}\n", file, err=True)
+        click.echo(f"error: {self.format_message()}", file, err=True)
+
+
 def _shown(error: click.UsageError) -> click.UsageError:
-    """Return an error of click that holds nothing which a terminal obeys."""
-    text = error.format_message()
-    safe = shortened(printable(text), MOST_SHOWN)
-    return error if safe == text else click.UsageError(safe, error.ctx)
+    """Return an error of click as ours are; it holds nothing which a terminal obeys."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error  # it is the help
+    text = shortened(printable(error.format_message()), MOST_SHOWN)
+    return _WrongUsage(text, error.ctx)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,6 +1,7 @@
 """Progress of long work on stderr: one place at the foot of a terminal, and the bars in it.
 
-A bar has rate and remaining time; with -v a line of it stays.
+A bar has rate and remaining time; with -v a line of it stays. Where there is no terminal, lines say
+the same every few seconds.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from threading import Event, Thread
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -48,6 +50,12 @@ class _Board:
 
 _boards: list[_Board] = []
 
+_at_work: list[tuple[str, Pace]] = []
+"""Label and pace of the bars that are open."""
+
+SAID = 5.0
+"""Seconds between two lines about the work, where there is no terminal."""
+
 
 def is_significant() -> bool:
     """Return whether bars and lines of work are drawn: on a terminal, unless ``--quiet``."""
@@ -56,9 +64,13 @@ def is_significant() -> bool:
 
 @contextmanager
 def work_board(line: Callable[[], str]) -> Iterator[None]:
-    """Show, while the block runs, how long it has and what ``line`` says; on a terminal only."""
+    """Show, while the block runs, how long it has and what ``line`` says.
+
+    On a terminal at its foot; elsewhere every :data:`SAID` seconds as a line, with the bars.
+    """
     if not is_significant():
-        yield
+        with nullcontext() if verbosity() is Verbosity.QUIET else _lines(line):
+            yield
         return
     board = _Board(line)
     live = Live(board, console=messages(), transient=True, refresh_per_second=REDRAWN)
@@ -68,6 +80,27 @@ def work_board(line: Callable[[], str]) -> Iterator[None]:
             yield
     finally:
         _boards.remove(board)
+
+
+@contextmanager
+def _lines(line: Callable[[], str]) -> Iterator[None]:
+    """Print lines from a thread of its own: what works may be silent for long."""
+    console = messages()
+    started, ended = time.monotonic(), Event()
+
+    def say() -> None:
+        while not ended.wait(SAID):
+            bars = [f"{label} {pace_text(pace)}" for label, pace in list(_at_work)]
+            text = ": ".join([line().strip() or "at work", *bars])
+            console.print(f"{clock_text(time.monotonic() - started)} {text}", soft_wrap=True)
+
+    thread = Thread(target=say, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextmanager
@@ -145,21 +178,31 @@ def remaining_text(seconds: float | None) -> str:
     """Return ``0:42 left`` or ``1:02:03 left``."""
     if seconds is None:
         return ""
+    return f"{clock_text(seconds)} left"
+
+
+def clock_text(seconds: float) -> str:
+    """Return ``0:42`` or ``1:02:03``."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
-    clock = f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
-    return f"{clock} left"
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def pace_text(pace: Pace) -> str:
+    """Return ``1,216 of 6,328, 17/s, 5:01 left``, as far as it is known, and the pace's note."""
+    told = (rate_text(pace.rate()), remaining_text(pace.remaining()), pace.note)
+    return ", ".join([f"{pace.done:,} of {pace.total:,}", *filter(None, told)])
 
 
 @contextmanager
 def progress_bar(label: str, total: int) -> Iterator[Advance]:
-    """Show a bar on stderr that vanishes at the end; nothing when stderr is not a terminal.
+    """Show a bar on stderr that vanishes at the end; without a terminal it stands in the lines.
 
     With ``--verbose`` a line stays, on a terminal or not; with ``--quiet`` there is neither.
     """
     pace = Pace(total)
     bar = _bar(pace)
-    with drawn(bar):
+    with drawn(bar), _told(label, pace):
         task = bar.add_task(label, total=total)
 
         def advance(done: int, new_total: int | None = None, note: str = "", /) -> None:
@@ -171,6 +214,17 @@ def progress_bar(label: str, total: int) -> Iterator[Advance]:
     seconds = max(pace.seconds(), 1e-9)
     rate = rate_text(pace.done / seconds)
     _log.info("%s: %d of %d in %.2f s, %s", label, pace.done, pace.total, seconds, rate)
+
+
+@contextmanager
+def _told(label: str, pace: Pace) -> Iterator[None]:
+    """Let the lines about the work tell of a bar."""
+    known = (label, pace)
+    _at_work.append(known)
+    try:
+        yield
+    finally:
+        _at_work.remove(known)
 
 
 def _bar(pace: Pace) -> Progress:

@@ -146,6 +146,20 @@ class Measurements:
         return self.folder / what / f"{'+'.join(parts)}.json"
 
 
+def measured_here(folder: Path, what: str) -> list[Measurement]:
+    """Return all measurements of one kind that were made on this machine.
+
+    Args:
+        folder: of the measurements of a store.
+        what: the name of an asset, ``embed`` or another kind.
+    """
+    end = f"at={machine()}.json"
+    if not (folder / what).is_dir():
+        return []
+    own = (file for file in sorted((folder / what).iterdir()) if file.name.endswith(end))
+    return [one for file in own if (one := _read(file)) is not None]
+
+
 @cache
 def machine() -> str:
     """Return the name by which the measurements of this machine are told from others."""

@@ -72,11 +72,17 @@ def starter_yaml(experiment: Experiment, path: str, found: Found) -> str:
             "# Cut-offs: how many results a reader, or a language model, is given.",
             f"top_k: {_flow(list(experiment.top_k))}",
             "",
+            *([] if found.queries else _NO_QUESTIONS),
             *(_metrics(experiment) if found.judgments else _NO_LABELS),
             "",
         ]
     )
 
+
+_NO_QUESTIONS = [
+    "# There are no questions yet. `rag-assets ask` shows what is found for one at once; an",
+    "# evaluation wants some in queries.jsonl, one a line, as the examples that stand there.",
+]
 
 _NO_LABELS = [
     "# Nothing is judged yet, so there is no metric: an evaluation shows how much the retrievers",

@@ -21,6 +21,7 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.durations import NO_TIME, Durations, ExpectedTime, expected_time
 from rag_assets.pipeline.llm_needs import LLM_NEEDS
 from rag_assets.pipeline.outgoing import Outgoing, outgoing
 from rag_assets.pipeline.pipeline import Pipeline
@@ -86,6 +87,7 @@ class Plan:
         outgoing: what is sent to other machines, at most.
         searches: retriever -> what an evaluation would run or ask for it, where it is a search that
             is not ours.
+        time: how long it takes, by what this machine measured.
     """
 
     experiment: str
@@ -96,6 +98,7 @@ class Plan:
     analyzers: Mapping[str, str | None] = field(default_factory=dict)
     outgoing: tuple[Outgoing, ...] = ()
     searches: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    time: ExpectedTime = NO_TIME
 
     @property
     def artifacts(self) -> tuple[Step, ...]:
@@ -144,6 +147,14 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
             ],
         ),
         _searches(pipeline.experiment, planner.steps.values()),
+        expected_time(
+            Durations(pipeline.measurements.folder, pipeline.experiment.name),
+            [
+                (step.key, step.action == COMPUTE, (step.work or {}).get(TEXTS))
+                for step in planner.steps.values()
+                if step.action != REUSE and step.same_as is None
+            ],
+        ),
     )
 
 

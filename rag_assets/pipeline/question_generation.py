@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from rag_assets.labels.generation.question_generation import (
 from rag_assets.llm.budget import Budget, Limits
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions, Estimate, estimate, shown_by
-from rag_assets.llm.endpoint import endpoint_from_environment
+from rag_assets.llm.endpoint import MODEL_VARIABLE, endpoint_from_environment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.query_sets.prompted import Sampling
 from rag_assets.servers.hosts import is_loopback
@@ -147,12 +148,21 @@ def reasons(questions: GeneratedQuestions) -> list[tuple[str, int]]:
 def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
     """Return what :func:`generate_from_chunks` would ask; asks nothing, and needs no key.
 
+    Where no model is named, no answer is known.
+
     Raises:
         UsageError: as there.
     """
-    identity = _identity(pipeline.experiment, asking.model)
+    named = is_model_named(pipeline.experiment, asking)
+    identity = _identity(pipeline.experiment, asking.model) if named else {}
     requests = question_requests(_chunks(pipeline, asking), asking.generator())
     return estimate(requests, identity, pipeline.replies, _limits(pipeline.experiment, asking))
+
+
+def is_model_named(experiment: Experiment, asking: Asking) -> bool:
+    """Return whether anything says which model is to be asked."""
+    named = asking.model or os.environ.get(MODEL_VARIABLE)
+    return experiment.llm is not None or bool(named)
 
 
 def asked_host(experiment: Experiment, asking: Asking) -> Client | None:

@@ -16,8 +16,25 @@ def required_partitions(
     experiment: Experiment, selection: Selection
 ) -> dict[str, list[ArtifactKey]]:
     """Return, by asset in graph order, the partitions that the selected cells need."""
+    return _behind(experiment, _ends(experiment, selection.retrievers, selection.top_k))
+
+
+def partitions_of_rows(
+    experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
+) -> dict[str, list[ArtifactKey]]:
+    """Return what the means of some retrievers need, without labels their runs; nothing else."""
+    if not experiment.has_qrels:
+        runs = [run_key(experiment, name, k) for name in retrievers for k in cutoffs]
+        return _behind(experiment, runs)
+    cells = [
+        ArtifactKey.of("metrics", retriever=name, top_k=k) for name in retrievers for k in cutoffs
+    ]
+    means = [ArtifactKey.of("metrics_summary", retriever=name) for name in retrievers]
+    return _behind(experiment, cells + means)
+
+
+def _behind(experiment: Experiment, ends: list[ArtifactKey]) -> dict[str, list[ArtifactKey]]:
     required: set[ArtifactKey] = set()
-    ends = _ends(experiment, selection.retrievers, selection.top_k)
     while ends:
         key = ends.pop()
         if key in required:

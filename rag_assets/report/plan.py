@@ -10,6 +10,7 @@ from dataclasses import asdict
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rag_assets.pipeline.durations import ExpectedTime, duration_text
 from rag_assets.pipeline.outgoing import Outgoing
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, SEARCHED, Plan, Step
 from rag_assets.report.formats import Row
@@ -133,6 +134,8 @@ def _sums(plan: Plan) -> Iterable[str]:
             yield f"search {name}: {line}"
     if plan.count(CHECK):
         yield "check: computed unless what it reads comes out as it was before"
+    if plan.count(COMPUTE) + plan.count(CHECK):
+        yield _time(plan.time)
     calls, texts = plan.work("llm_calls"), plan.work("texts")
     if calls is not None:
         yield f"language model: {calls} calls{_limits(plan)}"
@@ -140,6 +143,22 @@ def _sums(plan: Plan) -> Iterable[str]:
         yield f"embeddings: at most {texts} texts; those in the cache are not embedded again"
     for one in plan.outgoing:
         yield f"to {one.host} ({one.client}), at most: {_amounts(one)}"
+
+
+UNKNOWN = 3
+"""So many assets of which nothing was measured are named."""
+
+
+def _time(expected: ExpectedTime) -> str:
+    told = [duration_text(expected.computed)] if expected.computed else []
+    if expected.checked:
+        told.append(f"at most {duration_text(expected.checked)} for what is checked")
+    told = [f"{', and '.join(told)} (as measured here before)"] if told else []
+    if expected.unknown:
+        named = ", ".join(expected.unknown[:UNKNOWN])
+        more = len(expected.unknown) - UNKNOWN
+        told.append(f"not measured yet: {named}{f' and {more} more' if more > 0 else ''}")
+    return f"time: {'; '.join(told)}"
 
 
 def _amounts(one: Outgoing) -> str:

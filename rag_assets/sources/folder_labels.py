@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.judgments import has_quotes, read_judgments
 from rag_assets.sources.problems import tolerated
 from rag_assets.sources.query_log import read_query_log
+from rag_assets.sources.query_template import example_problem
 from rag_assets.sources.rows import QueryRows
 from rag_assets.sources.strict_json import read_objects
 from rag_assets.text_files import GZIP, suffix
@@ -52,6 +54,13 @@ QUERIES = "queries"
 QUERY_LOG = "query_log"
 JUDGMENTS = "judgments"
 SUFFIXES = (".jsonl", ".csv")
+
+NO_QUESTIONS = (
+    "there are no questions yet; `rag-assets init {path}` writes examples to replace, `rag-assets "
+    'ask {path} "a question"` shows at once what is found for one, `rag-assets generate {path}` '
+    "has a language model write some"
+)
+"""What to do next where documents are all that there is."""
 
 
 @dataclass(frozen=True)
@@ -195,12 +204,17 @@ class LabelledFolder(ABC):
         """
         log = _files(self.root, QUERY_LOG)
         if not log:
-            return [_only(self.root, QUERIES)]
+            return [_only(self.root, QUERIES, NO_QUESTIONS.format(path=_shown(self.root)))]
         queries = _files(self.root, QUERIES)
         if queries:
             problem = f"{queries[0].name} is there too; keep the queries or the query log"
             raise DataError(problem, file=log[0])
         return [_only(self.root, QUERY_LOG)]
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether there is a file of queries or a query log, judged from names only."""
+        return self.has_query_log or bool(_files(self.root, QUERIES))
 
     @property
     def has_query_log(self) -> bool:
@@ -230,7 +244,10 @@ class LabelledFolder(ABC):
                 ids.add(query_id, place)
                 tags = optional_tags(row, "tags", place)
                 rest = metadata_json(row, frozenset({*names, "tags"}))
-                rows.add(query_id, string(row, names[1], place), tags, rest)
+                text = string(row, names[1], place)
+                if problem := example_problem(text):
+                    raise place.error(problem, names[1])
+                rows.add(query_id, text, tags, rest)
         return rows.read(Place(file), [])
 
     def _read_query_log(self, file: Path) -> Read:
@@ -268,17 +285,23 @@ def _files(root: Path, stem: str) -> list[Path]:
     return [path for name in names if (path := root / name).is_file()]
 
 
-def _only(root: Path, stem: str) -> Path:
+def _only(root: Path, stem: str, missing: str | None = None) -> Path:
     files = _files(root, stem)
     if len(files) == 1:
         return files[0]
     if files:
         raise DataError(f"{files[0].name} is there too; keep one of them", file=files[1])
-    raise DataError(
+    needed = (
         f"no such file; besides its documents the folder needs {QUERIES}.jsonl, and "
-        f"{JUDGMENTS}.jsonl where there are labels",
-        file=root / f"{stem}.jsonl",
+        f"{JUDGMENTS}.jsonl where there are labels"
     )
+    raise DataError(missing or needed, file=root / f"{stem}.jsonl")
+
+
+def _shown(root: Path) -> str:
+    """Return a folder as it can be typed from here."""
+    here = Path.cwd()
+    return shlex.quote(str(root.relative_to(here) if root.is_relative_to(here) else root))
 
 
 def _missing(

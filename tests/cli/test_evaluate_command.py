@@ -46,6 +46,14 @@ COLUMNS = [
 ]
 
 
+NOTE = "note: qrels: 1 query without a relevant document: q4\n"
+
+
+def without_progress(stderr: str) -> str:
+    """Leave out the lines that tell of work which takes long here."""
+    return re.sub(r"^\d+:\d\d .*\n", "", stderr, flags=re.M)
+
+
 def rows_of(result: Result) -> list[dict[str, Any]]:
     assert result.exit_code == 0, result.stderr
     rows: list[dict[str, Any]] = json.loads(result.stdout)
@@ -85,7 +93,7 @@ def test_json_alone_on_stdout_in_a_process(
 ) -> None:
     done = run_process("evaluate", tiny, "--store", store, "--format", "json")
     assert (done.returncode, [*json.loads(done.stdout)[0]]) == (0, COLUMNS)
-    assert done.stderr == "note: qrels: 1 query without a relevant document: q4\n"
+    assert without_progress(done.stderr) == NOTE
     again = invoke("evaluate", tiny, "--store", store, "--format", "json")
     assert again.stdout == done.stdout
 
@@ -201,10 +209,34 @@ def test_table_fits_80_columns(invoke: Invoke, tmp_path: Path, store: Path) -> N
     assert "…" not in "".join(tables)
 
 
+def test_cheap_retrievers_are_told_before_the_others_are_computed(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    yaml = """
+retrievers:
+  again: {type: rrf, inputs: [bm25, shallow]}
+  bm25: {type: bm25}
+  shallow: {type: bm25, b: 0.0}
+top_k: [1, 10]
+"""
+    folder = write_beir(tmp_path / "two", {"experiment.yaml": yaml})
+    options = ("--store", tmp_path / "store", "-v")
+    lines = invoke("evaluate", folder, *options).stderr.splitlines()
+    ready = [line for line in lines if line.startswith("ready: ")]
+    assert ready == ["ready: bm25: ndcg@10 1.0000", "ready: shallow: ndcg@10 0.8770"]
+    fused = next(n for n, line in enumerate(lines) if "compute  fused_runs" in line)
+    assert lines.index(ready[-1]) < fused
+    again = invoke("evaluate", folder, *options)
+    assert "ready: " not in again.stderr
+    (folder / "qrels" / "test.tsv").unlink()
+    unlabelled = invoke("evaluate", folder, "--store", tmp_path / "other")
+    assert "ready: bm25: its runs are there\n" in unlabelled.stderr
+
+
 def test_no_progress_bar_without_a_terminal(run_process: RunProcess, tiny: Path) -> None:
     done = run_process("evaluate", tiny, "--store", tiny.parent / "store")
     assert done.returncode == 0
-    assert done.stderr == "note: qrels: 1 query without a relevant document: q4\n"
+    assert without_progress(done.stderr) == NOTE
     assert "\x1b" not in done.stdout + done.stderr
 
 
@@ -235,7 +267,10 @@ def test_interrupted_and_run_again(
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (3, "")
-    assert stderr == "interrupted; what was finished is kept, run it again to go on\n"
+    assert (
+        without_progress(stderr)
+        == "interrupted; what was finished is kept, run it again to go on\n"
+    )
     assert not list(store.rglob("*.tmp-*"))
     assert not (store / "tiny" / "current").exists()
     computed, reused = counts(invoke("evaluate", tiny, "--store", store))

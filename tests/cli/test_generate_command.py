@@ -258,6 +258,9 @@ def test_several_chunkings_and_no_model(
     ferry: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAG_ASSETS_LLM_MODEL")
+    planned = invoke("ferry", "--dry-run")
+    assert planned.stdout == "16 requests to send; 0 answers are known\n"
+    assert "note: no language model is named yet: by `llm` in experiment.yaml" in planned.stderr
     result = invoke("ferry", "--out", "x")
     assert (result.exit_code, "no LLM is named" in result.stderr) == (2, True)
     (ferry / "experiment.yaml").write_text(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 import yaml
 from click.testing import Result
 
+from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.experiment import load_experiment
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import FILES, write_beir
+from tests.tiny_experiment import DOCUMENTS
 
 Invoke = Callable[..., Result]
 
@@ -66,7 +69,14 @@ def test_every_format_gets_a_file_that_means_the_default(
 def test_markdown_is_cut_and_says_so(invoke: Invoke, tmp_path: Path) -> None:
     data = write(tmp_path / "ferry", MARKDOWN)
     result = invoke("init", data)
-    assert result.stdout == f"{data / 'experiment.yaml'}: 1 documents, 1 queries, 1 judgments\n"
+    assert result.stdout == (
+        f"{data / 'experiment.yaml'}: 1 documents, 1 queries, 1 judgments\n"
+        "characters       33; a document has 33 to 33, the middle one 33\n"
+        "language         standard (how words are read by BM25)\n"
+        "near-duplicates  none\n"
+        "chunks           1 (sections_200)\n"
+        "evaluate takes   less than a minute\n"
+    )
     text = (data / "experiment.yaml").read_text(encoding="utf-8")
     assert yaml.safe_load(text)["dataset"] == {"path": ".", "format": "markdown"}
     assert "sections_200: {strategy: recursive, max_tokens: 200, overlap: 30}" in text
@@ -79,6 +89,59 @@ def test_without_labels_no_metric_is_written(invoke: Invoke, tmp_path: Path) -> 
     text = (data / "experiment.yaml").read_text(encoding="utf-8")
     assert "metrics" not in yaml.safe_load(text)
     assert "rag-assets pool" in text
+
+
+def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:
+    """Examples are written, told apart from questions, and each command says what is next."""
+    texts = {**DOCUMENTS, "copy.md": DOCUMENTS["crew.md"]}
+    data = write(tmp_path / "ferry", texts)
+    store = ("--store", tmp_path / "store")
+    next_step = f"there are no questions yet; `rag-assets init {data}` writes examples to replace"
+    for words in (["evaluate"], ["plan"], ["pool"]):
+        result = invoke(*words, data, *store)
+        assert result.exit_code == 1
+        assert result.stderr.splitlines()[-1].startswith(
+            f"error: {data}/queries.jsonl: {next_step}"
+        )
+    result = invoke("init", data, *store)
+    assert result.exit_code == 0, result.output
+    assert "9 documents, 0 queries, 0 judgments\n" in result.stdout
+    assert "queries.jsonl: 3 examples, for questions of yours\n" in result.stdout
+    assert "near-duplicates  1: copy.md and crew.md (1.00)\n" in result.stdout
+    assert f'next: rag-assets ask {data} "a question of yours"\n' in result.stderr
+    assert "# There are no questions yet." in (data / "experiment.yaml").read_text()
+    lines = (data / "queries.jsonl").read_text().splitlines()
+    assert len(lines) == 3
+    refused = invoke("evaluate", data, *store)
+    assert refused.exit_code == 1
+    assert "queries.jsonl:1: `text`: is still the example" in refused.stderr
+    checked = invoke("validate", data, *store)
+    assert checked.stdout.count("is still the example") == 3
+    (data / "queries.jsonl").write_text(lines[0].replace("EXAMPLE: replace", "do not replace"))
+    assert invoke("evaluate", data, *store, "--retriever", "bm25").exit_code == 0
+
+
+def test_the_time_of_many_chunks_is_measured(invoke: Invoke, tmp_path: Path) -> None:
+    words = ("ferry", "harbour", "crew", "engine", "fare")
+    texts = {
+        f"{n}.md": f"The {words[n % 5]} of {n} is {words[n % 3]} number {n}.\n" for n in range(240)
+    }
+    data = write(tmp_path / "ferry", texts)
+    store = tmp_path / "store"
+    by_sample = invoke("init", data, "--store", store)
+    assert re.search(
+        r"evaluate takes   a.*, nearly all to embed the chunks \(\S+/s, measured on 30 of them\); "
+        "--retriever bm25 takes seconds",
+        by_sample.stdout,
+    )
+    Measurements(store / MEASUREMENTS, "other").add("embed", "f" * 64, 480.0, 240)
+    (data / "experiment.yaml").unlink()
+    known = invoke("init", data, "--store", store, "--out", tmp_path / "x.yaml")
+    assert known.exit_code == 1  # the examples are still there
+    (data / "queries.jsonl").unlink()
+    known = invoke("init", data, "--store", store)
+    # 240 chunks and the 60 that are reranked for three questions, two seconds each.
+    assert "about 10 minutes, nearly all to embed the chunks (0.5/s, measured bef" in known.stdout
 
 
 def test_a_language_that_the_default_model_cannot_read(invoke: Invoke, tmp_path: Path) -> None:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
-from rag_assets.cli.progress_bars import WINDOW, Pace, progress_bar, rate_text, remaining_text
+from rag_assets.cli.progress_bars import (
+    WINDOW,
+    Pace,
+    progress_bar,
+    rate_text,
+    remaining_text,
+    work_board,
+)
 from tests.terminal import ESCAPE, written_to_terminal
 
 
@@ -81,3 +89,28 @@ def test_a_terminal_sees_rate_and_remaining_time(drawn: str) -> None:
         re.search(r"search bm25 .*100/200 \d+/s 0:0\d left 2 failed, cost 0.31", line)
         for line in lines
     )
+
+
+def test_without_a_terminal_lines_tell_of_the_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while nothing advances: a line is printed all the same."""
+    monkeypatch.setattr("rag_assets.cli.progress_bars.SAID", 0.01)
+    with work_board(lambda: "3 of at most 9 partitions computed  a[b=c]"):
+        with progress_bar("embed chunks for minilm", 6328) as advance:
+            advance(1216, None, "cached")
+            wait_for_line(capsys, r"c\]: embed chunks for minilm 1,216 of 6,328, .* left, cached$")
+        wait_for_line(capsys, r"^0:00 3 of at most 9 partitions computed  a\[b=c\]$")
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr() == ("", "")
+
+
+def wait_for_line(capsys: pytest.CaptureFixture[str], pattern: str) -> None:
+    for _ in range(1000):
+        out, err = capsys.readouterr()
+        assert out == ""
+        if re.search(pattern, err, re.M):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"no line like {pattern}")

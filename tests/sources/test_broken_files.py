@@ -9,6 +9,8 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.sources import Dataset, Read, open_dataset
+from rag_assets.sources.folder_labels import NO_QUESTIONS
+from rag_assets.sources.query_template import template_text
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
@@ -175,8 +177,15 @@ NEEDED = (
     "no such file; besides its documents the folder needs queries.jsonl, and judgments.jsonl "
     "where there are labels"
 )
+EXAMPLE = (
+    "is still the example that `rag-assets init` wrote; put a question of yours in its place, or "
+    "delete the line"
+)
 MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
-    (("queries.jsonl", None), f"queries.jsonl: {NEEDED}"),
+    (
+        ("queries.jsonl", template_text().splitlines()[0]),
+        f"queries.jsonl:1: `text`: {EXAMPLE}",
+    ),
     (("judgments.jsonl", None), f"judgments.jsonl: {NEEDED}"),
     (("judgments.jsonl", ""), "judgments.jsonl: holds no judgment; labels are required"),
     (("a.md", b"fine\n\nbad \xe9\n"), "a.md:3: not UTF-8: byte 0xe9, the 5. of its line"),
@@ -369,6 +378,12 @@ def test_markdown(
     files = {**MARKDOWN, name: content}
     folder = write({key: value for key, value in files.items() if value is not None})
     assert refusal(folder, "markdown", read_all) == f"{folder}/{message}"
+
+
+def test_documents_and_nothing_else(write: Write, read_all: ReadAll) -> None:
+    folder = write({"a.md": "fine\n"})
+    expected = NO_QUESTIONS.format(path=folder)
+    assert refusal(folder, "markdown", read_all) == f"{folder}/queries.jsonl: {expected}"
 
 
 @pytest.mark.parametrize(("content", "message"), LLAMAINDEX_CASES)

@@ -20,6 +20,7 @@ from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.answers import answers
 from rag_assets.report.page.embedded_data import json_block
 from rag_assets.report.page.explorer import explorer
+from rag_assets.report.page.first_hits import first_hits
 from rag_assets.report.page.history import history
 from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
@@ -65,6 +66,7 @@ SECTIONS = (
     Section("judged", "Can the judge be believed?", judged),
     Section("score_gaps", "Scores and trust", score_gaps),
     Section("explorer", "Queries", explorer),
+    Section("first_hits", "Questions and what was found", first_hits),
     Section("overlaps", "Overlap between retrievers", overlaps),
     Section("history", "Over evaluations", history),
     Section("labels", "Labels and query accounting", labels),

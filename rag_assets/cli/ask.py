@@ -1,0 +1,73 @@
+"""``rag-assets ask``: what each retriever finds for one question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import (
+    Integer,
+    format_option,
+    path_argument,
+    retriever_option,
+    store_option,
+)
+from rag_assets.cli.progress_bars import progress_bar, work_board
+from rag_assets.cli.terminal import messages, output, print_data
+from rag_assets.experiment.hosts import clients, host_notes
+from rag_assets.pipeline.ask import ask
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
+from rag_assets.report.formats import formatted
+from rag_assets.report.question_hits import QuestionHits, block
+from rag_assets.store.settings import StoreSettings
+
+
+@click.command("ask")
+@path_argument
+@click.argument("question")
+@store_option
+@retriever_option
+@click.option(
+    "--top-k",
+    type=Integer(min=1),
+    default=5,
+    show_default=True,
+    metavar="K",
+    help="How many passages of each retriever.",
+)
+@format_option
+def command(
+    path: Path,
+    question: str,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    top_k: int,
+    form: str,
+) -> None:
+    """Show what each retriever of PATH finds for one question.
+
+    No queries.jsonl and no labels are needed. Cheap retrievers come first, and each is printed as
+    soon as it is ready; its words in a passage are marked. The table at the end says who found
+    what at which rank. Indexes are kept for `evaluate`.
+
+    Example: rag-assets ask data/handbook "how do I return a part"
+    """
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
+    for line in host_notes(clients(experiment)):
+        messages().print(f"warning: {line}", soft_wrap=True)
+    pipeline = Pipeline(experiment, settings, progress_bar)
+    hits = QuestionHits(question)
+    console = output()
+    with work_board(lambda: pipeline.at_work):
+        for found in ask(pipeline, question, retrievers, top_k):
+            hits.add(found)
+            if form == "table":
+                console.print(block(hits.lines(found, styled=console.is_terminal)))
+                console.print("")
+    if form != "table":
+        print_data(formatted(hits.rows() if form == "json" else hits.flat_rows(), form))
+    elif len(hits.found) > 1:
+        console.print(hits.side_by_side())

@@ -1,0 +1,104 @@
+"""What lies in a folder of documents, and about how long its first evaluation takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple, NoReturn
+
+import pyarrow as pa
+
+from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
+from rag_assets.chunking.chunker import Chunker
+from rag_assets.labels.health.near_duplicates import Pair, near_duplicates
+from rag_assets.models.encoder import Encoder
+from rag_assets.models.model_names import DEFAULT_MODEL
+from rag_assets.retrieval.lexical.analyzers import AUTO, resolve_analyzer
+
+CUT_CHARACTERS = 4_000_000
+"""Of a larger corpus so much is cut, and the number of chunks is that of this part, scaled up."""
+
+COMPARED = 20_000
+"""In more documents near-duplicates are not looked for: it takes longer than all else."""
+
+TIMED = 32
+"""Chunks that are embedded to see how long one takes."""
+
+WORTH_TIMING = 200
+"""Fewer chunks are embedded in a moment."""
+
+
+class CorpusSummary(NamedTuple):
+    """What documents hold.
+
+    Attributes:
+        lengths: characters of each document, ascending.
+        language: the analyzer that fits, such as ``english``.
+        pairs: near-duplicates, the most alike first; None: they were not looked for.
+        chunks: into how many the chunking cuts them.
+        is_exact: whether all were cut to count them.
+        sample: some chunks as they are indexed, evenly spaced.
+    """
+
+    lengths: list[int]
+    language: str
+    pairs: list[Pair] | None
+    chunks: int
+    is_exact: bool
+    sample: list[str]
+
+    @property
+    def characters(self) -> int:
+        """All characters together."""
+        return sum(self.lengths)
+
+    @property
+    def median_length(self) -> int:
+        """Characters of the document in the middle."""
+        return round(median(self.lengths))
+
+
+def summarise(documents: pa.Table, chunker: Chunker) -> CorpusSummary:
+    """Return what documents hold.
+
+    Args:
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`, of at least one row.
+        chunker: how they are cut; one that needs no model.
+    """
+    texts = documents.column("text").to_pylist()
+    lengths = [len(text) for text in texts]
+    step = max(1, -(-sum(lengths) // CUT_CHARACTERS))
+    part = documents.take(list(range(0, documents.num_rows, step)))
+    chunks = cut_documents(part, chunker.cutter(_no_model), whole=chunker.whole_documents)
+    cut = sum(lengths[::step])
+    scale = sum(lengths) / cut if cut else 1.0
+    pairs = None
+    if documents.num_rows <= COMPARED:
+        pairs = sorted(near_duplicates(documents.column("text")), key=lambda one: -one.similarity)
+    indexed = indexed_texts(chunks)
+    return CorpusSummary(
+        sorted(lengths),
+        resolve_analyzer(AUTO, texts),
+        pairs,
+        round(chunks.num_rows * scale),
+        step == 1,
+        indexed[:: max(1, -(-len(indexed) // TIMED))],
+    )
+
+
+def seconds_a_text(texts: Sequence[str], model: str = DEFAULT_MODEL) -> float:
+    """Return how long a text takes to be embedded here, by embedding some; loading apart.
+
+    Raises:
+        ModelUnavailable: the model cannot be loaded.
+    """
+    encoder = Encoder(model)
+    encoder.embed_now(texts[:1], kind="document")
+    started = time.perf_counter()
+    encoder.embed_now(texts, kind="document")
+    return (time.perf_counter() - started) / len(texts)
+
+
+def _no_model(model: str) -> NoReturn:
+    raise ValueError(f"a chunking that needs {model} is not counted")

@@ -1,0 +1,111 @@
+"""How long work takes on this machine, by what was measured in a store before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from rag_assets.engine.measurements import Measurement, measured_here
+from rag_assets.store.artifacts import ArtifactKey
+
+FEW = 20
+"""Texts; of fewer the time is that of loading the model."""
+
+
+class Durations:
+    """What work took here, for one experiment where it was measured for it, else for any."""
+
+    def __init__(self, folder: Path, experiment: str) -> None:
+        """Look into the measurements of a store; each kind is read when it is asked for."""
+        self._folder, self._experiment = folder, experiment
+        self._read: dict[str, list[Measurement]] = {}
+
+    def partition(self, asset: str, retriever: str | None) -> float | None:
+        """Return the seconds that a partition of an asset took on average, in this experiment.
+
+        Those of the retriever count where there are any. None: it was not measured.
+        """
+        own = [one for one in self._of(asset) if one["experiment"] == self._experiment]
+        nearest = [one for one in own if one["retriever"] == retriever] or own
+        seconds = [one["seconds"] for one in nearest if one["seconds"] is not None]
+        return sum(seconds) / len(seconds) if seconds else None
+
+    def text(self, retriever: str | None = None) -> float | None:
+        """Return the seconds that one text takes to be embedded; None: it was not measured.
+
+        Args:
+            retriever: of the experiment; its own measurements count where there are any.
+        """
+        timed = [one for one in self._of("embed") if not one["cached"] and one["amount"] >= FEW]
+        own = [one for one in timed if _is_of(one, self._experiment, retriever)]
+        return _median(
+            one["seconds"] / one["amount"] for one in own or timed if one["seconds"] is not None
+        )
+
+    def _of(self, what: str) -> list[Measurement]:
+        if what not in self._read:
+            self._read[what] = measured_here(self._folder, what)
+        return self._read[what]
+
+
+class ExpectedTime(NamedTuple):
+    """How long an evaluation takes.
+
+    Attributes:
+        computed: seconds for what is computed in any case, as far as they are known.
+        checked: seconds for the rest, if all of it is computed.
+        unknown: assets of which nothing was measured.
+    """
+
+    computed: float
+    checked: float
+    unknown: tuple[str, ...]
+
+
+NO_TIME = ExpectedTime(0.0, 0.0, ())
+
+
+def expected_time(
+    durations: Durations, work: Iterable[tuple[ArtifactKey, bool, int | None]]
+) -> ExpectedTime:
+    """Return how long partitions take.
+
+    Args:
+        durations: what was measured.
+        work: a partition; whether it is computed in any case; how many texts it embeds at most,
+            None where it embeds none or that is not known.
+    """
+    seconds = {True: 0.0, False: 0.0}
+    unknown: dict[str, None] = {}
+    for key, is_certain, texts in work:
+        retriever = dict(key.partition).get("retriever")
+        known = durations.partition(key.asset, retriever)
+        each = durations.text(retriever) if texts is not None else None
+        if texts is not None and each is not None:
+            known = texts * each
+        if known is None:
+            unknown[key.asset] = None
+        seconds[is_certain] += known or 0.0
+    return ExpectedTime(seconds[True], seconds[False], tuple(unknown))
+
+
+def _is_of(one: Measurement, experiment: str, retriever: str | None) -> bool:
+    return (one["experiment"], one["retriever"]) == (experiment, retriever)
+
+
+def _median(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return median(known) if known else None
+
+
+def duration_text(seconds: float) -> str:
+    """Return a rough time: ``a few seconds``, ``about 40 seconds``, ``about 3 minutes``."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 90:
+        return f"about {round(seconds, -1):.0f} seconds"
+    if seconds < 5400:
+        return f"about {seconds / 60:.0f} minutes"
+    return f"about {seconds / 3600:.1f} hours"

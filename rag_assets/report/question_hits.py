@@ -1,0 +1,235 @@
+"""What retrievers found for one question: rows for programs, and text with the words marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from rag_assets.pipeline.ask import Hit, RetrieverHits
+from rag_assets.plain_text import one_line
+from rag_assets.report.formats import Row
+from rag_assets.report.notebook import Cell, table_html, words
+from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.retrieval.lexical.analyzers import AUTO, analyze_all, resolve_analyzer
+
+EXCERPT = 240
+"""Characters of a passage that are shown."""
+
+_WORD = re.compile(r"\w+")
+
+Mark = tuple[int, int]
+"""First character of a word of the question in a text, and the one behind it."""
+
+
+def marks(text: str, question: str, analyzer: str) -> list[Mark]:
+    """Return where words of the question stand in a text, by the analyzer: ``dogs`` marks ``dog``.
+
+    Words that the analyzer drops (``the``) are not marked.
+    """
+    spans = [found.span() for found in _WORD.finditer(text)]
+    asked, *read = analyze_all(analyzer, [question, *(text[a:b] for a, b in spans)])
+    sought = set(asked)
+    return [span for span, terms in zip(spans, read, strict=True) if sought & set(terms)]
+
+
+class Excerpt(NamedTuple):
+    """A part of a passage, on one line, with the marked words in it."""
+
+    text: str
+    marks: list[Mark]
+
+
+def excerpt(text: str, marked: Sequence[Mark], length: int = EXCERPT) -> Excerpt:
+    """Return the part with most marked words; of equal ones the first."""
+    starts = [0, *(max(0, start - 20) for start, _ in marked)]
+
+    def held(start: int) -> int:
+        return sum(start <= a and b <= start + length for a, b in marked)
+
+    start = max(starts, key=lambda one: (held(one), -one))
+    start = min(start, max(0, len(text) - length))
+    if start:
+        # A word is shown whole.
+        start = next((found.start() for found in _WORD.finditer(text, start - 1)), start)
+    pieces: list[str] = []
+    moved: list[Mark] = []
+    position = 0
+    for found in re.finditer(r"\S+", text[start : start + length]):
+        a, b = start + found.start(), start + found.end()
+        position += 1 if pieces else 0
+        moved += [
+            (position + max(m, a) - a, position + min(n, b) - a)
+            for m, n in marked
+            if m < b and n > a
+        ]
+        pieces.append(found[0])
+        position += b - a
+    before = "... " if start else ""
+    after = " ..." if start + length < len(text.rstrip()) else ""
+    shift = len(before)
+    return Excerpt(before + " ".join(pieces) + after, [(m + shift, n + shift) for m, n in moved])
+
+
+class QuestionHits:
+    """The first passages of all retrievers for one question.
+
+    ``print`` and a notebook show them; ``rows()`` and ``to_arrow()`` are for programs.
+
+    Attributes:
+        question: what was asked.
+        found: what each retriever returned, the cheapest retrievers first.
+    """
+
+    def __init__(self, question: str, found: Iterable[RetrieverHits] = ()) -> None:
+        """Begin with some retrievers; others may be added."""
+        self.question = question
+        self.found: list[RetrieverHits] = []
+        self._analyzer = ""
+        self._numbers: dict[tuple[str, int, int], int] = {}
+        for one in found:
+            self.add(one)
+
+    def add(self, found: RetrieverHits) -> None:
+        """Add what a retriever returned."""
+        self.found.append(found)
+        for hit in found.hits:
+            self._numbers.setdefault(_place(hit), len(self._numbers) + 1)
+        texts = [hit.text for one in self.found for hit in one.hits]
+        self._analyzer = resolve_analyzer(AUTO, texts)
+
+    def rows(self) -> list[Row]:
+        """Return one mapping a hit; ``passage`` is the same for the same passage."""
+        return [
+            {
+                "retriever": one.retriever,
+                "passage": self._numbers[_place(hit)],
+                **hit._asdict(),
+                "marks": self._marks(hit),
+            }
+            for one in self.found
+            for hit in one.hits
+        ]
+
+    def flat_rows(self) -> list[Row]:
+        """Return the same without marks: for CSV and Markdown."""
+        return [{name: row[name] for name in row if name != "marks"} for row in self.rows()]
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row a hit: retriever, passage, rank, score, place and text."""
+        return pa.Table.from_pylist(self.flat_rows())
+
+    def __repr__(self) -> str:
+        """Return what ``rag-assets ask`` prints."""
+        lines = [self.question]
+        for one in self.found:
+            shown = self.lines(one, styled=False)
+            lines += ["", *(" " * line.indent + line.text.plain for line in shown)]
+        return "\n".join([*lines, "", *self._side_by_side_text()])
+
+    def lines(self, found: RetrieverHits, *, styled: bool) -> Iterator[_Line]:
+        """Yield what is shown of one retriever; a passage that another one found before is named.
+
+        Args:
+            found: one of ``self.found``.
+            styled: mark words by their style; else by ``*`` around them.
+        """
+        yield _Line(0, Text(f"{found.retriever}, {found.seconds:.1f} s", style="bold"))
+        if found.problem is not None:
+            yield _Line(2, Text(f"no answer: {one_line(found.problem)}"))
+        elif not found.hits:
+            yield _Line(2, Text("nothing found"))
+        for hit in found.hits:
+            title = f"  {one_line(hit.title)}" if hit.title else ""
+            yield _Line(2, Text(f"{hit.rank} {self._named(hit)}{title}"))
+            if self._first(hit) is found:
+                yield _Line(6, _marked(excerpt(hit.text, self._marks(hit)), styled=styled))
+
+    def side_by_side(self) -> RenderableType:
+        """Return the table of passages and the rank that each retriever gives them."""
+        table = FittedTable(required=["passage"])
+        table.text_column("passage")
+        names = [one.retriever for one in self.found if one.problem is None]
+        for name in names:
+            table.number_column(name)
+        for place, ranks in self._ranks().items():
+            table.add_row(plain_cell(place), *(ranks.get(name, "") for name in names))
+        return table
+
+    def _first(self, hit: Hit) -> RetrieverHits:
+        place = _place(hit)
+        return next(one for one in self.found if any(_place(each) == place for each in one.hits))
+
+    def _marks(self, hit: Hit) -> list[Mark]:
+        return marks(hit.text, self.question, self._analyzer)
+
+    def _named(self, hit: Hit) -> str:
+        name = one_line(hit.document_id)
+        return f"[{self._numbers[_place(hit)]}] {name} {hit.start}-{hit.end}"
+
+    def _ranks(self) -> dict[str, dict[str, str]]:
+        ranks: dict[str, dict[str, str]] = {}
+        for one in self.found:
+            for hit in one.hits:
+                ranks.setdefault(self._named(hit), {})[one.retriever] = str(hit.rank)
+        return ranks
+
+    def _side_by_side_text(self) -> Iterator[str]:
+        names = [one.retriever for one in self.found if one.problem is None]
+        for place, ranks in self._ranks().items():
+            found_by = (f"{name} {ranks[name]}" for name in names if name in ranks)
+            yield f"{place}: {', '.join(found_by)}"
+
+    def _repr_html_(self) -> str:
+        """Return the passages with the rank that each retriever gives them; texts are escaped."""
+        names = [one.retriever for one in self.found if one.problem is None]
+        texts: dict[str, str] = {}
+        for hit in (hit for one in self.found for hit in one.hits):
+            shown = excerpt(hit.text, self._marks(hit)).text
+            texts.setdefault(self._named(hit), shown)
+        rows = [
+            [words(place, texts[place]), *(Cell(ranks.get(name, "")) for name in names)]
+            for place, ranks in self._ranks().items()
+        ]
+        problems = [f"{one.retriever}: {one.problem}" for one in self.found if one.problem]
+        return table_html(self.question, ["passage", *names], rows, problems)
+
+
+class _Line(NamedTuple):
+    """A line, and how far it is indented."""
+
+    indent: int
+    text: Text
+
+
+def block(found: Iterable[_Line]) -> RenderableType:
+    """Return lines, each with its indent also where it is folded."""
+    return Group(
+        *(
+            Padding(line.text, (0, 0, 0, line.indent)) if line.indent else line.text
+            for line in found
+        )
+    )
+
+
+def _place(hit: Hit) -> tuple[str, int, int]:
+    return hit.document_id, hit.start, hit.end
+
+
+def _marked(shown: Excerpt, *, styled: bool) -> Text:
+    if styled:
+        text = Text(shown.text)
+        for start, end in shown.marks:
+            text.stylize("bold yellow", start, end)
+        return text
+    pieces: list[str] = []
+    last = 0
+    for start, end in shown.marks:
+        pieces += [shown.text[last:start], f"*{shown.text[start:end]}*"]
+        last = end
+    return Text("".join([*pieces, shown.text[last:]]))

@@ -1,0 +1,150 @@
+"""The experiments of a store: what came of the last evaluation, and whether it still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from rag_assets.errors import NotEvaluated, RagAssetsError, StoreError
+from rag_assets.pipeline.evaluations import (
+    Evaluation,
+    all_experiments,
+    pointed,
+    read_current,
+    source_of_current,
+)
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.plan import CHECK, COMPUTE, plan
+from rag_assets.pipeline.registry import open_experiment, registered
+from rag_assets.pipeline.selection import Selection
+from rag_assets.report.formats import Row
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.store.settings import StoreSettings
+
+UP_TO_DATE = "up to date"
+
+
+def status_rows(settings: StoreSettings) -> list[Row]:
+    """Return one mapping an experiment of the store, by name.
+
+    Keys: ``experiment``, ``source``, ``evaluated`` (when, ISO 8601; None: never), ``complete``,
+    ``primary``, ``best`` (the retrievers in the first place; more than one where they are equal),
+    ``value`` (their primary metric; None without labels), ``compute`` and ``check`` (how many
+    artifacts an evaluation would compute, or check), ``problem`` (why that is not known),
+    ``anchor`` (id of the pinned evaluation) and ``schedule`` (cron and time zone).
+    """
+    known = registered(settings)
+    roots = {root.name: root for root in all_experiments(settings.store)}
+    return [_row(settings, name, known.get(name)) for name in sorted({*known, *roots})]
+
+
+def _row(settings: StoreSettings, name: str, source: str | None) -> Row:
+    root = settings.store / name
+    row: Row = {
+        "experiment": name,
+        "source": source or source_of_current(root),
+        "evaluated": None,
+        "complete": None,
+        "primary": None,
+        "best": [],
+        "value": None,
+        "compute": None,
+        "check": None,
+        "problem": None,
+        "anchor": None,
+        "schedule": None,
+    }
+    try:
+        row["anchor"] = pointed(root / "anchor")
+        evaluation = read_current(root)
+        row |= {
+            "evaluated": evaluation.finished,
+            "complete": evaluation.complete,
+            "primary": evaluation.primary,
+            **_best(root, evaluation),
+        }
+    except NotEvaluated:
+        pass
+    except StoreError as error:
+        row["problem"] = str(error)
+    return row | _now(settings, row["source"])
+
+
+def _best(root: Path, evaluation: Evaluation) -> Row:
+    result = EvaluationResult(root, evaluation)
+    if not result.has_metrics:
+        return {}
+    split, primary = result.chosen_split(), result.primary
+    first = [
+        cell
+        for cell in result.leaderboard.to_pylist()
+        if (cell["split"], cell["top_k"], cell["position"]) == (split, primary.cutoff, 1)
+    ]
+    if not first:
+        return {}
+    names = [cell["retriever"] for cell in first]
+    return {"best": names, "value": first[0][primary.column]}
+
+
+def _now(settings: StoreSettings, source: object) -> Row:
+    """Return what an evaluation would do now, and when one is due."""
+    try:
+        if source is None or not Path(str(source)).exists():
+            return {"problem": "its source is gone"}
+        experiment = open_experiment(str(source), settings)
+        wanted = plan(Pipeline(experiment, settings), Selection.of(experiment))
+    except RagAssetsError as error:
+        return {"problem": str(error)}
+    schedule = experiment.schedule
+    return {
+        "compute": wanted.count(COMPUTE),
+        "check": wanted.count(CHECK),
+        "schedule": None if schedule is None else f"{schedule.cron} {schedule.timezone}",
+    }
+
+
+def status_view(rows: Sequence[Row], store: str) -> RenderableType:
+    """Return the table."""
+    if not rows:
+        return Text(f"no experiment was evaluated in {store} yet: rag-assets evaluate PATH")
+    table = FittedTable(required=["best", "now"])
+    for title in ("experiment", "evaluated", "best", "now", "anchor", "schedule"):
+        table.text_column(title)
+    for row in rows:
+        anchor = str(row["anchor"] or "-")[:13]
+        cells = (
+            str(row["experiment"]),
+            str(row["evaluated"] or "never")[:16],
+            _best_text(row),
+            now_text(row),
+            anchor,
+            str(row["schedule"] or "-"),
+        )
+        table.add_row(*map(plain_cell, cells))
+    return table
+
+
+def best_names(row: Row) -> str:
+    """Return the retrievers in the first place as a text; empty where there is none."""
+    names = row["best"]
+    return ", ".join(names) if isinstance(names, list) else ""
+
+
+def _best_text(row: Row) -> str:
+    names = best_names(row)
+    if not names:
+        return "-" if row["evaluated"] is None else "no labels"
+    shown = f"{names} {row['primary']} {row['value']:.4f}"
+    return shown if row["complete"] else f"{shown} (incomplete)"
+
+
+def now_text(row: Row) -> str:
+    """Return ``up to date``, ``3 compute, 10 check``, or why neither is known."""
+    if row["problem"] is not None:
+        return str(row["problem"])
+    amounts = {name: row[name] for name in (COMPUTE, CHECK) if row[name]}
+    return ", ".join(f"{n} {name}" for name, n in amounts.items()) or UP_TO_DATE
