@@ -20,7 +20,7 @@ from rag_assets.report.comparison_views import (
     pairs_view,
 )
 from rag_assets.report.comparisons import Compared
-from rag_assets.report.formats import Row, as_json, formatted
+from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.metric_choice import check_names, is_of_answers, named, noun
 from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
 from rag_assets.report.result import EvaluationResult
@@ -100,7 +100,7 @@ def _print_all(compared: Compared, form: str) -> None:
         problem = f"has fewer than two {noun(compared.metric)}s with a cell of {compared.metric}"
         raise NotEvaluated(f"the last evaluation of {name} {problem}")
     own = [named(row, compared.metric) for row in rows]
-    print_rows(own, form, lambda: pairs_view(compared, rows))
+    print_rows(own, form, lambda: pairs_view(compared, rows), compared.result.evaluation)
 
 
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
@@ -113,6 +113,8 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
     row = named(row, compared.metric)
+    evaluation = compared.result.evaluation
+    (row,) = dated([row], form, evaluation.evaluation_id, evaluation.started)
     if form != "json":
         print_data(formatted([row], form))
         return
@@ -134,10 +136,12 @@ def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
     compared.check(a, b)
     if is_of_answers(compared.metric):
         rows = answer_move_rows(compared, a, b)
-        print_rows(rows, form, lambda: answer_moves_view(compared, rows, a, b))
+        print_rows(
+            rows, form, lambda: answer_moves_view(compared, rows, a, b), compared.result.evaluation
+        )
         return
     rows = move_rows(compared, a, b)
-    print_rows(rows, form, lambda: moves_view(compared, rows, a, b))
+    print_rows(rows, form, lambda: moves_view(compared, rows, a, b), compared.result.evaluation)
 
 
 def _bounds(compared: Compared, a: str, b: str) -> Row:

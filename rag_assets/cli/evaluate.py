@@ -40,7 +40,7 @@ from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, token
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.answers import answer_parts
-from rag_assets.report.formats import Row, formatted
+from rag_assets.report.formats import Row, dated, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.label_health import pooling_advice
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
@@ -115,7 +115,8 @@ def command(
     )
     _print_notes(pipeline)
     if form != "table":
-        print_data(formatted(rows, form))
+        made = work.evaluation
+        print_data(formatted(dated(rows, form, made.evaluation_id, made.started), form))
     elif labelled:
         _print_tables(result.slices(selection.retrievers), result, rows)
     else:

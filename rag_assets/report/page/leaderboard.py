@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import lower_is_better
-from rag_assets.report.board_columns import PAGE, POSITION, RETRIEVER, columns_of
+from rag_assets.report.board_columns import COST_TIME, PAGE, POSITION, RETRIEVER, columns_of
 from rag_assets.report.comparison_views import against
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.leaderboard import ceilings
@@ -167,6 +167,7 @@ def _row(view: View, row: Context, best: dict[str, float]) -> Context:
         "position": row.get("position"),
         "near": name in view.near,
         "speed": view.speed.get(name),
+        COST_TIME.name: view.cost_times.get((name, row["top_k"])),
     }
 
 
