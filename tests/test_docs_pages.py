@@ -91,7 +91,10 @@ def test_drift(folder: Path) -> None:
 
 
 def test_semantics(folder: Path) -> None:
-    assert [command.line for command in walk("semantics.md", folder)] == ["python eight.py"]
+    assert [command.line for command in walk("semantics.md", folder)] == [
+        "python eight.py",
+        "python prompts.py",
+    ]
 
 
 def test_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

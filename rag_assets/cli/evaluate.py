@@ -36,7 +36,11 @@ from rag_assets.pipeline.failed_queries import (
 )
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
-from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, tokenizer_warnings
+from rag_assets.pipeline.retriever_warnings import (
+    narrow_search_warnings,
+    prompt_warnings,
+    tokenizer_warnings,
+)
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.answers import answer_parts
@@ -100,7 +104,8 @@ def command(
         print_note(OLDER_STORE)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed")
-    notes = (*narrow_search_warnings(experiment), *tokenizer_warnings(pipeline, selection))
+    notes = (*narrow_search_warnings(experiment), *prompt_warnings(experiment))
+    notes = (*notes, *tokenizer_warnings(pipeline, selection))
     for line in (*notes, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
