@@ -104,8 +104,9 @@ option-tables: $(INSTALLED) ## fill in the tables of options in docs/ from the c
 	@$(BIN)/python -m tests.option_tables
 
 .PHONY: reference
-reference: $(INSTALLED) ## write docs/reference/ from the code
+reference: $(INSTALLED) ## write docs/reference/ and the plots of docs/weightings.md from the code
 	@$(BIN)/python -m tests.reference_pages
+	@$(BIN)/python -m tests.weighting_plots
 
 .PHONY: docs
 docs: $(INSTALLED) ## the documentation as a site, in build/site; warnings are errors

@@ -752,7 +752,11 @@ HISTORY_METRICS = TableSchema(
         Column("retriever", TEXT, "name from experiment.yaml"),
         Column("split", TEXT, "dev or test; all where the queries are not split"),
         Column("top_k", INT, "cut-off"),
-        Column("metric", TEXT, "the metric's column in query_metrics"),
+        Column(
+            "metric",
+            TEXT,
+            "the metric's column in query_metrics; cost_time: ms of a query, of split all",
+        ),
         Column("value", FLOAT, "its weighted mean"),
         Column("n_queries", COUNT, "queries that are averaged"),
     ),

@@ -90,6 +90,13 @@ def test_drift(folder: Path) -> None:
         assert re.search(rf"\b{name}: .*default: {getattr(DriftConfig(), name)}\b", page)
 
 
+def test_semantics(folder: Path) -> None:
+    assert [command.line for command in walk("semantics.md", folder)] == [
+        "python eight.py",
+        "python prompts.py",
+    ]
+
+
 def test_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("pandas", "polars"):
         pytest.importorskip(package)

@@ -17,6 +17,7 @@ from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS
 from rag_assets.retrieval.lexical.bm25_variants import VARIANTS
 from rag_assets.retrieval.registry import OWN_TYPES
+from rag_assets.retrieval.reranking.keep import novel
 from rag_assets.retrieval.reranking.mmr import mmr_order
 from tests.option_tables import BLOCKS, PAGES, SHARED, meanings_in, options_of, table, tables_of
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
@@ -93,6 +94,11 @@ def test_a_line_of_a_run_file_is_read_as_the_page_shows_it(tmp_path: Path) -> No
     file = tmp_path / "run.jsonl"
     file.write_text(json.dumps(json.loads(shown[1])) + "\n", encoding="utf-8")
     assert [row.unit_id for row in read_run_rows(file).rows["q1"]] == ["d3", "d1"]
+
+
+def test_the_worked_example_of_keep() -> None:
+    vectors = np.array([[1, 0], [0.96, 0.28], [0.6, 0.8], [0, 1]], dtype=np.float32)
+    assert novel(vectors, 0.7).tolist() == [True, False, True, False]
 
 
 def test_the_worked_example_of_mmr() -> None:

@@ -20,7 +20,7 @@ from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answer_waterfall import checked_rows, waterfall_view
 from rag_assets.report.attribution import attribution_rows, attribution_view, lost_rows, lost_view
-from rag_assets.report.formats import formatted
+from rag_assets.report.formats import dated, formatted
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
@@ -78,7 +78,7 @@ def command(
     result = EvaluationResult.current(settings.store / experiment.name)
     if answers:
         found = checked_rows(result, result.chosen_split(split))
-        print_rows(found, form, lambda: waterfall_view(experiment.name, found))
+        print_rows(found, form, lambda: waterfall_view(experiment.name, found), result.evaluation)
         return
     rows = attribution_rows(result, selection.retrievers, slice_by, split)
     if not rows and slice_by:
@@ -89,7 +89,10 @@ def command(
         raise NotEvaluated(f"the last evaluation of {experiment.name} has no evidence to look for")
     lost = lost_rows(result, selection.retrievers, split) if queries else []
     if form != "table":
-        print_data(formatted(lost if queries else rows, form))
+        evaluation = result.evaluation
+        own = lost if queries else rows
+        own = dated(own, form, evaluation.evaluation_id, evaluation.started)
+        print_data(formatted(own, form))
         return
     output().print(attribution_view(experiment.name, rows, slice_by))
     if lost:

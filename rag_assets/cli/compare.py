@@ -22,7 +22,7 @@ from rag_assets.report.comparison_views import (
     pairs_view,
 )
 from rag_assets.report.comparisons import Compared
-from rag_assets.report.formats import Row, as_json, formatted
+from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.judged import differences_view, judged_differences
 from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, named, noun
 from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
@@ -107,7 +107,7 @@ def _print_judged(
     """Print what a judge says of pairs of answerers, as labels of people calibrate it."""
     rows = judged_differences(result, metric, result.chosen_split(split), names)
     title = f"{result.evaluation.experiment}: {metric}"
-    print_rows(rows, form, lambda: differences_view(rows, title))
+    print_rows(rows, form, lambda: differences_view(rows, title), result.evaluation)
 
 
 def _print_all(compared: Compared, form: str) -> None:
@@ -117,7 +117,7 @@ def _print_all(compared: Compared, form: str) -> None:
         problem = f"has fewer than two {noun(compared.metric)}s with a cell of {compared.metric}"
         raise NotEvaluated(f"the last evaluation of {name} {problem}")
     own = [named(row, compared.metric) for row in rows]
-    print_rows(own, form, lambda: pairs_view(compared, rows))
+    print_rows(own, form, lambda: pairs_view(compared, rows), compared.result.evaluation)
 
 
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
@@ -130,6 +130,8 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
     row = named(row, compared.metric)
+    evaluation = compared.result.evaluation
+    (row,) = dated([row], form, evaluation.evaluation_id, evaluation.started)
     if form != "json":
         print_data(formatted([row], form))
         return
@@ -151,10 +153,12 @@ def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
     compared.check(a, b)
     if is_of_answers(compared.metric):
         rows = answer_move_rows(compared, a, b)
-        print_rows(rows, form, lambda: answer_moves_view(compared, rows, a, b))
+        print_rows(
+            rows, form, lambda: answer_moves_view(compared, rows, a, b), compared.result.evaluation
+        )
         return
     rows = move_rows(compared, a, b)
-    print_rows(rows, form, lambda: moves_view(compared, rows, a, b))
+    print_rows(rows, form, lambda: moves_view(compared, rows, a, b), compared.result.evaluation)
 
 
 def _bounds(compared: Compared, a: str, b: str) -> Row:

@@ -41,11 +41,15 @@ from rag_assets.pipeline.failed_queries import (
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.required_partitions import required_partitions
-from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, tokenizer_warnings
+from rag_assets.pipeline.retriever_warnings import (
+    narrow_search_warnings,
+    prompt_warnings,
+    tokenizer_warnings,
+)
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.answers import answer_parts
-from rag_assets.report.formats import Row, formatted
+from rag_assets.report.formats import Row, dated, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.judged import judged_parts
 from rag_assets.report.label_health import pooling_advice
@@ -106,7 +110,8 @@ def command(
         print_note(OLDER_STORE)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed")
-    notes = (*narrow_search_warnings(experiment), *tokenizer_warnings(pipeline, selection))
+    notes = (*narrow_search_warnings(experiment), *prompt_warnings(experiment))
+    notes = (*notes, *tokenizer_warnings(pipeline, selection))
     for line in (*notes, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     total = sum(map(len, required_partitions(experiment, selection).values()))
@@ -124,7 +129,8 @@ def command(
     )
     _print_notes(pipeline)
     if form != "table":
-        print_data(formatted(rows, form))
+        made = work.evaluation
+        print_data(formatted(dated(rows, form, made.evaluation_id, made.started), form))
     elif labelled:
         _print_tables(result.slices(selection.retrievers), result, rows)
     else:

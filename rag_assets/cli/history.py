@@ -32,7 +32,7 @@ from rag_assets.store.settings import StoreSettings
 @click.option(
     "--metric",
     metavar="METRIC",
-    help="Such as recall@10 or answer_f1  [default: the primary metric]",
+    help="Such as recall@10, cost_time@10 or answer_f1  [default: the primary metric]",
 )
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(

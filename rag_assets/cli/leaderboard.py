@@ -129,7 +129,7 @@ def _print_answers(result: EvaluationResult, form: str, asked: str | None) -> No
     if not rows:
         raise NotEvaluated(f"the last evaluation of {result.evaluation.experiment} has no answers")
     parts = [*answer_parts(result, split)[1:], *judged_parts(result, split)]
-    print_rows(rows, form, lambda: Group(*parts))
+    print_rows(rows, form, lambda: Group(*parts), result.evaluation)
 
 
 def _print_board(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
@@ -137,14 +137,16 @@ def _print_board(result: EvaluationResult, selection: Selection, form: str, spli
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
-    print_rows(rows, form, lambda: leaderboard_view(result, rows))
+    print_rows(rows, form, lambda: leaderboard_view(result, rows), result.evaluation)
 
 
 def _print_latency(
     result: EvaluationResult, experiment: Experiment, selection: Selection, form: str
 ) -> None:
     rows = latency_rows(result, experiment, selection.retrievers)
-    print_rows(rows, form, lambda: latency_view(result.evaluation.experiment, rows))
+    print_rows(
+        rows, form, lambda: latency_view(result.evaluation.experiment, rows), result.evaluation
+    )
 
 
 def _print_budget(
@@ -154,7 +156,7 @@ def _print_budget(
 
     rows = budget_rows(result, selection.retrievers, budget, split)
     print_note(result.tuning_note(selection.retrievers, split))
-    print_rows(rows, form, lambda: budget_view(result, rows))
+    print_rows(rows, form, lambda: budget_view(result, rows), result.evaluation)
 
 
 def _print_ties(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
@@ -164,7 +166,9 @@ def _print_ties(result: EvaluationResult, selection: Selection, form: str, split
     top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
     rows = tie_rows(result, selection.retrievers, top_k, split)
     print_note(result.tuning_note(selection.retrievers, split))
-    print_rows(rows, form, lambda: tie_view(result.evaluation.experiment, rows, split))
+    print_rows(
+        rows, form, lambda: tie_view(result.evaluation.experiment, rows, split), result.evaluation
+    )
 
 
 def _print_slices(
@@ -188,7 +192,7 @@ def _print_slices(
     if not is_of_answers(metric):
         print_note(result.tuning_note(selection.retrievers, split))
     rows = [named(row, metric) for one in slices for row in _rows(one, str(metric), by, split)]
-    print_rows(rows, form, lambda: slices_view(slices, str(metric), by, split))
+    print_rows(rows, form, lambda: slices_view(slices, str(metric), by, split), result.evaluation)
 
 
 def _rows(one: Slice, metric: str, by: str, split: str) -> list[Row]:

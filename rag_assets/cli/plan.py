@@ -11,7 +11,7 @@ from rag_assets.cli.options import selection_options
 from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import clients, host_notes
-from rag_assets.pipeline.retriever_warnings import narrow_search_warnings
+from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
 
 
@@ -35,7 +35,8 @@ def command(
     Example: rag-assets plan data/handbook --all
     """
     experiment = load_experiment(path)
-    for line in (*narrow_search_warnings(experiment), *host_notes(clients(experiment))):
+    warnings = (*narrow_search_warnings(experiment), *prompt_warnings(experiment))
+    for line in (*warnings, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     steps = plan(path, store, retrievers, top_k)
     rows = plan_rows(steps) if form == "json" else flat_plan_rows(steps)

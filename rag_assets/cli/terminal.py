@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -23,6 +23,9 @@ from rich.text import Text
 
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import one_line, printable
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.evaluations import Evaluation
 
 UNBOUNDED = 10_000
 """Columns of what is no terminal: a line of a table or a note is one line of the file."""
@@ -64,16 +67,28 @@ def print_data(text: str) -> None:
 
 
 def print_rows(
-    rows: Sequence[Mapping[str, object]], form: str, view: Callable[[], RenderableType]
+    rows: Sequence[Mapping[str, object]],
+    form: str,
+    view: Callable[[], RenderableType],
+    of: Evaluation | None = None,
 ) -> None:
-    """Print rows in a form for programs, or for ``table`` what ``view`` draws."""
+    """Print rows in a form for programs, or for ``table`` what ``view`` draws.
+
+    Args:
+        rows: what there is to print.
+        form: ``table``, ``json``, ``csv`` or ``markdown``.
+        view: draws the table.
+        of: the evaluation that the rows are of, which JSON and CSV name.
+    """
     # Loads the libraries of tables: names of commands are completed without them.
-    from rag_assets.report.formats import formatted
+    from rag_assets.report.formats import dated, formatted
 
     if form == "table":
         output().print(view())
-    else:
-        print_data(formatted(rows, form))
+        return
+    if of is not None:
+        rows = dated(rows, form, of.evaluation_id, of.started)
+    print_data(formatted(rows, form))
 
 
 def output() -> Console:

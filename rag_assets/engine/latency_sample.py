@@ -24,6 +24,7 @@ from rag_assets.store.artifacts import ArtifactKey
 Value = TypeVar("Value")
 
 LATENCY = "latency"
+CELL = "cell"
 QUERIES_KEY = ArtifactKey.of("queries")
 
 BUDGET_SECONDS = 1.0
@@ -77,6 +78,44 @@ def measure_latency(
                 retriever=retriever,
                 cached=cached,
             )
+
+
+def measure_cell(
+    context: StageContext,
+    ranker: SingleSearches,
+    retriever: str,
+    fingerprint: str,
+    top_k: int,
+    depth: int,
+    ranking: str,
+) -> None:
+    """Time the same sample at the cut-off of a cell, and keep what is found for the cell.
+
+    Only what searches no deeper for a lower cut-off is timed: a base retriever, or one that reads
+    lists already cut. Any other does the same for each of its cells, and so does a server: their
+    time is that of the ranking.
+
+    Args:
+        context: what a stage may ask for.
+        ranker: the stage that computes this retriever's rankings.
+        retriever: its name.
+        fingerprint: of the cell.
+        top_k: its cut-off.
+        depth: how many ranks the cell needs.
+        ranking: fingerprint of the ranking that it is cut from.
+    """
+    sample = timed_queries(context)
+    if not sample or kept_part(context, CELL, fingerprint) is not None:
+        return
+    whole = None
+    if getattr(context.experiment.retrievers[retriever], "candidates", "top_k") == "top_k":
+        search = ranker.searcher(context, retriever, top_k, depth, sample)
+        before = ranker.parts_before(context, retriever, top_k, cached=False)
+        if search is not None and before is not None:
+            whole = added([Part(time_each(sample, search)), *before])
+    whole = whole or kept_part(context, LATENCY, ranking)
+    if whole is not None:
+        keep_part(context, CELL, fingerprint, whole, asset="runs", retriever=retriever)
 
 
 def keep_part(

@@ -15,6 +15,7 @@ machine. What is measured:
 - ``rerank``: a server's scores or orders for the candidates of single queries;
 - ``latency``: single queries from text to hits, one at a time, with all of these that they need;
   ``cached``: with known vectors. Its ``cost`` is money for ``amount`` queries.
+- ``cell``: the same queries at the cut-off of one cell; its :func:`cost_time` is their mean.
 
 A time of a server is that of its request when it was made: what is known is not asked again.
 """
@@ -140,6 +141,17 @@ class Measurements:
             one for one in others if one is not None and bool(one["cached"]) is bool(cached)
         ]
         return max(matching, key=lambda one: one["measured"] or "", default=None)
+
+    def cost_time(self, cell: str) -> tuple[float, int] | None:
+        """Return the mean time of a query of a cell in milliseconds, and of how many it is.
+
+        Args:
+            cell: fingerprint of the cell.
+        """
+        measured = self.find("cell", cell)
+        if measured is None or measured["seconds"] is None or not measured["amount"]:
+            return None
+        return 1000 * measured["seconds"] / measured["amount"], measured["amount"]
 
     def _file(self, what: str, fingerprint: str, cached: bool | None) -> Path:
         parts = [short(fingerprint), *(["cached"] if cached else []), f"at={machine()}"]

@@ -87,6 +87,9 @@ class StoredRankings(Protocol):
     def measured(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the fingerprint by which a ranking was measured; None when it is not stored."""
 
+    def time_cell(self, ranker: Ranker, cell: Recipe, retriever: str, top_k: int) -> None:
+        """Time queries at the cut-off of a cell whose ranking is stored, see ``engine``."""
+
     def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
 

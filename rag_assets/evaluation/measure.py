@@ -62,6 +62,7 @@ class Measure(Options):
         needs_cutoff: whether it says nothing over a whole ranking.
         shown: parameters that stand in the name also at their defaults: tools differ in them.
         highest: what a query can have at most; the lowest is 0.
+        lower_is_better: whether it counts mistakes. Nothing is placed, tuned or gated by it.
     """
 
     name: ClassVar[str]
@@ -71,6 +72,7 @@ class Measure(Options):
     needs_cutoff: ClassVar[bool] = False
     shown: ClassVar[frozenset[str]] = frozenset()
     highest: ClassVar[float] = 1.0
+    lower_is_better: ClassVar[bool] = False
 
     @classmethod
     def defaults(cls) -> dict[str, float]:

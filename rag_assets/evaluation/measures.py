@@ -9,7 +9,7 @@ the evidences first satisfied at rank i.
 
 A unit is judged when it has a grade of 0 or more, and judged non-relevant when its highest grade is
 below the level. A grade below 0 means pooled and not judged, as in trec_eval. Gains (of nDCG,
-DCG and ERR) know no level.
+DCG, CG and ERR) know no level.
 
 A query without a positive judgment has null metrics: it has no value, and is counted apart. One
 that has some, but none at the level asked for, has the value 0, as with ``trec_eval -l``.
@@ -22,19 +22,26 @@ from __future__ import annotations
 from sys import float_info
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from rag_assets.evaluation.measure import Measure, RankingMeasure
 from rag_assets.plugins import Kind, members
 
 LARGEST_GMAX = 1000
-"""Powers of 2 up to it are numbers in float64."""
+"""Powers of 2 up to it are numbers in float64; also the most that ``beta`` may be."""
 
 
 def _grade(value: object) -> object:
     if isinstance(value, int) and 1 <= value <= LARGEST_GMAX:
         return value
     raise ValueError(f"must be an integer from 1 to {LARGEST_GMAX}")
+
+
+def _beta(value: float) -> float:
+    """Whole numbers are written without a point, so that ``2`` and ``2.0`` are one column."""
+    if 0 < value <= LARGEST_GMAX:
+        return int(value) if value.is_integer() else value
+    raise ValueError(f"must be above 0 and at most {LARGEST_GMAX}")
 
 
 def _persistence(value: object) -> object:
@@ -62,10 +69,12 @@ class GainMeasure(Measure):
 
     Attributes:
         normalised: whether it is divided by the ideal DCG.
+        discount: SQL of what the gain of a rank is divided by.
     """
 
     gain: ClassVar[str]
     normalised: ClassVar[bool] = True
+    discount: ClassVar[str] = "log2(rank + 1)"
 
 
 class HitRate(LevelMeasure):
@@ -121,6 +130,29 @@ class Dcg(GainMeasure):
     normalised = False
 
 
+class DcgExp(GainMeasure):
+    """Exponential gains, not divided by the ideal."""
+
+    name = "dcg_exp"
+    formula = "sum of (2^gain(i) - 1) / log2(i + 1) over the first k, not divided by the ideal"
+    source = "Burges et al. 2005"
+    highest = float_info.max
+    gain = NdcgExp.gain
+    normalised = False
+
+
+class CumulativeGain(GainMeasure):
+    """What the first k are worth in whatever order."""
+
+    name = "cg"
+    formula = "sum of gain(i) over the first k"
+    source = "Järvelin and Kekäläinen 2002"
+    highest = float_info.max
+    gain = "grade"
+    normalised = False
+    discount = "1"
+
+
 class Recall(LevelMeasure):
     """The share of the evidences."""
 
@@ -161,6 +193,52 @@ class F1(LevelMeasure):
     formula = "harmonic mean of precision@k and recall@k"
     needs_cutoff = True
     sql = "2 / (top_k / n_units_{rel} + r_{rel} / n_found_{rel})"
+
+
+class FBeta(LevelMeasure):
+    """``beta`` is how many times as important recall is as precision; 1 is F1."""
+
+    name = "f_beta"
+    formula = "(1 + beta^2) * P * R / (beta^2 * P + R), P = precision@k, R = recall@k"
+    source = "van Rijsbergen 1979"
+    aliases = ("fbeta",)
+    needs_cutoff = True
+    shown = frozenset({"beta"})
+    sql = (
+        "(1 + pow({beta}, 2)) / (top_k / n_units_{rel} + pow({beta}, 2) * r_{rel} / n_found_{rel})"
+    )
+
+    beta: Annotated[float, AfterValidator(_beta)] = 2
+
+
+class TruePositives(LevelMeasure):
+    """A count: its mean is units a query."""
+
+    name = "tp"
+    formula = "relevant units in the first k"
+    aliases = ("num_rel_ret",)
+    highest = float_info.max
+    sql = "n_units_{rel}"
+
+
+class FalsePositives(LevelMeasure):
+    """A count; what has no judgment is among them."""
+
+    name = "fp"
+    formula = "units retrieved in the first k that are not relevant; lower is better"
+    highest = float_info.max
+    lower_is_better = True
+    sql = "n_retrieved - coalesce(n_units_{rel}, 0)"
+
+
+class FalseNegatives(LevelMeasure):
+    """A count; evidences that no unit of the chunking satisfies are among them."""
+
+    name = "fn"
+    formula = "R - evidences satisfied in the first k; lower is better"
+    highest = float_info.max
+    lower_is_better = True
+    sql = "r_{rel} - coalesce(n_found_{rel}, 0)"
 
 
 class AveragePrecision(LevelMeasure):
@@ -241,10 +319,16 @@ OWN_MEASURES: tuple[type[Measure], ...] = (
     Ndcg,
     NdcgExp,
     Dcg,
+    DcgExp,
+    CumulativeGain,
     Recall,
     CappedRecall,
     Precision,
     F1,
+    FBeta,
+    TruePositives,
+    FalsePositives,
+    FalseNegatives,
     AveragePrecision,
     RPrecision,
     Bpref,

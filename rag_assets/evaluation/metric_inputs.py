@@ -231,7 +231,7 @@ def check_grades(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric
     Raises:
         DataError: names the query and the grade, and what to ask for.
     """
-    limits = {"ndcg_exp": float(LARGEST_GMAX)}
+    limits = dict.fromkeys(("ndcg_exp", "dcg_exp"), float(LARGEST_GMAX))
     limited = {
         m: limits.get(m.measure) or m.parameter("gmax")
         for m in metrics

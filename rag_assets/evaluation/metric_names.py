@@ -58,6 +58,26 @@ def highest_value(column: str) -> float:
     return MEASURE_TYPES[measure].highest if measure in MEASURE_TYPES else 1.0
 
 
+def lower_is_better(name: str) -> bool:
+    """Return whether a metric, with or without its cut-off, counts mistakes."""
+    measure = name.partition("@")[0].partition("(")[0].lower()
+    return measure in MEASURE_TYPES and MEASURE_TYPES[measure].lower_is_better
+
+
+def refuse_lower_is_better(name: str, why: str) -> None:
+    """Refuse a metric that counts mistakes where a higher value must be a better one.
+
+    Args:
+        name: of the metric that is asked for.
+        why: what a higher value is taken for, such as "a fall fails".
+
+    Raises:
+        UsageError: lower values of the metric are better.
+    """
+    if lower_is_better(name):
+        raise UsageError(f"of {name} lower is better, but {why}; take tp or recall")
+
+
 LARGEST_CUTOFF = 2**31 - 1
 """What a column of top_k can hold."""
 

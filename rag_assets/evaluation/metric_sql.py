@@ -182,7 +182,7 @@ def _formula(metric: Metric) -> str:
 def _earnings(metrics: Sequence[Metric]) -> str:
     measures = {metric.measure for metric in metrics}
     discounted = [
-        (name, f"sum({one.gain} / log2(rank + 1) ORDER BY rank)")
+        (name, f"sum({one.gain} / {one.discount} ORDER BY rank)")
         for name, one in _GAINS.items()
         if name in measures
     ]
@@ -205,5 +205,6 @@ def _level(metric: Metric) -> int:
 
 
 def _filled(template: str, metric: Metric) -> str:
-    p = metric.parameter("p") if "p" in parameters_of(metric.measure) else None
-    return template.format(rel=_level(metric), p=p and f"{p!r}::DOUBLE", column=metric.column)
+    names = set(parameters_of(metric.measure)) - {"rel"}
+    numbers = {name: f"{metric.parameter(name)!r}::DOUBLE" for name in names}
+    return template.format(rel=_level(metric), column=metric.column, **numbers)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.measures import MEASURE_TYPES
-from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.metric_names import Metric, parse_metric, refuse_lower_is_better
 from rag_assets.experiment.answer_rules import (
     answerers_of,
     check_answer_metrics,
@@ -400,9 +400,15 @@ def _metrics(config: ExperimentConfig, fail: Fail) -> tuple[tuple[str, ...], tup
 def _primary(
     config: ExperimentConfig, measures: tuple[str, ...], extra: tuple[Metric, ...], fail: Fail
 ) -> Metric:
-    if config.primary is None:
-        return default_primary(measures, extra, config.top_k)
-    metric = _metric(config.primary, ("primary",), fail)
+    metric = (
+        default_primary(measures, extra, config.top_k)
+        if config.primary is None
+        else _metric(config.primary, ("primary",), fail)
+    )
+    try:
+        refuse_lower_is_better(str(metric), "the primary metric places the highest first")
+    except UsageError as error:
+        raise fail(("primary",), str(error)) from error
     if metric.cutoff is None:
         raise fail(("primary",), f"needs a cut-off, such as {metric.column}@{max(config.top_k)}")
     return metric

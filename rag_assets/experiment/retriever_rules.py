@@ -9,7 +9,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, parse_metric
+from rag_assets.evaluation.metric_names import (
+    CONTEXT_MEASURES,
+    parse_metric,
+    refuse_lower_is_better,
+)
 from rag_assets.experiment.config import RetrieverConfig
 from rag_assets.retrieval.derived import FusedRetriever, Tune
 
@@ -129,6 +133,7 @@ def check_tuning(
 def _check_metric(name: str, cutoffs: Collection[int], fail: Callable[[str], Exception]) -> None:
     try:
         metric = parse_metric(name)
+        refuse_lower_is_better(name, "weights are tuned to the highest value")
     except UsageError as error:
         raise fail(str(error)) from error
     if metric.measure in {"judged", *CONTEXT_MEASURES}:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.evaluation.metric_names import parse_metric
+from rag_assets.evaluation.metric_names import parse_metric, refuse_lower_is_better
 from rag_assets.evaluation.score import Scores
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.gate import incomplete_parts
@@ -74,6 +74,8 @@ def values_of(
     """
     if isinstance(metrics, str):
         raise UsageError(f"metrics is a text, {metrics!r:.60}; expected a list or a dict of names")
+    for name in metrics:
+        refuse_lower_is_better(name, "a floor is what a mean must reach")
     if isinstance(result, Scores):
         means = {name: (result.means.get(name), "") for name in metrics}
         return _known(means, result.means)

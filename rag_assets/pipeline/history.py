@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary import GROUPS
+from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import (
     FOLDER,
@@ -50,6 +51,9 @@ Statement = Callable[[str], str]
 
 LISTS = ("retrievers", "metrics", "answers", "judged")
 """Columns of an evaluation that hold a list; each list is a relation of its own."""
+
+COST_TIME = "cost_time"
+"""Stands among the metrics of a cell: mean milliseconds of a query, where it was measured."""
 
 _OF_EVALUATION = "experiment, evaluation_id, started, complete"
 
@@ -163,7 +167,7 @@ def _row(root: Path, evaluation: Evaluation) -> Row:
         "code_versions": canonical_json(origin.code_versions),
         "packages": canonical_json(origin.packages),
         "retrievers": list(_retrievers(root, evaluation)),
-        "metrics": list(_metrics(root, evaluation)),
+        "metrics": [*_metrics(root, evaluation), *_cost_times(root, evaluation)],
         "answers": list(_answers(root, evaluation)),
         "judged": list(_judged(root, evaluation)),
         "schema_version": SCHEMA_VERSION,
@@ -233,6 +237,23 @@ def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
                         "value": row[name],
                         "n_queries": row["n_queries"],
                     }
+
+
+def _cost_times(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+    """Yield the time of each cell that was measured; it is of queries of any split."""
+    measurements = Measurements(root.parent / MEASUREMENTS)
+    for entry in evaluation.entries:
+        is_cell = entry.asset.endswith("_runs")
+        measured = measurements.cost_time(entry.fingerprint) if is_cell else None
+        if measured is not None:
+            yield {
+                "retriever": entry.partition["retriever"],
+                "split": "all",
+                "top_k": int(entry.partition["top_k"]),
+                "metric": COST_TIME,
+                "value": measured[0],
+                "n_queries": measured[1],
+            }
 
 
 def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rag_assets.engine.failures import UNANSWERED
-from rag_assets.engine.latency_sample import measure_latency
+from rag_assets.engine.latency_sample import measure_cell, measure_latency
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage_context import Ranker, Ranking, StageContext
 from rag_assets.evaluation.units import cut
@@ -77,6 +77,13 @@ class Rankings:
         recipe = ranker.ranking_recipe(self._context, retriever, top_k)
         ranking = self._find(recipe, depth) if recipe else None
         return ranking.manifest.fingerprint if ranking else None
+
+    def time_cell(self, ranker: Ranker, cell: Recipe, retriever: str, top_k: int) -> None:
+        """Time queries at the cut-off of a cell whose ranking is stored."""
+        ranking = self.measured(ranker, retriever, top_k, top_k)
+        if ranking is not None:
+            own = (cell.fingerprint, top_k, top_k, ranking)
+            measure_cell(self._context, ranker, retriever, *own)
 
     def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""

@@ -13,6 +13,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.retriever import RERANKED
 from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.workspace import retriever_prompts
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, Documents
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.text_files import GZIP, suffix
@@ -33,6 +34,24 @@ def narrow_search_warnings(experiment: Experiment) -> list[str]:
                 f"{name}: {bound[0]} {bound[1]} is below {read}, the largest top_k or "
                 f"candidates that reads it; no query has more than {bound[1]} results"
             )
+    return lines
+
+
+def prompt_warnings(experiment: Experiment) -> list[str]:
+    """Return a line for each retriever whose model runs without a prompt that it was trained with.
+
+    A model that is not there is no matter of this function: the evaluation itself will say so.
+    """
+    lines = []
+    for name, config in experiment.retrievers.items():
+        served = isinstance(config, EmbeddingRetriever) and config.asks_server
+        try:
+            prompts = retriever_prompts(config, served=served)
+        except ModelUnavailable:
+            continue
+        told = prompts.warning(str(getattr(config, "model", ""))) if prompts is not None else None
+        if told is not None:
+            lines.append(f"retriever '{name}': {told}")
     return lines
 
 

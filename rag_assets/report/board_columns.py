@@ -88,6 +88,16 @@ CEILING = BoardColumn(
 )
 """In rows for programs at the primary cut-off; people read it in a table of its own."""
 
+COST_TIME = BoardColumn(
+    "cost_time",
+    "cost_time",
+    ".2f",
+    faces=(PAGE,),
+    help="mean ms of a query at this top_k, from text to hits, rewriting included",
+    missing="-",
+)
+"""In rows for programs too, where it was measured."""
+
 _DECLARED = (
     _stored("tokens", "tokens@{top_k}", ".0f", faces=(TERMINAL, PAGE), sparse=True),
     BoardColumn(
@@ -98,6 +108,7 @@ _DECLARED = (
         help="median of single queries, from text to hits, with all that they need",
         missing="-",
     ),
+    COST_TIME,
     _stored("n_attempted", "queries"),
     _stored("n_answered", "with results"),
     _stored("n_empty", "empty"),

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.metric_names import Metric, lower_is_better
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.comparison_filter import is_significant
@@ -44,8 +44,9 @@ def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str
         return f"nothing to compare: {a} and {b} have no query with a value of {metric} in common"
     if row["won"] == row["lost"] == 0:
         return f"{b} and {a} do the same on every query by {metric} ({row['n']} queries)"
-    better, worse = (b, a) if row["difference"] > 0 else (a, b)
-    size = f"{abs(row['difference']):.4f}{_interval(row, better == b)}"
+    rises = row["difference"] > 0
+    better, worse = (b, a) if rises != lower_is_better(row["metric"]) else (a, b)
+    size = f"{abs(row['difference']):.4f}{_interval(row, rises)}"
     p = f"p = {p_text(row['p_randomisation'])}{_holm(row, n_pairs)}"
     if is_significant(row):
         limits = f"; but {caveat}" if caveat else _clusters(row)

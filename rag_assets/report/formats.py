@@ -39,6 +39,16 @@ def formatted(rows: Rows, form: str) -> str:
             return _markdown(rows)
 
 
+def dated(rows: Rows, form: str, evaluation_id: str, started: str) -> list[Row]:
+    """Return rows for a program with the evaluation that they are of, and when it began.
+
+    Markdown is for people, who see which one it is; its rows stay as they are.
+    """
+    named = form in ("json", "csv")
+    of = {"evaluation_id": evaluation_id, "started": started} if named else {}
+    return [{**row, **of} for row in rows]
+
+
 def as_json(value: object) -> str:
     """Return a value as indented JSON, ending with a newline; no terminal obeys what is in it."""
     return json_safe(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"

@@ -25,7 +25,7 @@ import numpy as np
 from rag_assets.answers.stage import answers_key
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.metric_names import Metric, refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
 from rag_assets.report.formats import Row, four_places
@@ -267,6 +267,7 @@ def gate(
         NotEvaluated: there is nothing to compare with, or the evaluation has no such metric.
     """
     chosen_metric = new.chosen_metric(metric, retrievers)
+    refuse_lower_is_better(str(chosen_metric), "a gate fails where a value falls")
     check_names(chosen_metric, retrievers)
     new.check_cells(chosen_metric)
     answers = is_of_answers(chosen_metric)

@@ -36,6 +36,7 @@ def identity(result: EvaluationResult) -> str:
         evaluation.complete,
         evaluation.unread_labels,
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
+        {f"{name} {k}": repr(value) for (name, k), value in result.cost_times().items()},
         history_identity(result),
     ]
     return fingerprint([*parts, version("rag-assets"), version("plotly"), _code()])

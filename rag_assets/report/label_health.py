@@ -98,7 +98,7 @@ def labels(view: View) -> Context:
         "columns": columns_of(ACCOUNTING, view.at_cutoff),
         "rows": view.at_cutoff,
         "failures": _failures(view),
-        "notes": [*_notes(view), *_findings(view)],
+        "notes": [*_notes(view), *_prompts(view), *_findings(view)],
         "shown": SHOWN,
     }
 
@@ -122,6 +122,16 @@ def _notes(view: View) -> list[str]:
             manifest = view.result.manifest_of(entry)
             notes += manifest.facts.get("notes", []) if manifest is not None else []
     return notes
+
+
+def _prompts(view: View) -> list[str]:
+    """Return which prompts the embedding models had that the experiment does not name."""
+    told = []
+    for entry in view.result.evaluation.entries_of("embedding_index"):
+        manifest = view.result.manifest_of(entry)
+        prompts = manifest.facts.get("prompts") if manifest is not None else None
+        told += [f"{entry.partition['retriever']}: {prompts}"] if prompts else []
+    return told
 
 
 def _findings(view: View) -> list[str]:

@@ -24,6 +24,7 @@ from rag_assets.report.answerability import answerability_parts
 from rag_assets.report.answers import answer_parts
 from rag_assets.report.board_columns import (
     CEILING,
+    COST_TIME,
     LEADING,
     POSITION,
     RETRIEVER,
@@ -48,11 +49,17 @@ def result_rows(result: EvaluationResult, selection: Selection, split: str) -> l
     """Return :func:`leaderboard_rows` of an evaluation.
 
     At the primary cut-off a retriever that reads others has a ``ceiling`` too, see
-    :func:`rag_assets.report.leaderboard.ceilings`.
+    :func:`rag_assets.report.leaderboard.ceilings`; a cell that was timed has a ``cost_time``.
     """
     rows = leaderboard_rows(result.leaderboard, selection, split)
-    ceiling_of = ceilings(result, split)
-    return [_with_ceiling(row, ceiling_of, result.primary.cutoff) for row in rows]
+    ceiling_of, times = ceilings(result, split), result.cost_times()
+    rows = [_with_ceiling(row, ceiling_of, result.primary.cutoff) for row in rows]
+    return [_with_cost_time(row, times) for row in rows]
+
+
+def _with_cost_time(row: Row, times: Mapping[tuple[str, int], float]) -> Row:
+    time = times.get((str(row["retriever"]), int(str(row["top_k"]))))
+    return row if time is None else {**row, COST_TIME.name: time}
 
 
 def _with_ceiling(row: Row, ceiling_of: Mapping[str, float], cutoff: int | None) -> Row:

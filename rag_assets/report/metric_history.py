@@ -10,7 +10,7 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.judges.calibration import JUDGED_CORRECT
-from rag_assets.pipeline.history import History
+from rag_assets.pipeline.history import COST_TIME, History
 from rag_assets.report.history import (
     ID_END,
     Row,
@@ -117,7 +117,7 @@ class MetricHistory(Tabular):
         primary = parse_metric(str(evaluations[-1]["primary_metric"]))
         if metric is None and any(map(is_answerer, retrievers)):
             metric = ANSWER_HEADLINES[0]
-        chosen_metric = metric_at(metric, primary)
+        chosen_metric = _time_at(metric, primary) or metric_at(metric, primary)
         check_names(chosen_metric, retrievers)
         since = str(evaluations[0]["evaluation_id"])
         values = _values(history, chosen_metric, since)
@@ -153,6 +153,14 @@ class MetricHistory(Tabular):
 
     def _shown(self) -> list[Shown]:
         return [_shown(self)]
+
+
+def _time_at(name: str | None, primary: Metric) -> Metric | None:
+    """Return ``cost_time`` at its cut-off or the primary one; None: another metric is meant."""
+    measure, _, cutoff = (name or "").partition("@")
+    if measure != COST_TIME or not (cutoff.isdecimal() or not cutoff):
+        return None
+    return Metric(COST_TIME, int(cutoff) if cutoff else primary.cutoff)
 
 
 def _values(history: History, metric: Metric, since: str) -> list[Row]:

@@ -406,6 +406,21 @@ class EvaluationResult:
                 speed[retriever] = measured["p50_ms"]
         return speed
 
+    def cost_times(self) -> dict[tuple[str, int], float]:
+        """Return (retriever, top_k) -> mean milliseconds of a query at that cut-off.
+
+        With all that it needs, rewriting included; without the cells that were not measured.
+        """
+        measurements = Measurements(self.root.parent / MEASUREMENTS)
+        times = {}
+        for entry in self.evaluation.entries:
+            if entry.asset.endswith("_runs"):
+                measured = measurements.cost_time(entry.fingerprint)
+                if measured is not None:
+                    cell = entry.partition["retriever"], int(entry.partition["top_k"])
+                    times[cell] = measured[0]
+        return times
+
     def tuning_note(self, retrievers: Collection[str], split: str) -> str | None:
         """Return that some of these retrievers were tuned on the split; None when none was."""
         tuned = [name for name in self.tuned_on(split) if name in retrievers]

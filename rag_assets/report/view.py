@@ -115,6 +115,11 @@ class View:
         """Retriever -> milliseconds of a query with all that it needs; only where measured."""
         return self.result.milliseconds_per_query()
 
+    @cached_property
+    def cost_times(self) -> dict[tuple[str, int], float]:
+        """(retriever, top_k) -> mean milliseconds of a query; only where measured."""
+        return self.result.cost_times()
+
 
 def near_best(result: EvaluationResult, rows: Sequence[Row]) -> set[str]:
     """Return the retrievers that no test tells apart from the best by the primary metric.

@@ -134,7 +134,13 @@ class Reranked(NamedTuple):
 
 
 class RerankedRetriever(DerivedRetriever, ABC):
-    """The candidates of another retriever in a new order; nothing below them is returned."""
+    """The candidates of another retriever in a new order; nothing below them is returned.
+
+    Attributes:
+        drops: whether it may leave candidates out.
+    """
+
+    drops: ClassVar[bool] = False
 
     family: ClassVar[str] = "reranked"
     level: ClassVar[int] = RERANKED
@@ -155,7 +161,8 @@ class RerankedRetriever(DerivedRetriever, ABC):
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Score the candidates of every query; equal scores are ordered by id, descending.
 
-        A reranker that gives an order and no scores returns 1 / rank.
+        A reranker that gives an order and no scores returns 1 / rank. A candidate whose score is
+        NaN is dropped; only a type that :attr:`drops` gives it.
         """
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:

@@ -41,6 +41,7 @@ _OWN = {
     "cohere": "reranking.cohere:Cohere",
     "listwise": "reranking.listwise:Listwise",
     "mmr": "reranking.mmr:MMR",
+    "keep": "reranking.keep:Keep",
     "run_file": "imported.run_file:RunFileRetriever",
     "python": "external.python:PythonRetriever",
     "http": "external.http:HttpRetriever",

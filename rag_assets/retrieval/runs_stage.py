@@ -129,6 +129,9 @@ class RunsStage(Stage):
             ranking = context.rankings.table(self, retriever, top_k, depth)
             ties = tied_at_cut(ranking.table, top_k, ends_known=self.ends_known)
             facts = {**ranking.facts, "ranking": ranking.fingerprint, TIES: ties}
+            cell = self.recipe(context, key)
+            if cell is not None:
+                context.rankings.time_cell(self, cell, retriever, top_k)
             yield key, TableProduct(cut(ranking.table, top_k), facts, ranking.failures)
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:

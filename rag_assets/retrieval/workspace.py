@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from rag_assets.compute.compute import LOCAL, Compute
+from rag_assets.models.known_prompts import Prompts, prompts_of, served_prompts
 from rag_assets.progress import Progress, no_progress
 
 Vectors = TypeVar("Vectors")
@@ -110,15 +111,38 @@ class Workspace:
         Args:
             options: the model and the prompts.
             cache: kind of the cached vectors, such as ``embeddings``.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
         """
+        prompts = prompts_of(options.model, options.query_prompt, options.document_prompt)
         return {
             "model": options.model,
-            "query_prompt": options.query_prompt,
-            "document_prompt": options.document_prompt,
+            "query_prompt": prompts.for_encoder("query"),
+            "document_prompt": prompts.for_encoder("document"),
             "cache": self.cache_of(cache),
             "counted": self.cache_of("token_counts"),
             "compute": self.compute,
         }
+
+
+def retriever_prompts(options: object, *, served: bool = False) -> Prompts | None:
+    """Return the prompts of a retriever; None of one without a model that takes prompts.
+
+    Args:
+        options: of any type of retriever.
+        served: whether its model is on a server.
+
+    Raises:
+        ModelUnavailable: the files of a local model cannot be had.
+    """
+    model = getattr(options, "model", None)
+    if not isinstance(model, str) or not hasattr(options, "query_prompt"):
+        return None
+    given = options.query_prompt, getattr(options, "document_prompt", None)
+    if served:
+        return served_prompts(model, given[0] or "", given[1] or "")
+    return prompts_of(model, *given)
 
 
 ALONE = Workspace()

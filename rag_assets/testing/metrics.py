@@ -36,7 +36,7 @@ class MetricContract:
             assert MEASURE_TYPES[measure].formula
 
     def test_values_lie_from_0_to_1(self, name: str) -> None:
-        """Also of empty rankings; nothing relevant: no value; `dcg` can exceed 1."""
+        """Also of empty rankings; nothing relevant: no value; gains and counts can exceed 1."""
         rankings, labels = drawn()
         values = values_of(name, rankings, labels)
         for query, value in values.items():

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.selection import Selection
 from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
@@ -48,7 +49,10 @@ def parsed(result: Result) -> Any:
 
 def test_all_pairs_are_those_of_the_evaluation(compare: Invoke, tiny: Tiny) -> None:
     stored = tiny.pipeline().artifact(ArtifactKey.of("comparisons")).table().to_pylist()
-    assert parsed(compare("--format", "json")) == stored
+    rows = parsed(compare("--format", "json"))
+    evaluation = read_current(tiny.artifacts)
+    of = {"evaluation_id": evaluation.evaluation_id, "started": evaluation.started}
+    assert rows == [{**row, **of} for row in stored]
     assert len(stored) == 10
 
 
@@ -234,7 +238,8 @@ def test_every_query_and_the_ranks_of_its_evidence(compare: Invoke, tiny: Tiny) 
     ranks = tuple(first_rank(tiny, name, "q5", "crew.md") for name in ("bm25", "bm25-whole"))
     assert found == {"crew.md": ranks, "lost.md": (None, None)}
     heads = compare("bm25", "bm25-whole", "--moves", "--format", "csv").stdout.splitlines()[0]
-    assert heads == "query_id,outcome,difference,value_a,value_b,evidence,rank_a,rank_b"
+    columns = "query_id,outcome,difference,value_a,value_b,evidence,rank_a,rank_b"
+    assert heads == f"{columns},evaluation_id,started"
     lines = compare("bm25", "bm25-whole", "--moves").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert f"queries of bm25-whole: {pair['won']} won, {pair['tied']} tied" in "\n".join(lines)

@@ -43,7 +43,9 @@ COLUMNS = [
     "n_tied",
     "tokens",
     *METRICS,
+    "cost_time",
 ]
+OF = ["evaluation_id", "started"]
 
 
 NOTE = "note: qrels: 1 query without a relevant document: q4\n"
@@ -76,7 +78,7 @@ def artifacts(store: Path) -> dict[str, int]:
 def test_json_is_a_list_of_rows(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
     folder, store = evaluated
     rows = rows_of(invoke("evaluate", folder, "--store", store, "--format", "json"))
-    assert [list(row) for row in rows] == [COLUMNS] * 3
+    assert [list(row) for row in rows] == [[*COLUMNS, *OF]] * 3
     assert [(row["retriever"], row["top_k"]) for row in rows] == [
         ("bm25", 1),
         ("bm25", 3),
@@ -92,10 +94,12 @@ def test_json_alone_on_stdout_in_a_process(
     run_process: RunProcess, invoke: Invoke, tiny: Path, store: Path
 ) -> None:
     done = run_process("evaluate", tiny, "--store", store, "--format", "json")
-    assert (done.returncode, [*json.loads(done.stdout)[0]]) == (0, COLUMNS)
+    assert (done.returncode, [*json.loads(done.stdout)[0]]) == (0, [*COLUMNS, *OF])
     assert without_progress(done.stderr) == NOTE
     again = invoke("evaluate", tiny, "--store", store, "--format", "json")
-    assert again.stdout == done.stdout
+    rows, before = rows_of(again), json.loads(done.stdout)
+    assert rows == [{**row, **{name: rows[0][name] for name in OF}} for row in before]
+    assert rows[0]["started"] > before[0]["started"]
 
 
 def test_second_run_computes_nothing(invoke: Invoke, tiny: Path, store: Path) -> None:
@@ -148,7 +152,7 @@ def test_csv_and_markdown(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
     base = ("leaderboard", folder, "--store", store, "--format")
     expected = rows_of(invoke(*base, "json"))
     table = list(csv.DictReader(io.StringIO(invoke(*base, "csv").stdout)))
-    assert [list(row) for row in table] == [COLUMNS] * 3
+    assert [list(row) for row in table] == [[*COLUMNS, *OF]] * 3
     assert [float(row["ndcg"]) for row in table] == [row["ndcg"] for row in expected]
     lines = invoke(*base, "markdown").stdout.splitlines()
     assert lines[0] == f"| {' | '.join(COLUMNS)} |"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from click.testing import Result
 
+from rag_assets.pipeline.evaluations import read_current
 from tests.beir_folder import HOSTILE_TAG, write_beir
 
 Invoke = Callable[..., Result]
@@ -23,9 +24,16 @@ def test_before_any_evaluation(invoke: Invoke, tiny: Path, store: Path) -> None:
 def test_shows_what_evaluate_showed(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
     folder, store = evaluated
     options = (folder, "--store", store, "--top-k", 3, "--format", "json")
+    made = invoke("evaluate", *options).stdout
     shown = invoke("leaderboard", *options)
-    assert shown.exit_code == 0
-    assert shown.stdout == invoke("evaluate", *options).stdout
+    assert (shown.exit_code, shown.stdout) == (0, made)
+    evaluation = read_current(next(store.glob("*/current")).parent)
+    for row in json.loads(made):
+        assert row["evaluation_id"] == evaluation.evaluation_id
+        assert row["started"] == evaluation.started
+        assert row["cost_time"] > 0
+    header = invoke("leaderboard", *options[:-1], "csv").stdout.splitlines()[0]
+    assert header.endswith(",cost_time,evaluation_id,started")
     table = invoke("leaderboard", folder, "--store", store)
     assert "bm25" in table.stdout
     assert "ndcg by top_k" in table.stdout
@@ -49,8 +57,9 @@ def test_by_tag(invoke: Invoke, tmp_path: Path, store: Path) -> None:
     assert invoke("evaluate", folder, "--store", store).exit_code == 0
     base = ("leaderboard", folder, "--store", store, "--by", "tag")
     rows = json.loads(invoke(*base, "--format", "json").stdout)
+    of = {name: rows[0][name] for name in ("evaluation_id", "started")}
     assert rows == [
-        {"tag": tag, "n_queries": n, "retriever": name, "ndcg@3": 1.0}
+        {"tag": tag, "n_queries": n, "retriever": name, "ndcg@3": 1.0, **of}
         for tag, n in ((HOSTILE_TAG, 1), ("safety", 2), ("time", 1))
         for name in ("a", "b")
     ]

@@ -36,8 +36,10 @@ def by(tiny: Tiny, *options: object) -> Result:
 
 def test_by_a_field_of_the_relevant_documents(tiny: Tiny) -> None:
     result = by(tiny, "--by", "document.lang", "--metric", "success@1", "--format", "json")
-    assert json.loads(result.stdout) == [
-        {"document.lang": lang, "n_queries": 1, "retriever": "bm25", "hit_rate@1": 1.0}
+    rows = json.loads(result.stdout)
+    of = {name: rows[0][name] for name in ("evaluation_id", "started")}
+    assert rows == [
+        {"document.lang": lang, "n_queries": 1, "retriever": "bm25", "hit_rate@1": 1.0, **of}
         for lang in ("en", "sv")
     ]
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +15,15 @@ import pytest
 from rag_assets.engine.latency_sample import (
     BUDGET_SECONDS,
     added,
+    keep_part,
+    measure_cell,
     percentiles,
     sample_of,
     time_each,
+    timed_queries,
 )
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
-from rag_assets.engine.stage_context import Part
+from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.models.loading import forget_models
 from rag_assets.retrieval.reranking import local_models
 from rag_assets.retrieval.reranking.candidates import Scores
@@ -116,6 +120,55 @@ class TestTimes:
         assert found["p95_ms"] == pytest.approx(95.05)
         assert found["p99_ms"] == pytest.approx(np.percentile(range(1, 101), 99))
         assert found["samples_ms"] == times
+
+
+class FixedRanker:
+    """Searches at once; before it stands what a language model took to write, 5 ms a query."""
+
+    def __init__(self) -> None:
+        self.depths: list[int] = []
+
+    def searcher(self, context: object, retriever: str, top_k: int, depth: int, ids: object) -> Any:
+        self.depths.append(depth)
+        return lambda query_id: query_id
+
+    def parts_before(self, context: StageContext, *_: object, cached: bool) -> list[Part]:
+        return [Part(dict.fromkeys(timed_queries(context), 5.0))]
+
+
+class TestCells:
+    def test_every_cell_is_timed(self, timed: Tiny) -> None:
+        pipeline = timed.pipeline()
+        experiment = pipeline.experiment
+        for name in experiment.retrievers:
+            for top_k in experiment.top_k:
+                cell = pipeline.artifact(run_key(experiment, name, top_k)).manifest
+                found = pipeline.measurements.cost_time(cell.fingerprint)
+                assert found is not None
+                assert found[0] > 0
+                assert found[1] == len(QUERIES)
+                ranking = str(cell.facts["ranking"])
+                whole = pipeline.measurements.find("latency", ranking, cached=False)
+                if name == "hybrid":  # what it reads does not depend on the cut-off
+                    assert whole is not None
+                    mean = 1000 * (whole["seconds"] or 0) / whole["amount"]
+                    assert found[0] == pytest.approx(mean)
+
+    def test_a_search_goes_to_the_cut_off_and_writing_is_included(
+        self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slow_clock(monkeypatch, 0.002)
+        pipeline, ranker = tiny.pipeline(), FixedRanker()
+        for _ in range(2):  # what is measured is not measured again
+            measure_cell(pipeline, ranker, "bm25", "e" * 64, 3, 3, "f" * 64)
+        assert ranker.depths == [3]
+        assert pipeline.measurements.cost_time("e" * 64) == pytest.approx((7, len(QUERIES)))
+        measure_cell(pipeline, ranker, "hybrid", "d" * 64, 3, 3, "f" * 64)
+        assert pipeline.measurements.cost_time("d" * 64) is None, "its ranking was not timed"
+        keep_part(pipeline, "latency", "f" * 64, Part({"q1": 4.0}), asset="rankings")
+        measure_cell(pipeline, ranker, "hybrid", "d" * 64, 3, 3, "f" * 64)
+        assert pipeline.measurements.cost_time("d" * 64) == pytest.approx((4, 1))
+        assert ranker.depths == [3]
 
 
 class TestMeasurements:

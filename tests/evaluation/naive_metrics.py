@@ -50,6 +50,7 @@ def naive(
         return dict.fromkeys(names)
     values: dict[str, float | None] = {**_graded(graded)}
     values |= _binary(walk, p) if walk.grades else dict.fromkeys(_binary(walk, p), 0.0)
+    values["fp"] = walk.n - sum(walk.relevant)
     values["judged"] = walk.n_judged / walk.n if walk.n else None
     return values
 
@@ -66,6 +67,8 @@ def _graded(walk: Walk) -> dict[str, float]:
         "ndcg": _dcg(gains) / (_dcg(walk.grades[: walk.k]) or 1),
         "ndcg_exp": _dcg(exponential) / (_dcg([2**g - 1 for g in walk.grades[: walk.k]]) or 1),
         "dcg": _dcg(gains),
+        "dcg_exp": _dcg(exponential),
+        "cg": sum(gains),
         "err": err,
     }
 
@@ -92,6 +95,10 @@ def _binary(walk: Walk, p: float) -> dict[str, float]:
         "recall_cap": min(found, r, k) / min(r, k),
         "precision": precision,
         "f1": 2 * precision * recall / (precision + recall) if ranks else 0.0,
+        "f_beta": 5 * precision * recall / (4 * precision + recall) if ranks else 0.0,
+        "tp": len(ranks),
+        "fp": walk.n - len(ranks),
+        "fn": len(walk.grades) - found,
         "map": average,
         "r_precision": sum(rank <= r for rank in ranks) / r,
         "bpref": preference,

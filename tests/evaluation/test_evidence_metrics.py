@@ -92,7 +92,8 @@ def test_only_unreachable_evidence_is_answerable_and_scores_0() -> None:
     row = one_query(["a"], [("lost", None, 2)], 1)
     assert (row["n_relevant"], row["n_unreachable"], row["n_judged"]) == (1, 1, 0)
     values = {metric.column: row[metric.column] for metric in ALL_METRICS}
-    assert values == dict.fromkeys(values, 0)
+    mistakes = {"fp": 1, "fn": 1}  # a, which has no judgment, and the evidence
+    assert values == {**dict.fromkeys(values, 0), **mistakes}
 
 
 def labels_of(query: str, structure: Structure) -> list[Label]:
@@ -137,7 +138,19 @@ def assert_bounded_and_monotone(rows: list[Row], metrics: dict[str, Metric]) -> 
     for measure, metric in metrics.items():
         values = [row[metric.column] or 0.0 for row in rows]
         assert all(0 <= value <= highest_value(measure) + 1e-12 for value in values), measure
-        if measure in {"dcg", "hit_rate", "recall", "mrr", "map", "rbp", "err", "bpref"}:
+        if measure in {
+            "dcg",
+            "dcg_exp",
+            "cg",
+            "tp",
+            "hit_rate",
+            "recall",
+            "mrr",
+            "map",
+            "rbp",
+            "err",
+            "bpref",
+        }:
             assert values == sorted(values), measure
 
 

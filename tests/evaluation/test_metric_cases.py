@@ -48,10 +48,16 @@ def test_graded_case() -> None:
         "ndcg": 0.6874847125494647,
         "ndcg_exp": 0.60265,  # printed by gdeval 1.2a, five decimals, as is err
         "dcg": 1 / log2(2) + 3 / log2(4) + 2 / log2(6),
+        "dcg_exp": 1 / log2(2) + 7 / log2(4) + 3 / log2(6),
+        "cg": 1 + 3 + 2,
         "recall": 1,
         "recall_cap": 1,
         "precision": 3 / 5,
         "f1": 2 * 0.6 / 1.6,
+        "f_beta(beta=2)": 5 * 0.6 / (4 * 0.6 + 1),
+        "tp": 3,
+        "fp": 2,
+        "fn": 0,
         "map": (1 + 2 / 3 + 3 / 5) / 3,
         "r_precision": 2 / 3,  # of the first three
         "bpref": (1 + 1 + 0) / 3,  # n stands above c
@@ -121,6 +127,7 @@ def test_judged_of_nothing_is_null() -> None:
     [
         ("err", 5, "query 'q' has a grade of 5; err(gmax=4) allows at most 4; ask for err(gmax=5)"),
         ("ndcg_exp", 1001, "query 'q' has a grade of 1001; ndcg_exp allows at most 1000"),
+        ("dcg_exp", 1001, "query 'q' has a grade of 1001; dcg_exp allows at most 1000"),
     ],
 )
 def test_grades_too_high(metric: str, grade: int, problem: str) -> None:

@@ -49,6 +49,8 @@ from rag_assets.evaluation.metric_names import (
         ("RBP", "rbp", None),
         ("nDCG(dcg='exp-log2')@10", "ndcg_exp", 10),
         ("nDCG(dcg=log2)@10", "ndcg", 10),
+        ("num_rel_ret", "tp", None),
+        ("fp@3", "fp", 3),
         ("R_cap@5", "recall_cap", 5),
         ("F1_5", "f1", 5),
         ("set_recall", "recall", None),
@@ -66,6 +68,9 @@ def test_canonical_name_is_parsed_to_itself() -> None:
             assert parse_metric(metric.column) == metric._replace(cutoff=None)
     assert str(Metric("ndcg", 10)) == "ndcg@10"
     assert str(Metric("ndcg", None)) == "ndcg"
+    names = ["f_beta", "F_beta(beta=2.0)", "f_beta(beta=3.0)", "fbeta(beta=.5)"]
+    columns = ["f_beta(beta=2)", "f_beta(beta=2)", "f_beta(beta=3)", "f_beta(beta=0.5)"]
+    assert [parse_metric(name).column for name in names] == columns
 
 
 def test_aliases_mean_measures_and_hide_none() -> None:
@@ -141,6 +146,8 @@ def test_parameters(name: str, column: str, canonical: str) -> None:
         ("RBP(p=1)", "p must lie between 0 and 1, as 0.8 does"),
         ("RBP(p=0)", "p must lie between 0 and 1, as 0.8 does"),
         ("RBP(p=x)", "p must lie between 0 and 1, as 0.8 does"),
+        ("f_beta(beta=0)", "beta must be above 0 and at most 1000"),
+        ("f_beta(beta=1001)", "beta must be above 0 and at most 1000"),
         ("err(gmax=1001)", "gmax must be an integer from 1 to 1000"),
         ("RBP(q=0.5)", "rbp has no parameter 'q'; allowed: p, rel"),
         ("ndcg(rel=2)", "ndcg has no parameter 'rel'; allowed: nothing"),

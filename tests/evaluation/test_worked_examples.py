@@ -136,6 +136,38 @@ def test_dcg_of_eight_images() -> None:
     assert ours({"q": IMAGES}, qrels, "dcg@8") == pytest.approx(12.0963, abs=5e-5)
 
 
+def test_cumulative_gain_and_counts_of_eight_images() -> None:
+    """The first two gain 0 and 7; the first is the only one of eight that is not relevant."""
+    qrels = {"q": dict(zip(IMAGES, GAINS, strict=True))}
+    expected = {
+        "cg@2": 0 + 7,
+        "cg@8": 0 + 7 + 2 + 4 + 6 + 1 + 4 + 3,
+        "dcg_exp@2": (2**7 - 1) / log2(3),
+        "ndcg@2": 0.4095,
+        "ndcg@8": 0.7237,
+        "tp@2": 1,
+        "fp@2": 1,
+        "fn@2": 7 - 1,
+        "tp@8": 7,
+        "fp@8": 1,
+        "fn@8": 0,
+    }
+    for name, value in expected.items():
+        assert ours({"q": IMAGES}, qrels, name) == pytest.approx(value, abs=5e-5), name
+
+
+def test_f_beta_of_the_eight_images() -> None:
+    """Of 'cat in a box', at 4, two of four are relevant and two of four are found; at 8 all."""
+    qrels = {"q": EIGHT["cat in a box"]}
+    assert ours({"q": IMAGES}, qrels, "f_beta(beta=2)@4") == 0.5
+    precision, recall = 4 / 8, 4 / 4
+    for beta in (0.5, 1, 2, 3):
+        value = (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
+        found = ours({"q": IMAGES}, qrels, f"f_beta(beta={beta})@8")
+        assert found == pytest.approx(value, abs=1e-12)
+    assert ours({"q": IMAGES}, qrels, "f_beta(beta=1)@8") == ours({"q": IMAGES}, qrels, "f1@8")
+
+
 def test_exponential_gain_of_eight_images() -> None:
     data = as_given(IMAGES, dict(zip(IMAGES, GAINS, strict=True)))
     dcg = sum((2**gain - 1) / log2(rank + 1) for rank, gain in enumerate(GAINS, 1))

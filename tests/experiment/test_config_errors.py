@@ -299,6 +299,11 @@ BETWEEN_KEYS = {
         "top_k: [3, 7]\nprimary: nDCG\n",
         ":2: `primary`: needs a cut-off, such as ndcg@7",
     ),
+    "primary where lower is better": (
+        "primary: fp@3\n",
+        ":1: `primary`: of fp@3 lower is better, but the primary metric places the highest first; "
+        "take tp or recall",
+    ),
     "primary unknown": (
         "primary: ndgc@3\n",
         f":1: `primary`: unknown metric 'ndgc@3' (did you mean 'ndcg'?); "

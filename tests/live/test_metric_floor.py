@@ -119,6 +119,7 @@ from rag_assets.errors import UsageError
 
 SCORES = metrics({"q": {"a": 2, "b": 1}}, {"q": {"b": 1}}, ["mrr", "ndcg@10"])
 NAMED = {"dict": {"nope": 1.0}, "list": ["ndcg@10"], "text": "mrr", "floor": {"mrr": "0.5"}}
+NAMED["mistakes"] = {"fp@2": 1}
 
 def test_reached(metric_floor):
     metric_floor(SCORES, {"mrr": 0.5})
@@ -132,6 +133,7 @@ def test_wrong(metric_floor, case):
         "dict": "no value of the metric 'nope'; allowed: mrr, ndcg@10",
         "list": "run pytest --rag-assets-store-metrics once",
         "text": "metrics is a text, 'mrr'; expected a list or a dict",
+        "mistakes": "of fp@2 lower is better, but a floor is what a mean must reach",
         "floor": "the floor of mrr is '0.5'; expected a number",
     }[case]):
         metric_floor(SCORES, NAMED[case])
@@ -141,7 +143,7 @@ def test_no_result(metric_floor):
         metric_floor({}, {"mrr": 0.5})
 """,
     )
-    result.assert_outcomes(passed=6, failed=1)
+    result.assert_outcomes(passed=7, failed=1)
     result.stdout.fnmatch_lines(["below the floor: mrr", "mrr *0.5000  0.5100*", "Scores(means=*"])
 
 

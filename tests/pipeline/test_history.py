@@ -20,6 +20,8 @@ from rag_assets.pipeline.evaluation_record import configuration_of, origin_of
 from rag_assets.pipeline.history import History, fill_in
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.report.metric_history import MetricHistory
+from rag_assets.report.result import EvaluationResult
 from rag_assets.schemas import HISTORY
 from tests.tiny_experiment import Tiny
 
@@ -70,7 +72,19 @@ def test_a_row_says_all_that_made_the_numbers(tiny: Tiny) -> None:
         if one["metric"] == "ndcg"
     }
     assert found == board_of(tiny)
-    assert {one["metric"] for one in row["metrics"]} == {"hit_rate", "mrr", "ndcg"}
+    assert {one["metric"] for one in row["metrics"]} == {"hit_rate", "mrr", "ndcg", "cost_time"}
+    times = {
+        (one["retriever"], one["top_k"]): one["value"]
+        for one in row["metrics"]
+        if one["metric"] == "cost_time"
+    }
+    assert times == EvaluationResult.current(tiny.artifacts).cost_times()
+    assert times.keys() == found.keys()
+    assert min(times.values()) > 0
+    metric = MetricHistory.of(history_of(tiny), "cost_time@3").rows
+    assert {one["retriever"]: one["value"] for one in metric} == {
+        name: value for (name, k), value in times.items() if k == 3
+    }
 
 
 def test_an_evaluation_without_change_is_a_row(tiny: Tiny) -> None:
@@ -178,7 +192,7 @@ def test_the_warehouse_shows_the_history_and_what_columns_mean(tiny: Tiny) -> No
             return connection.execute(sql).fetchall()
 
         tiny.snapshot()
-        assert ask("SELECT count(DISTINCT evaluation_id), count(*) FROM history") == [(2, 90)]
+        assert ask("SELECT count(DISTINCT evaluation_id), count(*) FROM history") == [(2, 120)]
         assert ask("SELECT count(*), count(git_commit) FROM evaluations") == [(2, 0)]
         assert ask("SELECT DISTINCT type FROM history_retrievers ORDER BY 1") == [
             ("bm25",),
@@ -197,7 +211,7 @@ def test_a_deleted_warehouse_is_written_again(tiny: Tiny) -> None:
     result = CliRunner().invoke(main, words)
     assert (result.exit_code, result.stdout) == (0, f"wrote {tiny.settings.warehouse}\n")
     with duckdb.connect(str(tiny.settings.warehouse), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM history").fetchall() == [(45,)]
+        assert connection.execute("SELECT count(*) FROM history").fetchall() == [(60,)]
 
 
 def test_the_schema_of_the_history_survives_parquet(tiny: Tiny) -> None:

@@ -115,9 +115,10 @@ def test_data_of_the_scripts_is_json(page: Page) -> None:
 
 def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Page) -> None:
     board = {(row["retriever"], row["top_k"]): row for row in result.leaderboard.to_pylist()}
-    tables = [t for t in page.tables if t[0][-1] == "ms/query"]
+    tables = [t for t in page.tables if t[0][-2:] == ["ms/query", "cost_time"]]
+    times = result.cost_times()
     assert len(tables) == 3, "top_k 10 first, then 1 and 5"
-    measures = tables[0][0][2:-2]
+    measures = tables[0][0][2:-3]
     assert measures == ["ndcg", "mrr", "recall", "precision"]
     for table, top_k in zip(tables, (10, 1, 5), strict=True):
         assert {cells[1] for cells in table[1:]} == {"a-b.c", "steep", "both"}
@@ -129,6 +130,7 @@ def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Pa
             assert cells[2:6] == ["" if v is None else f"{v:.4f}" for v in values]
             assert cells[6] == f"{row['tokens']:.0f}"
             assert float(cells[7]) >= 0
+            assert float(cells[8]) == round(times[cells[1], top_k], 2)
 
 
 def test_query_accounting_is_that_of_the_leaderboard(result: EvaluationResult, page: Page) -> None:

@@ -40,6 +40,12 @@ def test_the_better_one_may_be_the_first() -> None:
     )
 
 
+def test_of_a_count_of_mistakes_the_lower_one_is_better() -> None:
+    assert verdict({**ROW, "metric": "fp(rel=2)"}, 1) == (
+        "bm25 is better than hybrid on fp(rel=2)@10 by 0.0145 [0.0030, 0.0260], p = 0.0120"
+    )
+
+
 def test_a_difference_that_only_the_uncorrected_p_shows_is_not_claimed() -> None:
     assert verdict({**ROW, "p_adjusted": 0.06}, 5) == (
         "no difference shown between bm25 and hybrid on ndcg@10: hybrid is ahead by "

@@ -55,6 +55,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "step": 2,
     },
     "mmr": RERANKED,
+    "keep": {**RERANKED, "min_score": 0},  # the documents have twins
     "run_file": {"path": "../given/run.trec"},
     "python": {"call": "../given/search.py:retrieve"},
     "http": {

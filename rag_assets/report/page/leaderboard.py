@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rag_assets.evaluation.leaderboard import TIE
-from rag_assets.report.board_columns import PAGE, POSITION, RETRIEVER, columns_of
+from rag_assets.evaluation.metric_names import lower_is_better
+from rag_assets.report.board_columns import COST_TIME, PAGE, POSITION, RETRIEVER, columns_of
 from rag_assets.report.comparison_views import against
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.leaderboard import ceilings
@@ -149,7 +150,10 @@ def leaderboard(view: View) -> Context | None:
 def _board(view: View, k: int) -> Context:
     rows = [row for row in view.rows if row["top_k"] == k]
     best = {
-        name: max((row[name] for row in rows if name in row), default=0.0) for name in view.measures
+        name: (min if lower_is_better(name) else max)(
+            (row[name] for row in rows if name in row), default=0.0
+        )
+        for name in view.measures
     }
     return {"k": k, "rows": [_row(view, row, best) for row in rows]}
 
@@ -163,6 +167,7 @@ def _row(view: View, row: Context, best: dict[str, float]) -> Context:
         "position": row.get("position"),
         "near": name in view.near,
         "speed": view.speed.get(name),
+        COST_TIME.name: view.cost_times.get((name, row["top_k"])),
     }
 
 
@@ -176,7 +181,7 @@ def _cell(view: View, row: Context, measure: str, best: float) -> Context | None
         "value": value,
         "low": interval["low"] if interval is not None and known else None,
         "high": interval["high"] if interval is not None and known else None,
-        "best": value >= best - TIE,
+        "best": abs(value - best) <= TIE,
     }
 
 

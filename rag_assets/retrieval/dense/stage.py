@@ -47,7 +47,7 @@ from rag_assets.retrieval.base_runs_stage import (
 from rag_assets.retrieval.dense.similarity_search import spread
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds
-from rag_assets.retrieval.workspace import Summed, Workspace
+from rag_assets.retrieval.workspace import Summed, Workspace, retriever_prompts
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.canonical import fingerprint
@@ -107,6 +107,9 @@ def _index(
         facts = config.build(chunks, texts, folder, workspace)
         save_units(folder, chunks)
         notes = [*facts.get("notes", ()), *more_notes]
+        prompts = retriever_prompts(config, served=config.asks_server)
+        if prompts is not None and prompts.note is not None:
+            notes, facts = [prompts.note, *notes], {**facts, "prompts": prompts.note}
         return chunks.num_rows, {**facts, "notes": notes} if notes else facts
 
     return FolderProduct(write)

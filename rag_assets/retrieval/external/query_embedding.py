@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from rag_assets.models.encoder import Encoder
+from rag_assets.models.known_prompts import prompts_of
 from rag_assets.models.loading import PACKAGES
 from rag_assets.options import Options
 from rag_assets.package_versions import version
@@ -62,7 +63,7 @@ class QueryEmbedding(Options):
     def _encoder(self, workspace: Workspace) -> Encoder:
         return Encoder(
             self.model,
-            query_prompt=self.query_prompt,
+            query_prompt=prompts_of(self.model, self.query_prompt, "").for_encoder("query"),
             normalise=self.normalise,
             cache=workspace.cache_of("embeddings"),
             counted=workspace.cache_of("token_counts"),

@@ -77,7 +77,7 @@ def reordered(
     Args:
         ranking: the table that ``candidates`` were made of.
         candidates: :func:`candidate_lists` of it.
-        scores: for each, one score a candidate.
+        scores: for each, one score a candidate; NaN: it is dropped.
         failures: queries without scores.
         depth: how many ranks are kept.
 
