@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_compared
-from rag_assets.cli.options import Integer, format_option, path_argument, refuse_given, store_option
+from rag_assets.cli.options import (
+    Integer,
+    paper_format_option,
+    path_argument,
+    refuse_given,
+    store_option,
+)
 from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.registry import open_to_read
@@ -22,9 +28,10 @@ from rag_assets.report.comparison_views import (
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row, as_json, formatted
 from rag_assets.report.metric_choice import check_names, is_of_answers, named, noun
+from rag_assets.report.paper_tables import pairs_table
 from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
 from rag_assets.report.result import EvaluationResult
-from rag_assets.statistics.pairs import all_pairs
+from rag_assets.statistics.pairs import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 
 
@@ -48,7 +55,7 @@ from rag_assets.store.settings import StoreSettings
     help="With A and B: every query, won, tied or lost by B, and the rank of each relevant "
     "evidence in both, or both answers.",
 )
-@format_option
+@paper_format_option
 def command(
     path: Path,
     retrievers: tuple[str, ...],
@@ -84,6 +91,9 @@ def command(
     compared = Compared.of(result, chosen, split)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)
+    elif form == "latex":
+        pairs = [(retrievers[0], retrievers[1])] if retrievers else all_pairs(list(compared.cells))
+        print_data(pairs_table(compared, _rows(compared, pairs), experiment.display_names))
     elif retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
@@ -93,21 +103,25 @@ def command(
     _print_note(compared)
 
 
-def _print_all(compared: Compared, form: str) -> None:
-    rows = compared.rows(all_pairs(list(compared.cells)))
+def _rows(compared: Compared, pairs: Pairs) -> list[Row]:
+    rows = compared.rows(pairs)
+    if not rows and len(pairs) == 1:
+        raise NotEvaluated(f"no query of split {compared.split} is answerable")
     if not rows:
         name = compared.result.evaluation.experiment
         problem = f"has fewer than two {noun(compared.metric)}s with a cell of {compared.metric}"
         raise NotEvaluated(f"the last evaluation of {name} {problem}")
+    return rows
+
+
+def _print_all(compared: Compared, form: str) -> None:
+    rows = _rows(compared, all_pairs(list(compared.cells)))
     own = [named(row, compared.metric) for row in rows]
     print_rows(own, form, lambda: pairs_view(compared, rows))
 
 
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
-    rows = compared.rows([(a, b)])
-    if not rows:
-        raise NotEvaluated(f"no query of split {compared.split} is answerable")
-    row = rows[0]
+    row = _rows(compared, [(a, b)])[0]
     if form == "table":
         output().print(pair_view(compared, row, _moved(compared, a, b, show)))
         return
