@@ -117,12 +117,18 @@ docs: $(INSTALLED) ## the documentation as a site, in build/site; warnings are e
 constraints: ## pin the newest versions that pyproject.toml allows, found in a new environment
 	@rm -rf build/pin && $(PYTHON) -m venv build/pin
 	@build/pin/bin/python -m pip install -qq --upgrade setuptools
-	@build/pin/bin/python -m pip install -qq --no-compile --editable '.[dev]'
+	@# A newer torch is taken by hand: see constraints.txt.
+	@grep '^torch==' constraints.txt > build/torch.txt
+	@build/pin/bin/python -m pip install -qq --no-compile --constraint build/torch.txt --editable '.[dev]'
 	@{ sed '/^#/!d' constraints.txt; \
 	   build/pin/bin/python -m pip freeze --all --exclude-editable --exclude pip --exclude wheel \
 	   | sed 's/+.*//'; } > build/constraints.txt
-	@mv build/constraints.txt constraints.txt && rm -rf build/pin
+	@mv build/constraints.txt constraints.txt && rm -rf build/pin build/torch.txt
 	@echo "constraints.txt is new; now: make test"
+
+.PHONY: dist
+dist: $(INSTALLED) ## sdist and wheel, in dist (RAG_ASSETS_REPOSITORY=address for absolute links)
+	@$(BIN)/python -m build --outdir dist .
 
 .PHONY: clean
 clean: ## remove caches and builds; leaves data/store (results) and .venv

@@ -17,6 +17,8 @@ BESIDE = {
     "ARCHITECTURE.md": "docs/architecture.md",
     "CHANGELOG.md": "docs/changelog.md",
     "CONTRIBUTING.md": "docs/contributing.md",
+    "SECURITY.md": "docs/security.md",
+    "UPGRADING.md": "docs/upgrading.md",
 }
 """File in the repository's root -> where its page would lie."""
 

@@ -8,7 +8,13 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_compared
-from rag_assets.cli.options import Integer, format_option, path_argument, refuse_given, store_option
+from rag_assets.cli.options import (
+    Integer,
+    paper_format_option,
+    path_argument,
+    refuse_given,
+    store_option,
+)
 from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
@@ -25,9 +31,10 @@ from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.judged import differences_view, judged_differences
 from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, named, noun
+from rag_assets.report.paper_tables import pairs_table
 from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
 from rag_assets.report.result import EvaluationResult
-from rag_assets.statistics.pairs import all_pairs
+from rag_assets.statistics.pairs import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 
 
@@ -51,7 +58,7 @@ from rag_assets.store.settings import StoreSettings
     help="With A and B: every query, won, tied or lost by B, and the rank of each relevant "
     "evidence in both, or both answers.",
 )
-@format_option
+@paper_format_option
 def command(
     path: Path,
     retrievers: tuple[str, ...],
@@ -69,29 +76,26 @@ def command(
 
     Example: rag-assets compare data/handbook --format markdown
     """
-    if moves and not retrievers:
-        raise UsageError("--moves belongs to two retrievers or answerers; name them")
-    if moves or not retrievers:
-        refuse_given(["show"], "belongs to two retrievers or answerers, without --moves")
-    if len(retrievers) not in (0, 2):
-        raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
+    _check_named(retrievers, moves=moves)
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     check_cell_names(experiment, retrievers)
-    if retrievers and retrievers[0] == retrievers[1]:
-        raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
     root = settings.store / experiment.name
     result = EvaluationResult.current(root)
     chosen = result.chosen_metric(metric, retrievers)
     check_names(chosen, retrievers)
     if is_judged(chosen):
-        if moves:
-            raise UsageError("--moves is of what people label, not of what a judge says")
+        if moves or form == "latex":
+            option = "--moves" if moves else "--format latex"
+            raise UsageError(f"{option} is of what people label, not of what a judge says")
         _print_judged(result, chosen, retrievers, split, form)
         return
     compared = Compared.of(result, chosen, split)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)
+    elif form == "latex":
+        pairs = [(retrievers[0], retrievers[1])] if retrievers else all_pairs(list(compared.cells))
+        print_data(pairs_table(compared, _rows(compared, pairs), experiment.display_names))
     elif retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
@@ -99,6 +103,17 @@ def command(
     if not is_of_answers(chosen):
         print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
     _print_note(compared)
+
+
+def _check_named(retrievers: Sequence[str], *, moves: bool) -> None:
+    if moves and not retrievers:
+        raise UsageError("--moves belongs to two retrievers or answerers; name them")
+    if moves or not retrievers:
+        refuse_given(["show"], "belongs to two retrievers or answerers, without --moves")
+    if len(retrievers) not in (0, 2):
+        raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
+    if retrievers and retrievers[0] == retrievers[1]:
+        raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
 
 
 def _print_judged(
@@ -110,21 +125,25 @@ def _print_judged(
     print_rows(rows, form, lambda: differences_view(rows, title), result.evaluation)
 
 
-def _print_all(compared: Compared, form: str) -> None:
-    rows = compared.rows(all_pairs(list(compared.cells)))
+def _rows(compared: Compared, pairs: Pairs) -> list[Row]:
+    rows = compared.rows(pairs)
+    if not rows and len(pairs) == 1:
+        raise NotEvaluated(f"no query of split {compared.split} is answerable")
     if not rows:
         name = compared.result.evaluation.experiment
         problem = f"has fewer than two {noun(compared.metric)}s with a cell of {compared.metric}"
         raise NotEvaluated(f"the last evaluation of {name} {problem}")
+    return rows
+
+
+def _print_all(compared: Compared, form: str) -> None:
+    rows = _rows(compared, all_pairs(list(compared.cells)))
     own = [named(row, compared.metric) for row in rows]
     print_rows(own, form, lambda: pairs_view(compared, rows), compared.result.evaluation)
 
 
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
-    rows = compared.rows([(a, b)])
-    if not rows:
-        raise NotEvaluated(f"no query of split {compared.split} is answerable")
-    row = rows[0]
+    row = _rows(compared, [(a, b)])[0]
     if form == "table":
         output().print(pair_view(compared, row, _moved(compared, a, b, show)))
         return

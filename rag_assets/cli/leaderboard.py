@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Group
 
-from rag_assets.cli.options import Integer, refuse_given, selection_options
-from rag_assets.cli.terminal import print_note, print_rows
+from rag_assets.cli.options import Integer, paper_format_option, refuse_given, selection_options
+from rag_assets.cli.terminal import print_data, print_note, print_rows
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
@@ -16,6 +17,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_parts, answer_rows
+from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row
 from rag_assets.report.judged import judged_parts
 from rag_assets.report.latency import latency_rows, latency_view
@@ -28,7 +30,7 @@ from rag_assets.store.settings import StoreSettings
 
 
 @click.command("leaderboard")
-@selection_options
+@partial(selection_options, form=paper_format_option)
 @click.option(
     "--by",
     "slice_by",
@@ -110,7 +112,10 @@ def command(
         _print_slices(result, selection, form, slice_by, chosen, result.chosen_split(asked))
         return
     split = result.chosen_split(asked)
-    (_print_ties if ties else _print_board)(result, selection, form, split)
+    if ties:
+        _print_ties(result, selection, form, split)
+    else:
+        _print_board(result, experiment, selection, form, split)
 
 
 def _check_alone(*, latency: bool, answers: bool) -> None:
@@ -132,11 +137,19 @@ def _print_answers(result: EvaluationResult, form: str, asked: str | None) -> No
     print_rows(rows, form, lambda: Group(*parts), result.evaluation)
 
 
-def _print_board(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
+def _print_board(
+    result: EvaluationResult, experiment: Experiment, selection: Selection, form: str, split: str
+) -> None:
     rows = result_rows(result, selection, split)
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
+    if form == "latex":
+        from rag_assets.report.paper_tables import board_table
+
+        compared = Compared.of(result, split=split)
+        print_data(board_table(compared, rows, experiment.display_names))
+        return
     print_rows(rows, form, lambda: leaderboard_view(result, rows), result.evaluation)
 
 

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from rag_assets.cli.completion import ExperimentPath, complete_answerers, complete_retrievers
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import shortened
-from rag_assets.report.formats import FORMATS
+from rag_assets.report.formats import FORMATS, PAPER_FORMATS
 
 MOST_DAYS = 100_000
 """Of an age: about as many as there are days before now in a calendar."""
@@ -97,6 +97,14 @@ format_option = click.option(
     show_default=True,
     help="How to print; all but `table` are for programs.",
 )
+paper_format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(PAPER_FORMATS),
+    default="table",
+    show_default=True,
+    help="How to print; `latex` is for a paper, the others but `table` for programs.",
+)
 
 
 def refuse_given(names: Collection[str], why: str) -> None:
@@ -128,8 +136,8 @@ def cell_names(retrievers: Collection[str], answerers: Collection[str]) -> tuple
     return (*retrievers, *answerers)
 
 
-def selection_options(command: Decorated) -> Decorated:
+def selection_options(command: Decorated, form: Decorated = format_option) -> Decorated:
     """Add ``PATH``, ``--store``, ``--retriever``, ``--top-k`` and ``--format``."""
-    for option in (format_option, top_k_option, retriever_option, store_option, path_argument):
+    for option in (form, top_k_option, retriever_option, store_option, path_argument):
         command = option(command)
     return command

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from rag_assets.answers.prediction_files import read_answers, read_na_probs
-from rag_assets.cli.options import format_option
+from rag_assets.cli.options import paper_format_option, refuse_given
+from rag_assets.cli.score_runs import named_runs, print_runs
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
@@ -36,11 +37,13 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 @click.command("score")
 @click.option(
     "--run",
-    "run_file",
+    "run_files",
     required=True,
-    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="[NAME=]FILE",
     help="TREC run, MS MARCO's three columns, JSON lines with `retrieved_ids`, or ranx .json, all "
-    ".gz too; or .parquet, as export-run and ranx write it.",
+    ".gz too; or .parquet, as export-run and ranx write it. Several are compared; NAME is "
+    "how one is shown, else its file's name.",
 )
 @click.option(
     "--qrels",
@@ -85,9 +88,9 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     is_flag=True,
     help="Show between which values each mean lies over all orders of tied documents.",
 )
-@format_option
+@paper_format_option
 def command(
-    run_file: Path,
+    run_files: tuple[str, ...],
     qrels_file: Path,
     metrics: str | None,
     per_query: bool,
@@ -98,18 +101,18 @@ def command(
     ties: bool,
     form: str,
 ) -> None:
-    """Score a run file against qrels.
+    """Score a run file against qrels, or several, and test their differences.
 
     Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10
     """
-    if trec_mean and (dialect or explain_dialects):
-        raise UsageError("--trec-mean is a mean of ours; a dialect has its own")
-    if dialect and explain_dialects:
-        raise UsageError("--explain-dialects compares all dialects; leave out --dialect")
-    if explain_dialects and per_query:
-        raise UsageError("--explain-dialects goes query by query; leave out --per-query")
-    if ties and (per_query or trec_mean or dialect or explain_dialects):
-        raise UsageError("--ties shows means over answerable queries; leave out the other flag")
+    named = named_runs(run_files)
+    if len(named) > 1:
+        alone = ["per_query", "trec_mean", "dialect", "na_prob_file", "explain_dialects", "ties"]
+        refuse_given(alone, "is of one run; give one --run")
+        print_runs(named, qrels_file, _names_in(metrics or DEFAULT_METRICS), form)
+        return
+    run_file = next(iter(named.values()))
+    _check_flags(trec_mean, per_query, dialect, explain_dialects, ties)
     if dialect == squad_v2_official.NAME:
         _print_squad(run_file, qrels_file, na_prob_file, metrics, per_query, form)
         return
@@ -130,6 +133,20 @@ def command(
     else:
         _print_means(scores.means, form)
     _print_accounting(scores)
+
+
+def _check_flags(
+    trec_mean: bool, per_query: bool, dialect: str | None, explain_dialects: bool, ties: bool
+) -> None:
+    """Refuse flags that do not go together."""
+    if trec_mean and (dialect or explain_dialects):
+        raise UsageError("--trec-mean is a mean of ours; a dialect has its own")
+    if dialect and explain_dialects:
+        raise UsageError("--explain-dialects compares all dialects; leave out --dialect")
+    if explain_dialects and per_query:
+        raise UsageError("--explain-dialects goes query by query; leave out --per-query")
+    if ties and (per_query or trec_mean or dialect or explain_dialects):
+        raise UsageError("--ties shows means over answerable queries; leave out the other flag")
 
 
 def _print_accounting(scores: Scores) -> None:

@@ -71,7 +71,7 @@ def score(
     Raises:
         UsageError: a metric is unknown, needs texts, or divides by the cut-off and has none.
     """
-    by_name = {shown_name(name): _checked(name) for name in metrics}
+    by_name = {shown_name(name): checked_metric(name) for name in metrics}
     cutoffs = {metric.cutoff or WHOLE_RANKING for metric in by_name.values()}
     queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
     cells = [("run", cutoff) for cutoff in sorted(cutoffs)]
@@ -95,8 +95,8 @@ def score(
         per_query=per_query,
         n_queries=len(ids) if trec_mean else answerable.num_rows,
         n_unanswerable=len(ids) - answerable.num_rows,
-        n_missing=_count_not_in(answerable.column("query_id"), run.column("query_id")),
-        n_unjudged_queries=_count_not_in(
+        n_missing=count_not_in(answerable.column("query_id"), run.column("query_id")),
+        n_unjudged_queries=count_not_in(
             pc.unique(run.column("query_id")), judgments.column("query_id")
         ),
         n_tied={cutoff: _n_tied(tables["run", cutoff]) for _, cutoff in cells},
@@ -116,7 +116,7 @@ def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list
         The name, the means ``worst``, ``value`` and ``best`` over answerable queries, and how many
         queries have another value in another order.
     """
-    by_name = {shown_name(name): _checked(name) for name in metrics}
+    by_name = {shown_name(name): checked_metric(name) for name in metrics}
     bounded = {name: metric for name, metric in by_name.items() if metric.measure in BOUNDED}
     bounds = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
     rows: list[dict[str, object]] = []
@@ -134,7 +134,12 @@ def _n_tied(table: pa.Table) -> int:
     return int(pc.sum(across).as_py() or 0)
 
 
-def _checked(name: str) -> Metric:
+def checked_metric(name: str) -> Metric:
+    """Return a metric that a run file can be scored by.
+
+    Raises:
+        UsageError: it is unknown, needs texts, or divides by the cut-off and has none.
+    """
     metric = parse_metric(name)
     if metric.measure in CONTEXT_MEASURES:
         raise UsageError(f"metric '{name}' needs texts and answers; a run file has neither")
@@ -143,7 +148,8 @@ def _checked(name: str) -> Metric:
     return metric
 
 
-def _count_not_in(values: pa.ChunkedArray | pa.Array, known: pa.ChunkedArray) -> int:
+def count_not_in(values: pa.ChunkedArray | pa.Array, known: pa.ChunkedArray) -> int:
+    """Return how many of the values are not among the known ones."""
     inside = pc.sum(pc.is_in(values, value_set=pc.unique(known))).as_py() or 0
     return len(values) - int(inside)
 

@@ -71,6 +71,7 @@ class Experiment:
         compute: where models and searches are computed; no fingerprint holds it.
         checks: how grave a failed check is.
         keeps_unknown: whether judgments of documents that are not in the corpus are kept.
+        display_names: retriever -> its name in tables for a paper; nothing depends on them.
         owners: e-mail addresses or ``team:<name>``, shown at the assets; nothing depends on them.
         context_tokenizer: counts the tokens of what a retriever returns.
         generators: what writes answers, by name.
@@ -109,6 +110,7 @@ class Experiment:
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     checks: ChecksConfig = field(default_factory=ChecksConfig)
     owners: tuple[str, ...] = ()
+    display_names: Mapping[str, str] = field(default_factory=dict)
     keeps_unknown: bool = False
     generators: Mapping[str, GeneratorConfig] = field(default_factory=dict)
     answerers: Mapping[str, AnswererOptions] = field(default_factory=dict)

@@ -40,6 +40,7 @@ from rag_assets.experiment.names import name_from
 from rag_assets.experiment.older_names import with_names_of_today
 from rag_assets.experiment.retriever_rules import (
     Fail,
+    check_display_names,
     check_retrievers,
     check_tuning,
     tuned_retrievers,
@@ -213,6 +214,7 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         if name not in retrievers:
             problem = f"unknown retriever {allowed_names(name, retrievers)}"
             raise fail(("checks", "drift", "far_below", name), problem)
+    check_display_names(config.display_names, retrievers, fail)
     cutoffs = {m.cutoff for m in (*extra, primary) if m.cutoff is not None}
     listed = tuple(sorted(set(config.top_k)))
     judges = {
@@ -254,6 +256,7 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         measurements=config.measurements,
         checks=config.checks,
         owners=config.owners,
+        display_names=config.display_names,
         keeps_unknown=config.dataset.unknown_documents == KEEP,
         context_tokenizer=config.context.tokenizer,
         tuned=tuned_retrievers(retrievers),

@@ -141,3 +141,16 @@ def _check_metric(name: str, cutoffs: Collection[int], fail: Callable[[str], Exc
     allowed = ", ".join(map(str, sorted(cutoffs)))
     if metric.cutoff not in cutoffs:
         raise fail(f"'{name}' needs a cut-off of the experiment; allowed: @ {allowed}")
+
+
+def check_display_names(
+    display_names: Mapping[str, str], retrievers: Collection[str], fail: Fail
+) -> None:
+    """Refuse a display name of no retriever, and one that two retrievers share."""
+    shown = {name: display_names.get(name, name) for name in retrievers}
+    for name, text in display_names.items():
+        if name not in shown:
+            problem = f"unknown retriever {allowed_names(name, retrievers)}"
+            raise fail(("display_names", name), problem)
+        if list(shown.values()).count(text) > 1:
+            raise fail(("display_names", name), f"{text!r} is the name of another retriever too")

@@ -44,8 +44,9 @@ def regressions(comparisons: pa.Table, baseline: str) -> list[str]:
         gain = row["difference"] if other == names[1] else -row["difference"]
         if gain < 0:
             p = row["p_adjusted"] if row["p_adjusted"] is not None else row["p_randomisation"]
+            shown = f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
             sentences.append(
                 f"{other} is worse than {baseline} on {row['metric']}@{row['top_k']} "
-                f"({row['split']}) by {-gain:.4f}, p = {p:.4f}"
+                f"({row['split']}) by {-gain:.4f}, p = {shown}"
             )
     return sentences

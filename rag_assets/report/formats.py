@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag_assets.plain_text import json_safe, markdown
+from rag_assets.report.latex import rows_table
 from rag_assets.sources.csv_files import shielded
 
 FORMATS = ("table", "json", "csv", "markdown")
 """What ``--format`` takes; ``table`` is drawn for a terminal."""
+
+PAPER_FORMATS = (*FORMATS, "latex")
+"""What it takes where the result is one for a paper."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
@@ -24,9 +28,9 @@ Rows = Sequence[Mapping[str, object]]
 
 
 def formatted(rows: Rows, form: str) -> str:
-    """Return rows as ``json``, ``csv`` or ``markdown``, ending with a newline.
+    """Return rows as ``json``, ``csv``, ``markdown`` or ``latex``, ending with a newline.
 
-    Without rows no column is known: then ``csv`` and ``markdown`` are empty.
+    Without rows no column is known: then all but ``json`` are empty.
     """
     if not rows and form != "json":
         return ""
@@ -35,6 +39,8 @@ def formatted(rows: Rows, form: str) -> str:
             return as_json(list(rows))
         case "csv":
             return _csv(rows)
+        case "latex":
+            return _latex(rows)
         case _:
             return _markdown(rows)
 
@@ -79,8 +85,8 @@ def _shielded(value: object) -> object:
 
 def _markdown(rows: Rows) -> str:
     names = columns_of(rows)
-    lines = [[_cell(name) for name in names], ["---"] * len(names)]
-    lines += [[_cell(row.get(name)) for name in names] for row in rows]
+    lines = [[markdown(name) for name in names], ["---"] * len(names)]
+    lines += [[markdown(_cell(name, row.get(name))) for name in names] for row in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -90,10 +96,21 @@ def four_places(value: float) -> str:
     return f"{value:.1e}" if small else f"{value:.4f}"
 
 
-def _cell(value: object) -> str:
+def _latex(rows: Rows) -> str:
+    names = columns_of(rows)
+    numeric = {
+        name for name in names if all(isinstance(row.get(name), int | float | None) for row in rows)
+    }
+    lines = [[_cell(name, row.get(name)) for name in names] for row in rows]
+    return rows_table(names, numeric, lines, "")
+
+
+def _cell(name: str, value: object) -> str:
     if value is None:
         return ""
-    return markdown(four_places(value) if isinstance(value, float) else str(value))
+    if isinstance(value, float):
+        return p_text(value) if name.startswith("p_") else four_places(value)
+    return str(value)
 
 
 def size_text(size: float) -> str:
@@ -123,5 +140,10 @@ def signed_text(value: float | None) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Return p with four decimals, which is as fine as 10,000 sign patterns tell."""
-    return "-" if p is None else four_places(p)
+    """Return p with four decimals, or with an exponent; it is never shown as 0, which it is not.
+
+    Only a p-value below the smallest float is stored as 0.
+    """
+    if p is None:
+        return "-"
+    return four_places(p) if p > 0 else "<1e-300"

@@ -112,7 +112,7 @@ def test_an_echoed_name_has_the_parameters_that_tools_differ_in(
     assert list(rows[0]) == ["query_id", *shown]
 
 
-@pytest.mark.parametrize("option", ["--run", "--qrels", "--metrics", "--format"])
+@pytest.mark.parametrize("option", ["--qrels", "--metrics", "--format"])
 def test_an_option_of_one_value_is_given_once(
     invoke: Invoke, files: tuple[object, ...], option: str
 ) -> None:

@@ -1,0 +1,111 @@
+"""Several runs in ``rag-assets score``: what they are called, and what is printed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+
+from rag_assets.cli.terminal import messages, output, print_data
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.label_files import read_labels
+from rag_assets.evaluation.run_files import read_run_file
+from rag_assets.evaluation.score_runs import RunScores, score_runs
+from rag_assets.pipeline.comparison_filter import is_significant
+from rag_assets.report.formats import as_json, formatted, interval_text, p_text, signed_text
+from rag_assets.report.paper_tables import runs_table
+from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
+from rag_assets.statistics.t_test import ALPHA
+
+ENDINGS = {".gz", ".json", ".jsonl", ".parquet", ".run", ".trec", ".tsv", ".txt"}
+
+
+def named_runs(given: Sequence[str]) -> dict[str, Path]:
+    """Return name -> file of each ``[NAME=]FILE``; a file that is there may have ``=`` in its name.
+
+    Raises:
+        UsageError: two runs have one name, or a name is empty.
+    """
+    runs: dict[str, Path] = {}
+    for text in given:
+        name, sign, file = text.partition("=")
+        if not sign or Path(text).exists():
+            name, file = _name_of(Path(text)), text
+        if not name.strip() or not file:
+            raise UsageError(f"--run takes FILE or NAME=FILE; found {text!r}")
+        if name in runs:
+            raise UsageError(f"two runs are called {name!r}; name them: --run NAME=FILE")
+        runs[name] = Path(file)
+    return runs
+
+
+def _name_of(file: Path) -> str:
+    """Return a file's name without the endings of runs."""
+    while file.suffix in ENDINGS and file.stem:
+        file = file.with_suffix("")
+    return file.name
+
+
+def print_runs(
+    named: Mapping[str, Path], qrels_file: Path, metrics: Sequence[str], form: str
+) -> None:
+    """Print means with intervals, and all pairs with their tests."""
+    labels = read_labels(qrels_file)
+    runs = {name: read_run_file(file) for name, file in named.items()}
+    scores = score_runs(runs, labels.judgments, metrics)
+    if form == "table":
+        output().print(_view(scores))
+    elif form == "json":
+        print_data(as_json({"means": scores.means, "pairs": scores.pairs}))
+    elif form == "latex":
+        print_data(runs_table(scores))
+    elif form == "csv":
+        print_data(formatted(scores.means, form))
+    else:
+        print_data(f"{formatted(scores.means, form)}\n{formatted(scores.pairs, form)}")
+    _print_accounting(scores)
+
+
+def _view(scores: RunScores) -> RenderableType:
+    """Return a table of means and one of pairs for each metric."""
+    parts: list[RenderableType] = []
+    for metric in scores.metrics:
+        means = FittedTable(required=[metric])
+        means.text_column("run")
+        means.number_column(metric)
+        means.number_column("95 % interval")
+        for row in (row for row in scores.means if row["metric"] == metric):
+            mean = "-" if row["mean"] is None else f"{row['mean']:.4f}"
+            means.add_row(plain_cell(row["run"]), mean, interval_text(row))
+        pairs = FittedTable(required=["difference"])
+        pairs.text_column("pair")
+        for title in ("difference", "95 % interval", "p", "Holm", "won", "lost"):
+            pairs.number_column(title)
+        for row in (row for row in scores.pairs if row["metric"] == metric):
+            mark = "*" if is_significant(row) else " "
+            pairs.add_row(
+                plain_cell(f"{row['run_b']} - {row['run_a']}"),
+                f"{signed_text(row['difference'])}{mark}",  # type: ignore[arg-type]
+                interval_text(row),
+                p_text(row["p_randomisation"]),  # type: ignore[arg-type]
+                p_text(row["p_adjusted"]),  # type: ignore[arg-type]
+                str(row["won"]),
+                str(row["lost"]),
+            )
+        parts += [title_line(f"{metric}, {scores.n_queries} queries"), means, "", pairs, ""]
+    return Group(*parts, f"* p < {ALPHA} after Holm over the pairs of a metric")
+
+
+def _print_accounting(scores: RunScores) -> None:
+    """Say what the means are over; on stderr, so that stdout holds nothing but the numbers."""
+    parts = [f"{scores.n_queries} queries averaged"]
+    if scores.n_unanswerable:
+        parts.append(f"{scores.n_unanswerable} without a relevant document")
+    for name, n_missing in scores.n_missing.items():
+        if n_missing:
+            parts.append(f"{n_missing} missing from {name} (count 0)")
+    messages().print("; ".join(parts))
+    if scores.caveat is not None:
+        tested = "each was tested by itself, so p and the intervals are too small"
+        messages().print(f"note: {scores.caveat}; {tested}", soft_wrap=True)

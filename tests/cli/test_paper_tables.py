@@ -1,0 +1,162 @@
+"""``--format latex`` of leaderboard, compare and score; several runs in score; display names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.tiny_experiment import Tiny
+
+Invoke = Callable[..., Result]
+
+QRELS = "".join(f"q{number} 0 d{number}_0 1\n" for number in range(40))
+
+
+def trec(place_of: Callable[[int], int]) -> str:
+    """Return a run of which the relevant document of each query has the place given."""
+    lines = []
+    for number in range(40):
+        others = [f"x{number}_{one}" for one in range(4)]
+        others.insert(place_of(number), f"d{number}_0")
+        lines += [f"q{number} Q0 {name} {r} {9 - r} t" for r, name in enumerate(others)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "qrels.txt").write_text(QRELS)
+    (folder / "good.trec").write_text(trec(lambda number: 0))
+    (folder / "bad.trec").write_text(trec(lambda number: 1 + number % 3))
+    (folder / "a=b.trec").write_text(trec(lambda number: number % 2))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def score(invoke: Invoke, folder: Path) -> Callable[..., Result]:
+    def run(*arguments: object) -> Result:
+        return invoke("score", "--qrels", folder / "qrels.txt", "--metrics", "mrr@5", *arguments)
+
+    return run
+
+
+def two(folder: Path) -> list[object]:
+    return ["--run", f"BM25+RM3={folder / 'good.trec'}", "--run", folder / "bad.trec"]
+
+
+def test_two_runs_as_json(score: Invoke, folder: Path) -> None:
+    result = score(*two(folder), "--format", "json")
+    assert result.exit_code == 0, result.output
+    shown = json.loads(result.stdout)
+    bad = sum(1 / (2 + number % 3) for number in range(40)) / 40
+    assert [(row["run"], row["mean"]) for row in shown["means"]] == [
+        ("BM25+RM3", 1.0),
+        ("bad", pytest.approx(bad)),
+    ]
+    (pair,) = shown["pairs"]
+    assert (pair["run_a"], pair["run_b"], pair["lost"]) == ("BM25+RM3", "bad", 40)
+    assert pair["difference"] == pytest.approx(bad - 1)
+    assert 0 < pair["p_adjusted"] < 0.001
+    assert result.stderr == "40 queries averaged\n"
+
+
+def test_two_runs_in_the_other_forms(score: Invoke, folder: Path) -> None:
+    table = score(*two(folder)).stdout
+    assert table.startswith("mrr@5, 40 queries\nrun        mrr@5")
+    assert "bad - BM25+RM3" in table
+    assert score(*two(folder), "--format", "csv").stdout.splitlines()[0] == (
+        "run,metric,n,mean,low,high"
+    )
+    markdown = score(*two(folder), "--format", "markdown").stdout.splitlines()
+    head, row = ([cell.strip() for cell in markdown[n].split("|")] for n in (5, 7))
+    p_values = [value for name, value in zip(head, row, strict=True) if name.startswith("p")]
+    assert len(p_values) == 4
+    assert "0.0000" not in p_values
+    latex = score(*two(folder), "--format", "latex").stdout
+    assert r"\textit{a} & BM25+RM3 & \textbf{1.0000}$^{b}$ \\" in latex
+
+
+def test_names_of_runs(score: Invoke, folder: Path) -> None:
+    same = score("--run", folder / "a=b.trec", "--run", folder / "good.trec", "--format", "json")
+    assert {row["run"] for row in json.loads(same.stdout)["means"]} == {"a=b", "good"}
+    for given, problem in [
+        ([folder / "bad.trec"] * 2, "two runs are called 'bad'; name them: --run NAME=FILE"),
+        ([f"={folder / 'bad.trec'}", folder / "good.trec"], "--run takes FILE or NAME=FILE"),
+    ]:
+        refused = score(*(part for one in given for part in ("--run", one)))
+        assert refused.exit_code == 2
+        assert problem in " ".join(refused.stderr.split())
+
+
+@pytest.mark.parametrize("flag", ["--per-query", "--trec-mean", "--ties", "--explain-dialects"])
+def test_what_is_of_one_run_is_refused_for_two(score: Invoke, folder: Path, flag: str) -> None:
+    refused = score(*two(folder), flag)
+    assert refused.exit_code == 2
+    assert f"{flag} is of one run; give one --run" in " ".join(refused.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("paper"))
+    tiny.config["display_names"] = {"bm25": "BM25+RM3", "okapi": "sys_A"}
+    tiny.write()
+    tiny.run()
+    tiny.snapshot()
+    return tiny
+
+
+def test_the_leaderboard_of_a_paper(invoke: Invoke, tiny: Tiny) -> None:
+    arguments = ("leaderboard", tiny.folder, "--store", tiny.root / "store", "--format")
+    result = invoke(*arguments, "latex")
+    assert result.exit_code == 0, result.output
+    rows = json.loads(invoke(*arguments, "json").stdout)
+    shown = {"bm25": "BM25+RM3", "okapi": r"sys\_A"}
+    at_5 = [row for row in rows if row["top_k"] == 5]
+    best = max(row["ndcg"] for row in at_5)
+    lines = result.stdout.split("\\hline\n")[2].splitlines()
+    assert len(lines) == len(at_5)
+    for letter, row, line in zip("abcde", at_5, lines, strict=True):
+        name = shown.get(row["retriever"], row["retriever"])
+        assert line.startswith(rf"\textit{{{letter}}} & {name} & ")
+        value = f"{row['ndcg']:.4f}"
+        assert (rf"\textbf{{{value}}}" if f"{best:.4f}" == value else value) in line
+    assert r"& hit\_rate & mrr & ndcg \\" in result.stdout
+    assert "at cut-off 5." in result.stdout
+
+
+def test_the_pairs_of_a_paper(invoke: Invoke, tiny: Tiny) -> None:
+    arguments = ("compare", tiny.folder, "--store", tiny.root / "store", "--format", "latex")
+    lines = invoke(*arguments).stdout.split("\\hline\n")[2].splitlines()
+    assert len(lines) == 10
+    assert lines[0].startswith("bm25-whole - BM25+RM3 & ")
+    (line,) = invoke(*arguments, "bm25", "okapi").stdout.split("\\hline\n")[2].splitlines()
+    assert line.startswith(r"sys\_A - BM25+RM3 & ")
+
+
+def test_a_display_name_computes_nothing_anew(tiny: Tiny) -> None:
+    tiny.config["display_names"] = {"bm25": "another"}
+    tiny.write()
+    assert not tiny.run()
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        ({"bm52": "x"}, "unknown retriever 'bm52'"),
+        ({"bm25": "okapi"}, "'okapi' is the name of another retriever too"),
+        ({"bm25": ""}, "display_names.bm25"),
+    ],
+)
+def test_display_names_that_cannot_be(
+    invoke: Invoke, tmp_path: Path, names: dict[str, str], problem: str
+) -> None:
+    tiny = Tiny(tmp_path)
+    tiny.config["display_names"] = names
+    tiny.write()
+    refused = invoke("plan", tiny.folder, "--store", tmp_path / "store")
+    assert refused.exit_code == 2
+    assert problem in " ".join(refused.stderr.split())

@@ -1,0 +1,137 @@
+"""What is optional: nothing imports it before it is asked for, and its error names the extra."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from rag_assets.compute.ray_cluster import connect
+from rag_assets.errors import RagAssetsError
+from rag_assets.llm.local_gguf import LocalGguf
+from rag_assets.llm.openai_compatible import open_client
+from rag_assets.report.comparison_views import Comparison
+from rag_assets.retrieval.dense import qdrant_search
+from rag_assets.retrieval.dense.chroma import Chroma
+from rag_assets.retrieval.dense.lancedb import LanceDb
+from rag_assets.retrieval.dense.milvus_lite import MilvusLite
+from rag_assets.retrieval.external.sql_postgres import Postgres
+from rag_assets.retrieval.lexical.analyzers import check_analyzer
+from rag_assets.retrieval.lexical.engine import check_engine
+from rag_assets.retrieval.reranking import cohere
+from rag_assets.servers.transport import Server
+from rag_assets.sources import ir_datasets
+from rag_assets.sources.html_document import read_html
+from rag_assets.sources.pdf_document import read_pdf
+from rag_assets.store.remote import objects
+from tests.conftest import REPOSITORY
+from tests.packaging.environments import dependencies, project
+
+# What a caller has who imports the module: `rag_assets.testing` and the plug-in of pytest.
+OF_THE_CALLER = {"pytest"}
+# Come with the package on the right, which pins the versions that fit it.
+PART_OF = {"pydantic_core": "pydantic"}
+
+
+SERVER = Server("http://127.0.0.1:9", timeout=1.0, silence=1.0)
+
+ASKED: list[tuple[str, str, Callable[[], object]]] = [
+    ("openai", "api", lambda: open_client(SERVER)),
+    ("cohere", "cohere", lambda: cohere._open(SERVER)),
+    ("qdrant_client", "qdrant", qdrant_search._client),
+    ("chromadb", "chroma", lambda: Chroma.model_construct(type="chroma").library()),
+    ("lancedb", "lancedb", lambda: LanceDb.model_construct(type="lancedb").library()),
+    (
+        "milvus_lite",
+        "milvus-lite",
+        lambda: MilvusLite.model_construct(type="milvus_lite").library(),
+    ),
+    ("gguf", "local-llm", LocalGguf),
+    ("accelerate", "local-llm", LocalGguf),
+    ("selectolax", "documents", lambda: read_html(Path("page.html"))),
+    ("pypdfium2", "documents", lambda: read_pdf(Path("page.pdf"))),
+    ("psycopg2", "postgres", lambda: Postgres("DSN", None, {}, 1.0)),
+    ("ray", "ray", lambda: connect("auto")),
+    ("botocore", "s3", lambda: objects._client(None, 1.0, 1.0, None)),
+    ("tantivy", "tantivy", lambda: check_engine("tantivy")),
+    ("jieba", "chinese", lambda: check_analyzer("jieba")),
+    ("icu4py", "icu", lambda: check_analyzer("icu")),
+    ("ir_datasets", "ir-datasets", ir_datasets._library),
+    ("pandas", "notebook", lambda: Comparison.to_pandas(Comparison.__new__(Comparison))),
+    ("polars", "notebook", lambda: Comparison.to_polars(Comparison.__new__(Comparison))),
+]
+
+
+def extras() -> dict[str, list[str]]:
+    table = project()["optional-dependencies"]
+    assert isinstance(table, dict)
+    return {
+        extra: [canonicalize_name(Requirement(text).name) for text in needs]
+        for extra, needs in table.items()
+        if extra != "dev"
+    }
+
+
+@pytest.mark.parametrize(("module", "extra", "ask"), ASKED, ids=[one[0] for one in ASKED])
+def test_a_missing_package_is_one_line_that_names_the_extra(
+    module: str, extra: str, ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(f"{module}.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(RagAssetsError, match=re.escape(f"pip install 'rag-assets[{extra}]'")) as e:
+        ask()
+    assert "\n" not in str(e.value)
+    assert extra in extras()
+
+
+def imports(file: Path) -> Iterator[tuple[str, bool]]:
+    """Yield each package that a file imports, and whether it does so when it is imported."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    later = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module]
+        else:
+            continue
+        for name in {name.partition(".")[0] for name in names}:
+            if name not in sys.stdlib_module_names and name not in {"rag_assets", "_typeshed"}:
+                yield name, id(node) not in later
+
+
+def test_every_import_is_declared_and_optional_ones_are_late() -> None:
+    core = {canonicalize_name(one.name) for one in dependencies()}
+    optional = {name for names in extras().values() for name in names}
+    provided = metadata.packages_distributions()
+    problems = []
+    for file in sorted((REPOSITORY / "rag_assets").rglob("*.py")):
+        for module, at_once in imports(file):
+            distributions = [PART_OF.get(module, module), *provided.get(module, [])]
+            names = {canonicalize_name(one) for one in distributions}
+            if module in OF_THE_CALLER or names & core:
+                continue
+            if not names & optional:
+                problems.append(f"{file.name}: {module} is in no dependency and no extra")
+            elif at_once:
+                problems.append(f"{file.name}: {module} of an extra is imported at once")
+    assert problems == []
+
+
+def test_every_extra_for_code_of_ours_is_asked_for() -> None:
+    for_dagster = {"postgres", "dask"}  # Dagster itself imports their packages
+    assert set(extras()) - {extra for _, extra, _ in ASKED} <= for_dagster
