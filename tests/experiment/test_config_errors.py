@@ -20,8 +20,8 @@ Problem = Callable[[str | bytes], str]
 TOP_KEYS = (
     "name, dataset, chunking, query_sets, llm, llms, retrievers, generators, answers, "
     "answer_metrics, judges, top_k, metrics, primary, baseline, "
-    "split, weight, statistics, measurements, context, checks, owners, filters, schedule, "
-    "compute"
+    "split, weight, statistics, measurements, context, checks, owners, display_names, "
+    "filters, schedule, compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = (
