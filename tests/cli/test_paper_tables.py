@@ -83,10 +83,11 @@ def test_two_runs_in_the_other_forms(score: Invoke, folder: Path) -> None:
 def test_names_of_runs(score: Invoke, folder: Path) -> None:
     same = score("--run", folder / "a=b.trec", "--run", folder / "good.trec", "--format", "json")
     assert {row["run"] for row in json.loads(same.stdout)["means"]} == {"a=b", "good"}
-    for given, problem in [
+    refusals: list[tuple[list[object], str]] = [
         ([folder / "bad.trec"] * 2, "two runs are called 'bad'; name them: --run NAME=FILE"),
         ([f"={folder / 'bad.trec'}", folder / "good.trec"], "--run takes FILE or NAME=FILE"),
-    ]:
+    ]
+    for given, problem in refusals:
         refused = score(*(part for one in given for part in ("--run", one)))
         assert refused.exit_code == 2
         assert problem in " ".join(refused.stderr.split())

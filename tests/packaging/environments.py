@@ -73,9 +73,9 @@ def source_tree(folder: Path) -> Path:
     return folder
 
 
-def build(tree: Path, out: Path, **variables: str) -> tuple[Path, Path]:
+def build(tree: Path, out: Path, **addresses: str) -> tuple[Path, Path]:
     """Return the sdist, and the wheel that is built from it."""
-    run(sys.executable, "-m", "build", "--outdir", out, tree, **variables)
+    run(sys.executable, "-m", "build", "--outdir", out, tree, folder=None, **addresses)
     return next(out.glob("*.tar.gz")), next(out.glob("*.whl"))
 
 
@@ -106,7 +106,7 @@ class Environment:
 
     def install(self, *arguments: str | Path) -> None:
         """Run ``pip install`` for it."""
-        pip = [sys.executable, "-m", "pip", "--python", self.python, "install"]
+        pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", self.python, "install"]
         run(*pip, "-q", "--no-compile", *arguments)
 
     def install_package(self, wheel: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import rag_assets
@@ -34,7 +35,7 @@ primary: recall@2
 """
 
 
-def lines(rows: list[dict[str, object]]) -> str:
+def lines(rows: Sequence[Mapping[str, object]]) -> str:
     """Return rows as JSON lines."""
     return "".join(json.dumps(row) + "\n" for row in rows)
 

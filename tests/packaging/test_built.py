@@ -65,7 +65,8 @@ def test_links_of_the_readme_are_absolute(built: tuple[Path, Path]) -> None:
     assert not RELATIVE.search(readme)
     assert f"]({FORGE}/blob/v1/docs/statistics.md)" in readme
     assert f"]({FORGE}/raw/v1/docs/images/report.png)" in readme
-    urls = dict(text.split(", ") for text in metadata_of(built[1]).get_all("Project-URL"))
+    listed = metadata_of(built[1]).get_all("Project-URL", [])
+    urls = {name: url for name, _, url in (text.partition(", ") for text in listed)}
     assert urls == {
         "Source": FORGE,
         "Documentation": f"{FORGE}/blob/v1/docs/index.md",

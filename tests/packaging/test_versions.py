@@ -27,7 +27,7 @@ TORCH = metadata.version("torch")
 
 def lowest() -> dict[str, Version]:
     """Return the lowest version of each dependency that is allowed."""
-    bounds = {}
+    bounds: dict[str, Version] = {}
     for requirement in dependencies():
         lower = [Version(one.version) for one in requirement.specifier if one.operator == ">="]
         bounds[canonicalize_name(requirement.name)] = lower[0]
@@ -59,7 +59,15 @@ def test_all_is_there_for_later_pythons(version: str, tmp_path: Path) -> None:
     need_index()
     wheel = stand_in(tmp_path)
     report = tmp_path / "report.json"
-    arguments = ["--dry-run", "--ignore-installed", "-q", "--report", report, "--target", tmp_path]
+    arguments: list[str | Path] = [
+        "--dry-run",
+        "--ignore-installed",
+        "-q",
+        "--report",
+        report,
+        "--target",
+        tmp_path,
+    ]
     arguments += ["--python-version", version, "--only-binary=:all:"]
     wanted = [str(one) for one in dependencies() if one.name != "torch"]
     # Versions that are tested spare pip the search; tests below take the newest and the lowest.
@@ -87,7 +95,7 @@ def test_it_runs_beside_the_newest(built: tuple[Path, Path], tmp_path: Path) -> 
     wanted = [str(one) for one in dependencies() if one.name != "torch"]
     held = tmp_path / "held.txt"
     held.write_text(f"torch=={TORCH}\n")
-    newest = ["--upgrade", "--upgrade-strategy", "eager", "--constraint", held]
+    newest: list[str | Path] = ["--upgrade", "--upgrade-strategy", "eager", "--constraint", held]
     environment.install(*newest, *wanted)
     environment.evaluate_a_sample(tmp_path / "smoke")
 

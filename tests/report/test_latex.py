@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rag_assets.report.formats import formatted
 from rag_assets.report.latex import escaped, score_table
 
-VALUES = {
+VALUES: dict[str, dict[str, float | None]] = {
     "BM25+RM3": {"ndcg@10": 0.5, "map": 0.25},
     "sys_A & 100%": {"ndcg@10": 0.41, "map": 0.25001},
     "c": {"ndcg@10": None, "map": 0.1},
@@ -39,7 +39,9 @@ def test_best_values_are_bold_and_letters_name_the_rows_that_are_beaten() -> Non
 
 
 def test_more_rows_than_letters_are_numbered() -> None:
-    values = {f"run{number}": {"m": number / 100} for number in range(30)}
+    values: dict[str, dict[str, float | None]] = {
+        f"run{number}": {"m": number / 100} for number in range(30)
+    }
     lines = body(score_table(values, ["m"], {"run29": {"m": ["run0", "run11"]}}, ""))
     assert lines[29] == r"\textit{30} & run29 & \textbf{0.2900}$^{1,12}$ \\"
 
