@@ -96,7 +96,7 @@ class Keep(RerankedRetriever):
             return scores
         left = [np.flatnonzero(~np.isnan(own)) for own in scores]
         texts = [
-            [one.texts[position] for position in positions]
+            [one.texts[position] for position in positions.tolist()]
             for one, positions in zip(block, left, strict=True)
         ]
         rows = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
