@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from rag_assets.cli import progress_bars
 from tests.forked import Forks, forking
 from tests.llm.server import Server, serving
 from tests.s3_server import VARIABLES, make_bucket, s3_server
@@ -52,6 +53,12 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Let the interpreter take everything apart at its end, as DuckDB wants it."""
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_lines_about_long_work() -> None:
+    """Print none in this process: whether there are any depends on how busy the machine is."""
+    progress_bars.SAID = 3600.0
 
 
 @pytest.fixture(scope="session")

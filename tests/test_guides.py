@@ -13,7 +13,16 @@ from rag_assets.cli import main
 from tests.walked_page import DOCS, walk
 
 GUIDES = {
-    "first_evaluation.md": {"validate", "evaluate", "compare", "attribution", "plan"},
+    "first_evaluation.md": {
+        "init",
+        "ask",
+        "validate",
+        "evaluate",
+        "compare",
+        "attribution",
+        "plan",
+        "status",
+    },
     "how_to/own_search.md": {"plan", "evaluate"},
     "how_to/production_search.md": {
         "score",

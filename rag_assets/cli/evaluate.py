@@ -116,7 +116,7 @@ def command(
         messages().print(f"warning: {line}", soft_wrap=True)
     total = sum(map(len, required_partitions(experiment, selection).values()))
     with work_board(
-        lambda: f"{pipeline.n_computed} of at most {total} partitions computed  {pipeline.at_work}"
+        lambda: f"{pipeline.n_computed} of at most {total} computed  {pipeline.at_work}"
     ):
         work = evaluate(pipeline, selection, ready=partial(_print_ready, pipeline, selection))
         result = EvaluationResult(pipeline.root, work.evaluation)

@@ -62,7 +62,7 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
         data = _found(experiment, documents)
     write_text(file, starter_yaml(experiment, _seen_from(file.parent, path.absolute()), data))
     load_experiment(file)
-    print_line(f"{out or file}: {_counted(data)}")
+    print_line(f"{shown_path(file)}: {_counted(data)}")
     lacks_questions = _lacks_questions(experiment)
     if lacks_questions:
         examples = experiment.dataset.root / "queries.jsonl"
@@ -74,7 +74,7 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
         for what, text in _said(experiment, documents, summary, data, store):
             print_line(f"{what:<17}{text}")
     print_note(experiment.unread_labels)
-    place = shlex.quote(str(out or (path if lacks_questions else file)))
+    place = shlex.quote(str(out or (path if lacks_questions else shown_path(file))))
     if lacks_questions:
         messages().print(f'next: rag-assets ask {place} "a question of yours"', soft_wrap=True)
         messages().print(

@@ -96,11 +96,11 @@ def test_without_a_terminal_lines_tell_of_the_work(
 ) -> None:
     """Also while nothing advances: a line is printed all the same."""
     monkeypatch.setattr("rag_assets.cli.progress_bars.SAID", 0.01)
-    with work_board(lambda: "3 of at most 9 partitions computed  a[b=c]"):
+    with work_board(lambda: "3 of at most 9 computed  a[b=c]"):
         with progress_bar("embed chunks for minilm", 6328) as advance:
             advance(1216, None, "cached")
             wait_for_line(capsys, r"c\]: embed chunks for minilm 1,216 of 6,328, .* left, cached$")
-        wait_for_line(capsys, r"^0:00 3 of at most 9 partitions computed  a\[b=c\]$")
+        wait_for_line(capsys, r"^0:00 3 of at most 9 computed  a\[b=c\]$")
     capsys.readouterr()
     time.sleep(0.05)
     assert capsys.readouterr() == ("", "")

@@ -175,5 +175,5 @@ def test_without_labels_the_page_shows_overlaps(tmp_path: Path) -> None:
     headings = [t[0][0] for t in page.tables]
     assert headings[:5] == ["passage"] * 3 + ["retrievers", "retriever"]  # q4: nothing was found
     assert page.tables[0][1][1:] == ["1"] * (len(page.tables[0][0]) - 1)
-    assert "<mark>ferry</mark> leaves <mark>the</mark> <mark>harbour</mark> at six." in text
+    assert "The <mark>ferry</mark> <mark>leaves</mark> the <mark>harbour</mark> at six." in text
     assert len(text) < 200_000, "nothing is drawn, so there is no plotly"
