@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -61,10 +62,13 @@ def invoke() -> Invoke:
 
 @pytest.fixture(scope="session")
 def run_process(process_environment: dict[str, str]) -> RunProcess:
-    """Return a function that runs the command line in a new process."""
+    """Return a function that runs the command line in a new process.
+
+    Lines about work that takes long are left out: a busy machine has some.
+    """
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "rag_assets.cli", *map(str, arguments)],
             env=process_environment,
             capture_output=True,
@@ -72,8 +76,15 @@ def run_process(process_environment: dict[str, str]) -> RunProcess:
             timeout=120,
             check=False,
         )
+        done.stderr = without_progress(done.stderr)
+        return done
 
     return run
+
+
+def without_progress(stderr: str) -> str:
+    """Leave out the lines that tell of work which takes long here."""
+    return re.sub(r"^\d+:\d\d .*\n", "", stderr, flags=re.M)
 
 
 @pytest.fixture

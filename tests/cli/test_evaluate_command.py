@@ -19,6 +19,7 @@ from click.testing import Result
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.store.artifacts import OBJECTS
 from tests.beir_folder import write_beir
+from tests.cli.conftest import without_progress
 
 Invoke = Callable[..., Result]
 RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -49,11 +50,6 @@ OF = ["evaluation_id", "started"]
 
 
 NOTE = "note: qrels: 1 query without a relevant document: q4\n"
-
-
-def without_progress(stderr: str) -> str:
-    """Leave out the lines that tell of work which takes long here."""
-    return re.sub(r"^\d+:\d\d .*\n", "", stderr, flags=re.M)
 
 
 def rows_of(result: Result) -> list[dict[str, Any]]:
@@ -95,7 +91,7 @@ def test_json_alone_on_stdout_in_a_process(
 ) -> None:
     done = run_process("evaluate", tiny, "--store", store, "--format", "json")
     assert (done.returncode, [*json.loads(done.stdout)[0]]) == (0, [*COLUMNS, *OF])
-    assert without_progress(done.stderr) == NOTE
+    assert done.stderr == NOTE
     again = invoke("evaluate", tiny, "--store", store, "--format", "json")
     rows, before = rows_of(again), json.loads(done.stdout)
     assert rows == [{**row, **{name: rows[0][name] for name in OF}} for row in before]
@@ -240,7 +236,7 @@ top_k: [1, 10]
 def test_no_progress_bar_without_a_terminal(run_process: RunProcess, tiny: Path) -> None:
     done = run_process("evaluate", tiny, "--store", tiny.parent / "store")
     assert done.returncode == 0
-    assert without_progress(done.stderr) == NOTE
+    assert done.stderr == NOTE
     assert "\x1b" not in done.stdout + done.stderr
 
 

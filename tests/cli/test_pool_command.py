@@ -135,7 +135,7 @@ def test_without_queries_the_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "docs" / "a.md").write_text("# Fares\n", encoding="utf-8")
     result = invoke("pool", tmp_path / "docs", "--store", tmp_path / "store")
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"error: {tmp_path}/docs/queries.jsonl: no such file; ")
+    assert result.stderr.startswith(f"error: {tmp_path}/docs/queries.jsonl: there are no questions")
 
 
 def test_ways_that_exclude_each_other(tiny: Tiny) -> None:

@@ -21,8 +21,8 @@ TOP_KEYS = (
     "name, dataset, chunking, query_sets, llm, llms, retrievers, generators, answers, "
     "answer_metrics, judges, answer_labels, passage_labels, judgments_log, top_k, metrics, "
     "primary, baseline, "
-    "split, weight, statistics, measurements, context, checks, owners, display_names, filters, schedule, "
-    "compute"
+    "split, weight, statistics, measurements, context, checks, owners, display_names, filters, "
+    "schedule, compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = (
