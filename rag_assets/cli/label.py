@@ -105,7 +105,9 @@ def _serve(pipeline: Pipeline, depth: int | None, seed: int, port: int, *, brows
     pool, design, earlier, log = sampled_pool(pipeline, depth, seed)
     passages, search = readable_texts(pipeline)
     session = LabelSession(pool, design, log, passages, earlier)
-    page = LabelPage(session, search, sampled_metric(experiment, depth), getpass.getuser())
+    metric, level = sampled_metric(experiment, depth), experiment.statistics.confidence
+    clusters = question_clusters(pipeline, pool)
+    page = LabelPage(session, search, metric, getpass.getuser(), clusters, level)
     server = LabelServer(page, port)
     print_line(server.address)
     messages().print(
