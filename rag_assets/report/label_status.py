@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import LINEAR, POOL_RECALL
+from rag_assets.labels.sampling.label_pool import LINEAR, sampled_metrics
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.labels.sampling.standing import (
     ITEMS,
@@ -76,7 +75,7 @@ class LabelStatus:
             len(sample.pool.question_ids),
             level,
         )
-        first, *rest = _metrics(experiment.primary, depth)
+        first, *rest = sampled_metrics(experiment.primary, depth)
         now = standing(sample, first, lines, clusters, level)
         notes = [*_notes(experiment, clusters), *_outside(now)]
         if not now.estimates:
@@ -91,14 +90,6 @@ class LabelStatus:
         estimates = [*now.pop("estimates"), *row.pop("others")]
         targets = {"items": ITEMS, "questions": QUESTIONS}
         return {**row, "estimates": estimates, **now, "targets": targets}
-
-
-def _metrics(primary: Metric, depth: int) -> tuple[Metric, ...]:
-    """Return dcg and precision, the one that is decided first."""
-    usual = (Metric("dcg", depth), Metric("precision", depth))
-    if primary.measure not in LINEAR or primary.measure == POOL_RECALL or primary.cutoff != depth:
-        return usual
-    return (primary, *(one for one in usual if one.measure != primary.measure))
 
 
 def _notes(experiment: Experiment, clusters: Sequence[str] | None) -> Iterator[str]:

@@ -16,7 +16,10 @@ Two targets, which answer two questions:
   A rare label can be missing in a small sample, so the variance that the working values lead to
   expect counts beside it, as much as :data:`PRIOR` items; the interval is Student's.
 - ``questions``: *questions like these*. The error is the spread between the estimates of single
-  questions, which holds both the questions' and the items' error (clusters of questions whole).
+  questions, which holds both the questions' and the items' error (clusters of questions whole); it
+  is never below that of the items, which few labels can hide from the spread.
+
+Where an item had no chance to be asked yet, nothing is known: the error is infinite.
 
 ``pool_recall@k`` is a ratio of two totals; its errors are those of the linearised ratio.
 """
@@ -43,6 +46,10 @@ PRIOR = 5.0
 """How many judged items the expected variance weighs as much as."""
 
 
+NO_CHANCE = 1e-9
+"""An item of a lower probability of being asked had no chance yet."""
+
+
 class Estimate(NamedTuple):
     """A number, and how far it can be trusted.
 
@@ -55,6 +62,7 @@ class Estimate(NamedTuple):
         n_labels: how many items have a label that this number reads, certain ones included.
         effective_labels: how many items drawn with one probability would tell as much as the
             judged ones do (Kish): (sum of 1/p)^2 / sum of 1/p^2.
+        freedom: degrees of freedom of the error, for Student's distribution.
         target: what the interval speaks of.
     """
 
@@ -66,6 +74,7 @@ class Estimate(NamedTuple):
     highest: float
     n_labels: int
     effective_labels: float
+    freedom: float
     target: Target
 
 
@@ -149,8 +158,13 @@ class Estimator:
         if self.metric.measure == POOL_RECALL:  # linearised: the value times every item's gain
             terms = np.vstack([terms, np.full(terms.shape[1], 1.0 / self._denominator())])
             mixed = np.column_stack([contrasts, -values])
-        errors = self._item_errors if target == "items" else self._question_errors
-        error, freedom = errors(mixed, terms, values)
+        error, freedom = self._item_errors(mixed, terms, values)
+        if target == "questions":
+            of_questions, units = self._question_errors(mixed, terms, values)
+            freedom = np.where(of_questions >= error, units, freedom)
+            error = np.maximum(of_questions, error)
+        hopeless = ~self.sample.certain & (self._probabilities < NO_CHANCE)
+        error[(mixed @ terms[:, hopeless] != 0).any(axis=1)] = np.inf
         radius = stdtrit(freedom, 0.5 + level / 2) * error
         read = contrasts @ self.weights[:, self._drawn] != 0
         sums, squares = read @ (1.0 / self._p), read @ (1.0 / self._p**2)
@@ -161,6 +175,7 @@ class Estimator:
             *(values, error, values - radius, values + radius, low, high),
             read.sum(axis=1) + certain,
             effective + certain,
+            freedom,
         )
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [Estimate._make((*row, target)) for row in rows]

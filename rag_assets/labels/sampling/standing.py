@@ -96,10 +96,10 @@ def estimate_rows(
             "metric": str(metric),
             "retriever": name,
             "value": one.value,
-            "items_low": _finite(one.low),
-            "items_high": _finite(one.high),
-            "questions_low": _finite(of_questions[name].low),
-            "questions_high": _finite(of_questions[name].high),
+            "items_low": finite(one.low),
+            "items_high": finite(one.high),
+            "questions_low": finite(of_questions[name].low),
+            "questions_high": finite(of_questions[name].high),
             "lowest": one.lowest,
             "highest": one.highest,
             "n_labels": one.n_labels,
@@ -131,8 +131,8 @@ def difference_rows(
             "retriever_a": first,
             "retriever_b": second,
             "value": one.value,
-            "low": _finite(one.low),
-            "high": _finite(one.high),
+            "low": finite(one.low),
+            "high": finite(one.high),
             "decided": one.decided,
             "outside": one.is_outside,
             "more_judgments_low": one.more_low,
@@ -149,6 +149,6 @@ def _minutes(lines: Sequence[LoggedJudgment], more: int) -> int | None:
     return None if time is None else math.ceil(time)
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
     """Return a number that JSON has; None: no bound yet."""
     return value if math.isfinite(value) else None
