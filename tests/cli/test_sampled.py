@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.judgment_log import read_judgments
+from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
 from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.pipeline.label_sampling import sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
@@ -202,3 +202,58 @@ def board_of(tiny: Tiny) -> list[dict[str, Any]]:
     rows = EvaluationTable.current(tiny.settings.store / "tiny").leaderboard.to_pylist()
     timed = ("seconds", "ms")
     return [{n: v for n, v in row.items() if not any(t in n for t in timed)} for row in rows]
+
+
+def test_a_sheet_of_a_sample_is_never_taken_for_complete_labels(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    tiny = made(tmp_path, labels=False)
+    evaluated(tiny)
+    judge(tiny, invoke, 3)
+    assert not (tiny.folder / "judgments.jsonl").exists()
+    lines = read_judgments(tiny.folder / LABELLING_LOG)
+    assert [(line.by, line.was_drawn) for line in lines] == [("ada", True)] * 3
+    sheet = tiny.root / "sheet.csv"
+    again = invoke("pool", tiny.folder, "--import", sheet)
+    assert "0 judgments added" in again.stderr.replace("\n", " ")
+    text = sheet.read_text(encoding="utf-8")
+    sheet.write_text(text.rsplit(",", 1)[0] + ",9\r\n", encoding="utf-8")
+    refused = invoke("pool", tiny.folder, "--import", sheet)
+    assert refused.exit_code == 1
+    assert "sheet.csv:8: `grade`: is '9'" in refused.stderr.replace("\n", "")
+    assert read_judgments(tiny.folder / LABELLING_LOG) == lines
+    design_file(tiny.folder / LABELLING_LOG).unlink()
+    lost = invoke("pool", tiny.folder, "--import", sheet)
+    assert lost.exit_code == 2
+    assert "is a sheet of a sample" in lost.stderr.replace("\n", " ")
+
+
+def test_options_that_do_not_belong_together(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = made(tmp_path, labels=False)
+    evaluated(tiny)
+    store = ("--store", tiny.settings.store)
+    sheet = tmp_path / "complete.csv"
+    assert invoke("pool", tiny.folder, "--depth", 5, "--out", sheet, *store).exit_code == 0
+    wrong = {
+        ("pool", tiny.folder, "--import", sheet, "--by", "ada"): "belongs to the --import",
+        ("pool", tiny.folder, "--import", sheet, "--sample", 3): "is of a sheet that is written",
+        ("label", tiny.folder, "--format", "json", *store): "belongs to --status",
+        ("label", tiny.folder, "--status", "--port", 80, *store): "is of the page",
+        ("label", tiny.folder, "--status", "--depth", 99, *store): "deeper than the runs",
+    }
+    for command, said in wrong.items():
+        refused = invoke(*command)
+        assert refused.exit_code == 2, refused.output
+        assert said in " ".join(refused.stderr.split())
+
+
+def test_without_a_sample_it_is_said_how_to_begin(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = made(tmp_path, labels=True)
+    evaluated(tiny)
+    store = ("--store", tiny.settings.store)
+    refused = invoke("compare", tiny.folder, "--metric", "sampled_dcg@5", *store)
+    assert "no sample of labels; `rag-assets label` asks" in " ".join(refused.stderr.split())
+    shown = invoke("leaderboard", tiny.folder, *store).stdout
+    assert "sample of labels" not in shown
+    status = invoke("label", tiny.folder, "--status", *store)
+    assert "nothing is estimated yet" in status.stdout
