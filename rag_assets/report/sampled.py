@@ -35,6 +35,9 @@ from rag_assets.store.artifacts import ArtifactKey
 
 Row = dict[str, Any]
 
+_OLD = "\0old"
+"""No name of a retriever: that of the older evaluation."""
+
 HOW = "`rag-assets label` asks for the labels that tell most"
 
 
@@ -149,24 +152,29 @@ def sampled_difference(
     depth = int(manifest.config["depth"]) if manifest is not None else int(own.cutoff or 0)
     if int(own.cutoff or 0) > depth:
         raise UsageError(f"{metric} is deeper than the sample; allowed: a cut-off up to {depth}")
-    asked = ("\0old", "\0new")
-    passages = {
-        side: _passages(result, name)
-        for side, result, name in zip(asked, results, names, strict=True)
-    }
-    ids = [str(one) for one in new.queries["query_id"].to_pylist()]
-    known = [table, *passages.values()]
-    ids = list(dict.fromkeys([*ids, *(q for one in known for q in one["query_id"].to_pylist())]))
+    known = sampled_names(new)
+    passages = passages_of(_required(new, SAMPLED_PASSAGES_KEY), known)
+    first, second = names
+    if results[0] is not new:
+        first = _OLD
+        passages[_OLD] = _passages(results[0], names[0])
+    if second not in known:
+        raise _nothing(new, f"labels for {second}")
+    questions = [str(one) for one in new.queries["query_id"].to_pylist()]
+    tables = [table, *passages.values()]
+    asked = [str(q) for one in tables for q in one["query_id"].unique().to_pylist()]
+    ids = list(dict.fromkeys([*questions, *asked]))
     sample = stored_sample(table, passages, ids, depth)
-    estimator = Estimator(sample, own, _clusters(new, ids))
-    one = estimator.differences("questions", level, [(asked[1], asked[0])])[asked[1], asked[0]]
-    item = estimator.differences("items", level, [(asked[1], asked[0])])[asked[1], asked[0]]
-    first, second = (float(value) for value in estimator.values())
+    estimator = Estimator(sample, own, _clusters(new, ids), len(known))
+    pair = second, first
+    one = estimator.differences("questions", level, [pair])[pair]
+    item = estimator.differences("items", level, [pair])[pair]
+    values = dict(zip(sample.pool.systems, estimator.values().tolist(), strict=True))
     row: Row = {"name_a": names[0], "name_b": names[1], "metric": str(metric)}
     row |= {"difference": one.value, "n": len(ids), "confidence": level}
     row |= _bounds("questions", one) | _bounds("items", item)
     row |= {"n_labels": one.n_labels, "effective_labels": one.effective_labels}
-    return SampledDifference(row, (first, second), one.error, one.freedom)
+    return SampledDifference(row, (values[first], values[second]), one.error, one.freedom)
 
 
 def _bounds(target: str, one: Estimate) -> Row:

@@ -132,6 +132,9 @@ def test_pairs_are_compared(tiny: Tiny, run: Invoke) -> None:
     assert (row["name_a"], row["name_b"]) == ("bm25", "okapi")
     assert row["difference"] == pytest.approx(want.value)
     assert row["questions_low"] == pytest.approx(want.low)
+    board = parsed(run("leaderboard", "--format", "json"))
+    values = {one["retriever"]: one["value"] for one in board if one["metric"] == "dcg@5"}
+    assert row["difference"] == pytest.approx(values["okapi"] - values["bm25"])
     shown = run("compare", "bm25", "okapi", "--metric", "sampled_dcg").stdout
     assert "okapi - bm25" in shown
     assert "on questions like these" in " ".join(shown.split())

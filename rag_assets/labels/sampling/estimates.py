@@ -86,11 +86,14 @@ class Estimator:
         sample: the pool and its labels.
         metric: ``dcg@k``, ``precision@k`` or ``pool_recall@k``.
         clusters: one name a question; questions of one name are not independent.
+        n_known: of so many systems, the first ones, the working values are made; None: of all. So
+            a system that is compared with them leaves their estimates as they are.
     """
 
     sample: LabelSample
     metric: Metric
     clusters: Sequence[str] | None = None
+    n_known: int | None = None
     weights: Floats = field(init=False)
     working: WorkingValues = field(init=False)
 
@@ -107,7 +110,7 @@ class Estimator:
         self._gains = gains(self.metric, sample.grades)
         self._probabilities = sample.probabilities()
         self._judged = sample.judged
-        known = features(self.weights, sample.verdicts)
+        known = features(self.weights[: self.n_known], sample.verdicts)
         self.working = cross_fitted(
             known, self._gains, self._probabilities, self._judged, sample.pool.question
         )

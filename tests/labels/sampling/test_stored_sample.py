@@ -94,3 +94,15 @@ def test_a_label_of_the_dataset_fills_it() -> None:
     sample = stored_sample(table, passages(1), POOL.question_ids, 10)
     assert sample.certain.sum() == 1
     assert np.isfinite(Estimator(sample, DCG).differences("questions")["s0", "s1"].high)
+
+
+def test_a_system_of_before_leaves_the_estimates_as_they_are() -> None:
+    table, now = sample_table(samples()["some"]), passages()
+    alone = Estimator(stored_sample(table, now, POOL.question_ids, 10), DCG).estimates()
+    with_old = stored_sample(table, {**now, "old": now["s3"]}, POOL.question_ids, 10)
+    both = Estimator(with_old, DCG, n_known=len(now))
+    for name, one in both.estimates().items():
+        want = alone["s3" if name == "old" else name]
+        assert numbers(one) == pytest.approx(numbers(want), abs=1e-12)
+    same = both.differences(pairs=[("s3", "old")])["s3", "old"]
+    assert (same.value, same.error) == (0, 0)
