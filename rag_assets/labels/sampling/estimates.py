@@ -16,8 +16,8 @@ Two targets, which answer two questions:
   A rare label can be missing in a small sample, so the variance that the working values lead to
   expect counts beside it, as much as :data:`PRIOR` items; the interval is Student's.
 - ``questions``: *questions like these*. The error is the spread between the estimates of single
-  questions, which holds both the questions' and the items' error (clusters of questions whole); it
-  is never below that of the items, which few labels can hide from the spread.
+  questions, which holds both the questions' and the items' error (clusters of questions whole); its
+  interval is never narrower than that of the items, whose error few labels can hide.
 
 Where an item had no chance to be asked yet, nothing is known: the error is infinite.
 
@@ -153,8 +153,6 @@ class Estimator:
 
     def _rows(self, contrasts: Floats, target: Target, level: float) -> list[Estimate]:
         """Return the estimates of sums over systems, contrasts of shape (rows, systems)."""
-        from scipy.special import stdtrit
-
         values = contrasts @ self.values()
         terms = self.weights / self._denominator()
         mixed = contrasts
@@ -163,12 +161,12 @@ class Estimator:
             mixed = np.column_stack([contrasts, -values])
         error, freedom = self._item_errors(mixed, terms, values)
         if target == "questions":
-            of_questions, units = self._question_errors(mixed, terms, values)
-            freedom = np.where(of_questions >= error, units, freedom)
-            error = np.maximum(of_questions, error)
+            whole, units = self._question_errors(mixed, terms, values)
+            is_wider = _radius(whole, units, level) >= _radius(error, freedom, level)
+            error, freedom = np.where(is_wider, whole, error), np.where(is_wider, units, freedom)
         hopeless = ~self.sample.certain & (self._probabilities < NO_CHANCE)
         error[(mixed @ terms[:, hopeless] != 0).any(axis=1)] = np.inf
-        radius = stdtrit(freedom, 0.5 + level / 2) * error
+        radius = _radius(error, freedom, level)
         read = contrasts @ self.weights[:, self._drawn] != 0
         sums, squares = read @ (1.0 / self._p), read @ (1.0 / self._p**2)
         effective = np.divide(sums**2, squares, out=np.zeros_like(sums), where=squares > 0)
@@ -232,6 +230,13 @@ class Estimator:
         middle = contrasts @ (self.weights @ kept)
         denominator = self._denominator()
         return (middle + steps.sum(1)) / denominator, (middle + most.sum(1)) / denominator
+
+
+def _radius(error: Floats, freedom: Floats, level: float) -> Floats:
+    """Return half the width of Student's interval."""
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(freedom, 0.5 + level / 2) * error)
 
 
 def winner(values: Mapping[str, Estimate]) -> str:
