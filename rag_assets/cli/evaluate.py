@@ -56,6 +56,7 @@ from rag_assets.report.label_health import pooling_advice
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.overlaps import overlap_rows, overlaps_view
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_parts
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import Slice
 from rag_assets.retrieval.external.allowed_code import ALLOW_CODE
@@ -136,7 +137,7 @@ def command(
     else:
         parts = answer_parts(result, result.chosen_split()) if result.answer_metrics else []
         parts += judged_parts(result, result.chosen_split() if result.answer_metrics else ALL)
-        output().print(Group(overlaps_view(result, rows), *parts))
+        output().print(Group(overlaps_view(result, rows), *parts, *sampled_parts(result)))
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:

@@ -24,6 +24,7 @@ from rag_assets.report.latency import latency_rows, latency_view
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.metric_choice import is_of_answers, metric_at, named
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_parts, sampled_rows
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import TAG, Slice
 from rag_assets.store.settings import StoreSettings
@@ -110,6 +111,10 @@ def command(
         if top_k:
             raise UsageError(f"--by {slice_by} shows {chosen}; --top-k does not apply to it")
         _print_slices(result, selection, form, slice_by, chosen, result.chosen_split(asked))
+        return
+    sampled = [] if result.has_metrics or ties or asked else sampled_parts(result)
+    if sampled:  # without complete labels they are all there is
+        print_rows(sampled_rows(result), form, lambda: Group(*sampled[1:]))
         return
     split = result.chosen_split(asked)
     if ties:

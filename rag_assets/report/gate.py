@@ -30,8 +30,9 @@ from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
 from rag_assets.report.formats import Row, four_places
 from rag_assets.report.judged_changes import change_lines, judged_change, judged_change_rows
-from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, noun
+from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, is_sampled, noun
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_difference, sampled_pair
 from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats
@@ -162,6 +163,23 @@ def _judged_drop(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop
     )
 
 
+def _sampled_drop(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop | None:
+    """Return the same of what a sample of labels estimates."""
+    found = sampled_difference((pair.old, pair.new), (old, new), pair.metric, 1 - alpha)
+    is_known = found.row["questions_low"] is not None
+    return Drop(
+        n=found.row["n"],
+        old=found.means[0],
+        new=found.means[1],
+        change=found.row["difference"],
+        low=found.row["questions_low"],
+        high=found.row["questions_high"],
+        p=found.p_drop,
+        detectable=_smallest(found.error, round(found.freedom) + 1, alpha) if is_known else None,
+        reason=None if is_known else "passages had no chance to be asked yet; label more",
+    )
+
+
 BASELINE = "baseline"
 
 SHOWN = 3
@@ -274,8 +292,11 @@ def gate(
     if answers and against == BASELINE:
         raise UsageError("answerers have no baseline; compare with an earlier evaluation")
     old = new if against == BASELINE else _older(names, new, against, chosen_metric)
-    queries = comparability(old, new, answers=answers).chosen(intersection=intersection)
-    pair = EvaluationPair.of(old, new, queries, chosen_metric, split)
+    if is_sampled(chosen_metric):
+        pair = sampled_pair(old, new, chosen_metric, split)
+    else:
+        queries = comparability(old, new, answers=answers).chosen(intersection=intersection)
+        pair = EvaluationPair.of(old, new, queries, chosen_metric, split)
     chosen = _chosen(pair, retrievers, against)
     checks = tuple(_check(pair, name, other, rules) for name, other in chosen)
     return Gate(
@@ -299,7 +320,7 @@ def _older(
         problem = f"evaluation {evaluation.evaluation_id} is not complete"
         raise UsageError(f"{problem}; a gate compares with complete ones only")
     old = EvaluationResult(new.root, evaluation)
-    if is_of_answers(metric):
+    if is_of_answers(metric) or is_sampled(metric):
         return old
     if not old.has_metrics:
         problem = f"evaluation {evaluation.evaluation_id} had no labels, so it has no metrics"
@@ -331,6 +352,8 @@ def _chosen(
 
 def _check(pair: EvaluationPair, retriever: str, against: str, rules: Rules) -> Check:
     measured = _judged_drop if is_judged(pair.metric) else drop_of
+    if is_sampled(pair.metric):
+        measured = _sampled_drop
     drop = measured(pair, against, retriever, rules.alpha)
     if drop is None:
         return Check(retriever, against, None, "no query has a value in both evaluations", None)
@@ -409,7 +432,7 @@ def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
         for name in [name for name in old if name not in new]:
             yield f"{name} is gone"
     count = len(set(pair.queries))
-    asset = "queries" if is_of_answers(pair.metric) else "qrels"
+    asset = "queries" if is_of_answers(pair.metric) or is_sampled(pair.metric) else "qrels"
     labelled = len(set(pair.new.table_of(asset)["query_id"].to_pylist()))
     if is_judged(pair.metric):
         yield from change_lines(judged_change_rows(pair, retrievers))

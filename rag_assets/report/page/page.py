@@ -24,6 +24,7 @@ from rag_assets.report.page.first_hits import first_hits
 from rag_assets.report.page.history import history
 from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
+from rag_assets.report.page.sampled import sampled
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slice_tables import slices
@@ -64,6 +65,7 @@ SECTIONS = (
     Section("stages", "Where evidence is lost", stages),
     Section("answers", "Answers", answers),
     Section("judged", "Can the judge be believed?", judged),
+    Section("sampled", "What a sample of labels says", sampled),
     Section("score_gaps", "Scores and trust", score_gaps),
     Section("explorer", "Queries", explorer),
     Section("first_hits", "Questions and what was found", first_hits),
