@@ -11,7 +11,7 @@ from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.report.answer_table import AnswerTable
 from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
-from rag_assets.report.gate import incomplete_parts
+from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged import judged_rows
 from rag_assets.report.judged_table import JudgedTable
 from rag_assets.report.notebook import (
