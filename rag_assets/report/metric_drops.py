@@ -23,8 +23,7 @@ from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.judged_changes import judged_change
 from rag_assets.report.metric_choice import is_judged
 from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
-from rag_assets.statistics.randomisation import randomisation_p_values
-from rag_assets.statistics.repeated_looks import fine_enough, look_level
+from rag_assets.statistics.repeated_looks import look_level, look_p_values
 from rag_assets.statistics.resampling import Floats
 from rag_assets.statistics.t_test import POWER, spread
 from rag_assets.statistics.units import (
@@ -121,7 +120,7 @@ def _drop(
     change = Units(units.sums[:, :1], units.weights[:, :1])
     resampling = replace(pair.resampling, confidence=1 - alpha)
     low, high = bootstrap_intervals(change, resampling)
-    p = randomisation_p_values(change, fine_enough(resampling, alpha, n_tests), "less")[0]
+    p = look_p_values(change, resampling, alpha, n_tests)[0]
     deviation = spread(*change.column(0))
     error = deviation.error if deviation is not None else None
     n_units = int(np.count_nonzero(change.weights))

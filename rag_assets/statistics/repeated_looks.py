@@ -16,14 +16,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Resampling
 from rag_assets.statistics.t_test import POWER
+from rag_assets.statistics.units import Units
 
 LOOKS = 20
 """So many states are compared with one anchor."""
 
-_FINEST = 1_000_000
-"""Sign patterns that are drawn at most."""
+_NEAR, _EXTREME, _FINEST = 10, 100, 1_000_000
+"""See :func:`look_p_values`; and how many sign patterns are drawn at most."""
 
 
 def look_level(alpha: float) -> float:
@@ -31,13 +33,32 @@ def look_level(alpha: float) -> float:
     return alpha / LOOKS
 
 
-def fine_enough(resampling: Resampling, alpha: float, n_tests: int) -> Resampling:
-    """Return as many sign patterns as tell p from the level that one of the tests may get.
+def look_p_values(
+    differences: Units, resampling: Resampling, alpha: float, n_tests: int
+) -> list[float | None]:
+    """Return p of the one-sided randomisation test against a drop, for every column.
 
-    p of m patterns is at least 1 / (m + 1); here it can be a tenth of the lowest level.
+    What is near the level of the look is tested again with so many sign patterns that about 100 of
+    them are as extreme where p is at the lowest level that Holm's correction uses: p of few
+    patterns is wrong by chance, and with one seed by the same chance at all looks.
+
+    Args:
+        differences: each unit's sums of weight * (new - old).
+        resampling: the number of patterns of the first test, and the seed.
+        alpha: level of all looks together.
+        n_tests: tests at this look.
     """
-    needed = math.ceil(10 * max(n_tests, 1) / look_level(alpha))
-    return replace(resampling, resamples=max(resampling.resamples, min(needed, _FINEST)))
+    p_values = randomisation_p_values(differences, resampling, "less")
+    level = look_level(alpha)
+    limit = _NEAR * max(level, 1 / (resampling.resamples + 1))
+    near = [place for place, p in enumerate(p_values) if p is not None and p < limit]
+    patterns = min(math.ceil(_EXTREME * n_tests / level), _FINEST)
+    if near and patterns > resampling.resamples:
+        columns = Units(differences.sums[:, near], differences.weights[:, near])
+        finer = replace(resampling, resamples=patterns)
+        for place, p in zip(near, randomisation_p_values(columns, finer, "less"), strict=True):
+            p_values[place] = p
+    return p_values
 
 
 def units_needed(error: float, n_units: int, margin: float, level: float) -> float:

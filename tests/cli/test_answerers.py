@@ -203,7 +203,9 @@ def test_a_gate_of_answers(over: Invoke) -> None:
     assert "answerers have no baseline" in baseline.stderr
 
 
-def test_a_gate_tells_how_many_questions_would_show_that_answers_got_worse(twice: Tiny, tmp_path: Path, invoke: Invoke) -> None:
+def test_a_gate_says_how_many_answers_would_tell(
+    twice: Tiny, tmp_path: Path, invoke: Invoke
+) -> None:
     worse = twice.copy_to(tmp_path / "copy")
     write_predictions(worse, {f"q{n}": "no" for n in range(1, 8)})
     worse.run()

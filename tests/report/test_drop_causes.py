@@ -158,7 +158,7 @@ def test_nothing_new_passes_and_nothing_is_computed(
     towns: Towns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     towns.evaluate()
-    monkeypatch.setattr("rag_assets.report.metric_drops.randomisation_p_values", None)
+    monkeypatch.setattr("rag_assets.report.metric_drops.look_p_values", None)
     monkeypatch.setattr("rag_assets.report.metric_drops.bootstrap_intervals", None)
     monkeypatch.setattr(gate_checks, "causes_of", None)
     found = towns.gate(max_drop=0.0)
