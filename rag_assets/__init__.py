@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rag_assets.api import compare, evaluate, history, leaderboard, load_experiment, score
+from rag_assets.api import compare, evaluate, gate, history, leaderboard, load_experiment, score
 
 if TYPE_CHECKING:
     from rag_assets.live.parts import BM25, chunk, metrics
@@ -18,6 +18,7 @@ __all__ = [
     "chunk",
     "compare",
     "evaluate",
+    "gate",
     "history",
     "leaderboard",
     "load_experiment",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -132,14 +133,16 @@ def _unknown(drop: Drop, rules: Rules, *, shown: bool, p: float | None, more: in
         seen = f"a drop of {-drop.low:.4f} is not ruled out"
     if more is None:
         return f"{seen}; {allowed}"
-    return f"{seen}; {allowed}; about {more:,} more questions would tell"
+    questions = "question" if more == 1 else "questions"
+    return f"{seen}; {allowed}; about {more:,} more {questions} would tell"
 
 
 def _more_questions(drop: Drop, rules: Rules) -> int | None:
     """Return how many more questions tell with power 0.8, if the mean drop stays as it is.
 
     Below the allowed drop so many that rule more than that out; above it so many that show both
-    that there is a drop and that it is more than allowed.
+    that there is a drop and that it is more than allowed; of fewer than log2(1 / level) units that
+    all fall, chance is never ruled out.
     """
     if not drop.error or not drop.n_units:
         return None
@@ -151,6 +154,8 @@ def _more_questions(drop: Drop, rules: Rules) -> int | None:
     else:
         return None
     units = max(units_needed(drop.error, drop.n_units, margin, level) for margin, level in bounds)
+    if beyond > SAME:
+        units = max(units, math.ceil(math.log2(1 / look_level(rules.alpha))))
     more = (units / drop.n_units - 1) * drop.n
     return max(1, _rounded(more)) if more < MOST_QUESTIONS else None
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import pyarrow as pa
 
+from rag_assets.errors import RagAssetsError
+from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames
 from rag_assets.pipeline.reasons import row_contents
-from rag_assets.report.evaluation_pairs import EvaluationPair, has_documents
+from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, has_documents
+from rag_assets.report.result import EvaluationResult
 from rag_assets.schemas import DOCUMENTS
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME
@@ -138,6 +142,23 @@ def newcomer_lines(found: Sequence[Newcomer], count: int) -> Iterator[str]:
     more = count - len(found[:NEWCOMERS_SHOWN])
     if more > 0:
         yield f"and {more} more unjudged documents that were added or changed"
+
+
+def unjudged_since_anchor(root: Path, locks: Path) -> list[str]:
+    """Return the lines on newcomers between the anchor and the current evaluation.
+
+    Empty where the two cannot be compared, or there is no anchor: it is a hint, no result.
+    """
+    try:
+        names = EvaluationNames(root, locks)
+        old, new = EvaluationResult(root, names.find(ANCHOR)), EvaluationResult.current(root)
+        if not (old.has_metrics and new.has_metrics):
+            return []
+        pair = EvaluationPair.of(old, new, comparability(old, new).shared)
+        found = newcomers(pair, pair.new_cells, CorpusChange(pair))
+    except RagAssetsError:
+        return []
+    return list(newcomer_lines(found, len(found)))
 
 
 def _losing(pair: EvaluationPair, name: str) -> set[str]:

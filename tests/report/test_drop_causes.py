@@ -14,6 +14,7 @@ from rag_assets.report import gate_checks
 from rag_assets.report.gate import Gate, gate
 from rag_assets.report.gate_checks import Rules
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.unjudged_newcomers import unjudged_since_anchor
 from tests.tiny_experiment import Tiny
 
 N = 12
@@ -95,6 +96,9 @@ def test_a_page_that_nobody_judged(towns: Towns) -> None:
     for words in (("gate", "--against", "anchor"), ("diff", "anchor", "latest")):
         said = towns.command(*words).stdout
         assert "added: pricing.md, unjudged, ranks 1 for qAro" in said
+    assert unjudged_since_anchor(towns.artifacts, towns.settings.locks) == [
+        "added: pricing.md, unjudged, ranks 1 for qAro"
+    ]
     (row,) = json.loads(towns.command("diff", "anchor", "latest", "--format", "json").stdout)[
         "unjudged"
     ]
