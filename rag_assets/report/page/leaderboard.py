@@ -12,6 +12,7 @@ from rag_assets.report.board_columns import PAGE, POSITION, RETRIEVER, columns_o
 from rag_assets.report.comparison_views import against
 from rag_assets.report.leaderboard import ceilings
 from rag_assets.report.page.embedded_data import rounded
+from rag_assets.report.page.glossary import WORDS, meaning
 from rag_assets.report.view import Context, View
 from rag_assets.report.winner import winner_of
 
@@ -74,7 +75,7 @@ def _facts(view: View, winner: Context) -> list[Context]:
     )
     facts = [
         {"name": view.result.evaluation.primary, "value": f"{winner[view.measure]:.4f}"}
-        | {"note": bounds}
+        | {"note": bounds, "meaning": meaning(view.measure)}
     ]
     if name in view.speed:
         value = milliseconds(view.speed[name])
@@ -89,6 +90,7 @@ def _facts(view: View, winner: Context) -> list[Context]:
         note = f"mean of the {view.cutoff} texts returned"
         facts.append(
             {"name": "tokens of context", "value": f"{winner['tokens']:,.0f}", "note": note}
+            | {"meaning": WORDS["tokens of context"]}
         )
     counted = f"{winner['n_unanswerable']} unanswerable ones are counted, not averaged"
     facts.append(

@@ -20,6 +20,7 @@ from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.answers import answers
 from rag_assets.report.page.embedded_data import json_block
 from rag_assets.report.page.explorer import explorer
+from rag_assets.report.page.glossary import glossary, meaning
 from rag_assets.report.page.history import history
 from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
@@ -69,6 +70,7 @@ SECTIONS = (
     Section("history", "Over evaluations", history),
     Section("labels", "Labels and query accounting", labels),
     Section("provenance", "What produced these numbers", provenance),
+    Section("glossary", "Words used here", glossary),
 )
 """In the order of the page."""
 
@@ -111,6 +113,7 @@ def _environment() -> Environment:
     loader = PackageLoader(PACKAGE, "templates")
     made = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     made.filters["code"] = _code
+    made.filters["meaning"] = meaning
     return made
 
 
