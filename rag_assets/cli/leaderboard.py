@@ -91,6 +91,7 @@ def command(
     selection = Selection.of(experiment, retrievers, top_k)
     if ties and (latency or slice_by or metric or budget is not None):
         raise UsageError("--ties is a table of its own; --latency, --by, --budget do not apply")
+    _check_budget(budget, slice_by, top_k)
     result = EvaluationResult.current(settings.store / experiment.name)
     if latency:
         _print_latency(result, experiment, selection, form)
@@ -101,9 +102,6 @@ def command(
     if metric and not slice_by:
         raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
     if budget is not None:
-        if slice_by or top_k:
-            problem = f"--budget {budget} keeps what fits of the deepest run"
-            raise UsageError(f"{problem}; {'--by' if slice_by else '--top-k'} does not apply to it")
         _print_budget(result, selection, form, budget, result.chosen_split(asked))
         return
     if slice_by:
@@ -121,6 +119,12 @@ def command(
         _print_ties(result, selection, form, split)
     else:
         _print_board(result, experiment, selection, form, split)
+
+
+def _check_budget(budget: int | None, slice_by: str | None, top_k: tuple[int, ...]) -> None:
+    if budget is not None and (slice_by or top_k):
+        problem = f"--budget {budget} keeps what fits of the deepest run"
+        raise UsageError(f"{problem}; {'--by' if slice_by else '--top-k'} does not apply to it")
 
 
 def _check_alone(*, latency: bool, answers: bool) -> None:
