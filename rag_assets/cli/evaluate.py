@@ -56,8 +56,12 @@ from rag_assets.report.label_health import pooling_advice
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.overlaps import overlap_rows, overlaps_view
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_parts
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import Slice
+from rag_assets.report.terminal_table import plain_cell
+from rag_assets.report.view import View
+from rag_assets.report.winner import winner_of
 from rag_assets.retrieval.external.allowed_code import ALLOW_CODE
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
@@ -136,7 +140,7 @@ def command(
     else:
         parts = answer_parts(result, result.chosen_split()) if result.answer_metrics else []
         parts += judged_parts(result, result.chosen_split() if result.answer_metrics else ALL)
-        output().print(Group(overlaps_view(result, rows), *parts))
+        output().print(Group(overlaps_view(result, rows), *parts, *sampled_parts(result)))
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
@@ -218,6 +222,11 @@ def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]
     if slices:
         console.print("")
         console.print(slices_view(slices, str(result.primary), split=result.chosen_split()))
+    answer = winner_of(View(result)) if verbosity() is not Verbosity.QUIET else None
+    if answer is not None:
+        console.print("")
+        for line in (f"{answer.title}.", *answer.sentences):
+            console.print(plain_cell(line))
 
 
 def _print_places(settings: StoreSettings, report: Path, work: EvaluationSummary) -> None:

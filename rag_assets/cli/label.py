@@ -11,12 +11,12 @@ import click
 from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.labels.sampling.label_sample import label_sample
+from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.label_sampling import (
     question_clusters,
     readable_texts,
-    sampled_depth,
-    sampled_metric,
     sampled_pool,
 )
 from rag_assets.pipeline.pipeline import Pipeline
@@ -110,7 +110,10 @@ def _serve(pipeline: Pipeline, depth: int | None, seed: int, port: int, *, brows
     pool, design, earlier, log = sampled_pool(pipeline, depth, seed)
     passages, search = readable_texts(pipeline)
     session = LabelSession(pool, design, log, passages, earlier)
-    page = LabelPage(session, search, sampled_metric(experiment, depth), getpass.getuser())
+    metric, *_ = sampled_metrics(experiment.primary, depth)
+    level = experiment.statistics.confidence
+    clusters = question_clusters(pipeline, pool)
+    page = LabelPage(session, search, metric, getpass.getuser(), clusters, level)
     server = LabelServer(page, port)
     print_line(server.address)
     messages().print(

@@ -29,6 +29,7 @@ from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.judgment_log import (
     JUDGED,
     append_judgments,
+    design_file,
     lock_file,
     read_judgments,
 )
@@ -40,7 +41,8 @@ from rag_assets.labels.sampling.sample_sheet import (
     read_sample_sheet,
     sample_sheet_text,
 )
-from rag_assets.pipeline.label_sampling import design_file, log_file, sampled_depth, sampled_pool
+from rag_assets.labels.sampling.sample_stage import sampled_depth
+from rag_assets.pipeline.label_sampling import sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.run_pool import run_pool
@@ -201,7 +203,7 @@ def _import_sheet(experiment: Experiment, sheet: Path) -> None:
 
 
 def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
-    log = log_file(experiment)
+    log = experiment.judgments_log
     if not design_file(log).is_file():
         raise UsageError(
             f"{sheet} is a sheet of a sample, and {design_file(log)}, by which it was drawn, is "

@@ -21,10 +21,11 @@ from rag_assets.store.settings import StoreSettings
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write this file  [default: report.html in the store]",
+    help="Write this file  [default: report.html, or report_small.html, in the store]",
 )
+@click.option("--small", is_flag=True, help="Tables alone, to be sent by mail: below 100 KB.")
 @store_option
-def command(path: Path, out: Path | None, store: Path | None) -> None:
+def command(path: Path, out: Path | None, small: bool, store: Path | None) -> None:
     """Write the last evaluation of PATH as one HTML page, and print where it is.
 
     The page needs no network and no other file, so you can send it to anyone. Nothing is searched
@@ -37,4 +38,4 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     root = settings.store / experiment.name
-    print_line(shown_path(write_report(EvaluationResult.current(root), out)))
+    print_line(shown_path(write_report(EvaluationResult.current(root), out, small=small)))

@@ -34,10 +34,15 @@ function start() {
     drawn.forEach((redraw) => redraw());
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-  matchMedia("print").addEventListener("change", redrawAll);
+  const print = (isPrinting) => {
+    printing = isPrinting;
+    redrawAll();
+  };
+  matchMedia("print").addEventListener("change", (event) => print(event.matches));
+  addEventListener("afterprint", () => print(false));
   addEventListener("beforeprint", () => {
     document.querySelectorAll("details").forEach((one) => { if (one.querySelector(".pairs")) one.open = true; });
-    redrawAll();
+    print(true);
   });
   // After the first picture of the page.
   if (drawn.size) requestAnimationFrame(() => setTimeout(() => startDrawing(drawn)));
