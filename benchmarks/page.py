@@ -20,18 +20,19 @@ IMAGES = REPOSITORY / "docs" / "images"
 INTRODUCTION = """\
 # Benchmarks
 
-How fast and how large this is, beside what one would use instead. `make bench` measures all of it
-again and writes this page from what it found; `make bench ARGS="--quick"` only tries whether every
-script runs. Data sets are not shipped: a script whose data is absent is skipped
-([data_sets.py](../benchmarks/data_sets.py) says where it looks).
+After this page you know how fast and how large this is, next to what you could use instead.
+`make bench` measures everything again and writes this page from the results.
+`make bench ARGS="--quick"` only checks that every script runs. Data sets are not shipped. A script
+without its data is skipped ([data_sets.py](../benchmarks/data_sets.py) says where it looks).
 
-- Systems that are compared get the same input, take turns within one process tree, and are timed by
-  wall and by CPU seconds of all their threads and processes. A figure of several rounds is the
-  median, a ratio the median of the ratios within a round. What should be equal is compared.
-- Other packages live in environments of their own below `build/benchmarks/peers`, made by the
-  scripts, with pinned versions; none is ever installed beside ours.
+- Systems that are compared get the same input and take turns within one process tree. Times are
+  wall seconds and CPU seconds of all their threads and processes. A figure from several rounds is
+  the median; a ratio is the median of the ratios within a round. Results that should be equal are
+  compared.
+- Other packages are in environments of their own in `build/benchmarks/peers`. The scripts make
+  these, with pinned versions. None is ever installed next to ours.
 - Memory is the highest resident size of a process.
-- An aim that was missed stands as missed.
+- If an aim was missed, the page says so.
 """
 
 

@@ -103,7 +103,8 @@ BLOCKS: Mapping[str, type[Options]] = {
 
 def commands_page() -> str:
     """Return the page of the command line."""
-    lines = ["# Commands\n\n", WRITTEN, f"```\n{_help_of(program, ()).rstrip()}\n```\n"]
+    lines = ["# Commands\n\n", WRITTEN, "Look up here what a command and its options do.\n\n"]
+    lines.append(f"```\n{_help_of(program, ()).rstrip()}\n```\n")
     for words, command in _commands():
         lines.append(f"\n## {' '.join(words)}\n\n```\n{_help_of(command, words).rstrip()}\n```\n")
     return "".join(lines)
@@ -139,9 +140,10 @@ def experiment_page() -> str:
     parts = [
         "# experiment.yaml\n\n",
         WRITTEN,
-        "An unknown key is an error. All keys may be absent. A file has at most 256 KiB and "
-        "50,000 values with its aliases\n"
-        "written out, whole numbers fit 64 bits, and a name has at most 100 characters.\n",
+        "Look up here what you can write into an `experiment.yaml`. Every key is optional, and an "
+        "unknown key is an error.\n"
+        "A file has at most 256 KiB, and 50,000 values with its aliases written out. Whole numbers "
+        "fit 64 bits. A name has at\nmost 100 characters.\n",
     ]
     parts.append("\n| key | default | allowed | meaning |\n|---|---|---|---|\n")
     for row in options_rows(config.ExperimentConfig):
@@ -199,10 +201,10 @@ def metrics_page() -> str:
     }
     parts = ["# Metrics\n\n", WRITTEN]
     parts.append(
-        "Formulas in full, and what they are equal to, stand in [semantics.md](../semantics.md), "
-        "groups in [evidence.md](../evidence.md), `answer_hit` in "
-        "[context_cost.md](../context_cost.md). A name may have a cut-off (`ndcg@10`) and "
-        "parameters (`rbp(p=0.9)@10`).\n\n"
+        "Look up here the name of a metric. [semantics.md](../semantics.md) has the full formulas "
+        "and what they are equal to, [evidence.md](../evidence.md) has groups, and "
+        "[context_cost.md](../context_cost.md) has `answer_hit`. A name may have a cut-off "
+        "(`ndcg@10`) and parameters (`rbp(p=0.9)@10`).\n\n"
         "| metric | formula | parameters | other names |\n|---|---|---|---|\n"
     )
     for measure in MEASURES:
@@ -244,9 +246,9 @@ def tables_page() -> str:
     tables = {one.name: one for one in declared if isinstance(one, TableSchema)}
     parts = ["# Tables\n\n", WRITTEN]
     parts.append(
-        "What the files of the store, the warehouse and `--format json` hold. The types are those "
-        "of Arrow. A table of metrics has one more column for each metric that the experiment asks "
-        "for.\n"
+        "Look up here what a column means, in the files of the store, the warehouse and "
+        "`--format json`. The types are those of Arrow. A table of metrics has one more column for "
+        "each metric that the experiment asks for.\n"
     )
     for table in tables.values():
         of = ", ".join(f"`{name}`" for name in stages.get(table.name, ()))

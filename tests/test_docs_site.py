@@ -118,3 +118,12 @@ def test_the_home_page_has_the_parts_of_the_navigation() -> None:
         assert {re.sub(r"^\.\./(.*)", lambda m: m[1].lower(), one) for one in linked} == nav_pages(
             pages_of_part
         )
+
+
+@pytest.mark.parametrize(
+    "page", sorted(path for path in (REPOSITORY / "docs").rglob("*.md") if path.name != "index.md")
+)
+def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
+    text = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    _, first, *_ = re.split(r"\n{2,}", text.strip())
+    assert first.startswith(("After this page you ", "Look up here "))
