@@ -171,6 +171,20 @@ def test_a_table_is_saved_as_csv(desktop: Opened, tiny_report: Report) -> None:
     assert all(float(row[3]) <= float(row[2]) <= float(row[4]) for row in rows)
 
 
+def test_a_query_has_an_address(browser: Browser, tiny_report: Report) -> None:
+    opened = Opened(browser, tiny_report[1], viewport=DESKTOP)
+    buttons = opened.page.locator("#query-list button")
+    buttons.nth(2).click()
+    address = opened.page.url
+    name = buttons.nth(2).locator(".id").inner_text()
+    assert address.endswith(f"#query={name}")
+    opened.page.goto("about:blank")
+    opened.page.goto(address)
+    chosen = opened.page.locator("#query-list button[aria-current] .id")
+    assert chosen.inner_text() == name
+    assert opened.wrong == []
+
+
 def test_a_chart_is_saved_as_svg(desktop: Opened) -> None:
     with desktop.page.expect_download() as started:
         desktop.page.locator("#charts button.download").first.click()
