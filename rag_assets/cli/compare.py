@@ -50,7 +50,7 @@ from rag_assets.store.settings import StoreSettings
 @path_argument
 @click.argument("retrievers", nargs=-1, metavar="[A B]", shell_complete=complete_compared)
 @store_option
-@click.option("--metric", help="This metric, such as recall@10 or answer_f1, not the primary one.")
+@click.option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--show",
@@ -58,7 +58,7 @@ from rag_assets.store.settings import StoreSettings
     default=10,
     show_default=True,
     metavar="N",
-    help="With A and B: so many queries that B wins most, and as many that it loses most.",
+    help="With A and B: the N queries that B wins by most, and the N that it loses by most.",
 )
 @click.option(
     "--moves",
@@ -79,8 +79,8 @@ def command(
 ) -> None:
     """Compare retriever B with A on the same queries, or all pairs.
 
-    The last evaluation of PATH is read; nothing is searched again. The queries that moved most are
-    part of the table and of json. Answerers are named with their cut-off, as plain@5.
+    It reads the last evaluation of PATH and searches nothing again. The table and json also show
+    the queries that moved most. Name answerers with their cut-off, such as plain@5.
 
     Example: rag-assets compare data/handbook --format markdown
     """

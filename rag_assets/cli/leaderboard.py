@@ -36,36 +36,36 @@ from rag_assets.store.settings import StoreSettings
     "--by",
     "slice_by",
     metavar="WHAT",
-    help="One row a slice of the queries: by `tag`, "
+    help="One row for each slice of the queries: by `tag`, "
     "`query.<field>` or `document.<field>` (metadata of the relevant documents).",
 )
 @click.option(
     "--answers",
     is_flag=True,
-    help="The answerers in place of the retrievers.",
+    help="Show answerers instead of retrievers.",
 )
 @click.option(
     "--latency",
     is_flag=True,
-    help="How fast each retriever is, and what its index cost, in place of the metrics.",
+    help="Show how fast each retriever is, and what its index cost, instead of the metrics.",
 )
 @click.option(
     "--budget",
     type=Integer(min=1),
     metavar="TOKENS",
-    help="At an equal context budget: each query keeps as many units as fit.",
+    help="Compare at an equal budget: each query gets as many units as fit into it.",
 )
 @click.option(
     "--ties",
     is_flag=True,
-    help="Between which values each mean lies over all orders of units with equal scores.",
+    help="Show how far each mean could move if units with equal scores were ordered otherwise.",
 )
 @click.option("--metric", help="With --by: this metric, such as recall@10 or answer_f1.")
 @click.option(
     "--split",
     "asked",
     type=click.Choice([DEV, TEST]),
-    help="The queries for choosing or those for reporting  [default: test, where there is a split]",
+    help="Queries for choosing (dev) or for reporting (test)  [default: test, if there is a split]",
 )
 def command(
     path: Path,

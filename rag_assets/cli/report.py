@@ -28,8 +28,8 @@ from rag_assets.store.settings import StoreSettings
 def command(path: Path, out: Path | None, small: bool, store: Path | None) -> None:
     """Write the last evaluation of PATH as one HTML page, and print where it is.
 
-    The page needs no network and no other file, so it can be sent to somebody. Nothing is searched
-    again; a page that is up to date is left alone.
+    The page needs no network and no other file, so you can send it to anyone. Nothing is searched
+    again, and a page that is up to date is left alone.
 
     Example: rag-assets report data/handbook
     """
