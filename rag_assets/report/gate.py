@@ -24,7 +24,7 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.gate_looks import GateLooks, Subject, state_of
-from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
+from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
 from rag_assets.report.formats import Row
 from rag_assets.report.gate_checks import (
     CANNOT_TELL,
@@ -33,8 +33,9 @@ from rag_assets.report.gate_checks import (
     Answer,
     Check,
     Rules,
+    check_of_row,
     checks_of,
-    stored_check,
+    row_of_check,
 )
 from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged_changes import change_lines, judged_change_rows
@@ -219,13 +220,14 @@ def _looked(
     number = looks.number(subject, state)
     known = looks.answer(subject, state, asdict(rules))
     if known is not None:
-        return Look(number, True, level), [stored_check(row) for row in known]
+        texts = question_texts(pair.new)
+        return Look(number, True, level), [check_of_row(row, texts) for row in known]
     checks = checks_of(pair, chosen, rules)
     if all(check.p_adjusted is None for check in checks):
         return None, checks
     if number > LOOKS:
         return Look(number, False, level), [_too_late(pair, check) for check in checks]
-    looks.add(subject, state, asdict(rules), [asdict(check) for check in checks])
+    looks.add(subject, state, asdict(rules), [row_of_check(check) for check in checks])
     return Look(number, False, level), checks
 
 

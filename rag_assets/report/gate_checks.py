@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from rag_assets.errors import NotEstimable
@@ -165,14 +165,30 @@ def _rounded(number: float) -> int:
     return int(float(f"{number:.2g}"))
 
 
-def stored_check(row: Mapping[str, Any]) -> Check:
-    """Return a check as it was kept."""
+def row_of_check(check: Check) -> dict[str, Any]:
+    """Return a check as it is kept: without texts of questions, which only their files may hold."""
+    row = asdict(check)
+    for question in row["causes"]["lost"] if row["causes"] is not None else ():
+        del question["text"]
+    return row
+
+
+def check_of_row(row: Mapping[str, Any], texts: Mapping[str, str]) -> Check:
+    """Return a check that was kept.
+
+    Args:
+        row: see :func:`row_of_check`.
+        texts: of the questions, by their ids.
+    """
     drop, causes = row["drop"], row["causes"]
     if causes is not None:
         causes = Causes(
             **{
                 **causes,
-                "lost": tuple(LostQuestion(**one) for one in causes["lost"]),
+                "lost": tuple(
+                    LostQuestion(**one, text=texts.get(one["query_id"], ""))
+                    for one in causes["lost"]
+                ),
                 "newcomers": tuple(Newcomer(**one) for one in causes["newcomers"]),
             }
         )

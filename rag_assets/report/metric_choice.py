@@ -31,6 +31,7 @@ def is_judged(metric: Metric) -> bool:
 
 
 SAMPLED = "sampled_"
+WHERE_SAMPLED = "not a question each; see `rag-assets compare`, `gate` and `history`"
 
 
 def is_sampled(metric: Metric) -> bool:
@@ -81,6 +82,8 @@ def check_paired(metric: Metric) -> None:
     Raises:
         UsageError: it is such a metric.
     """
+    if is_sampled(metric):
+        raise UsageError(f"{metric} is estimated over all questions together, {WHERE_SAMPLED}")
     if metric.measure in METRICS and not METRICS[metric.measure].is_mean:
         raise UsageError(f"{metric} is no mean of single questions; they cannot be compared by it")
 
@@ -91,6 +94,8 @@ def check_not_judged(metric: Metric, remedy: str) -> None:
     Raises:
         UsageError: it is such a metric; ``remedy`` says where it is what.
     """
+    if is_sampled(metric):
+        raise UsageError(f"{metric} is estimated over all questions together, {WHERE_SAMPLED}")
     if is_judged(metric):
         raise UsageError(f"{metric} counts only as labels of people calibrate it; it is {remedy}")
 

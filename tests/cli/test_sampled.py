@@ -207,6 +207,25 @@ def board_of(tiny: Tiny) -> list[dict[str, Any]]:
     return [{n: v for n, v in row.items() if not any(t in n for t in timed)} for row in rows]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["leaderboard", "--by", "tag"], ["diff", "previous", "latest"]],
+    ids=lambda words: words[0],
+)
+def test_what_needs_a_value_of_each_question_refuses(
+    tmp_path: Path, invoke: Invoke, command: list[str]
+) -> None:
+    tiny = made(tmp_path, labels=True)
+    evaluated(tiny)
+    judge(tiny, invoke, 4)
+    evaluated(tiny)
+    name, *rest = command
+    given = [name, tiny.folder, *rest, "--metric", "sampled_dcg@5"]
+    refused = invoke(*given, "--store", tiny.settings.store)
+    assert refused.exit_code == 2, refused.output
+    assert "over all questions together" in " ".join(refused.stderr.split())
+
+
 def test_a_sheet_of_a_sample_is_never_taken_for_complete_labels(
     tmp_path: Path, invoke: Invoke
 ) -> None:

@@ -45,6 +45,7 @@ SCRIPTS = (
     "explorer_results.js",
     "explorer_answers.js",
     "explorer.js",
+    "downloads.js",
     "start.js",
 )
 

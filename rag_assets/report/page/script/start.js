@@ -21,6 +21,8 @@ function startDrawing(drawn) {
 function start() {
   document.documentElement.classList.add("js");
   document.querySelectorAll("table.sortable").forEach(makeSortable);
+  offerTables();
+  offerCharts();
   const drawn = new Map();
   for (const [section, begin] of Object.entries(DRAWN_BY)) {
     const data = dataOf(section);
