@@ -156,10 +156,7 @@ def _looked_at(experiment: Experiment, name: str, k: int) -> list[tuple[str, int
         return [(name, k, k), *[(name_of_input, k, k) for name_of_input in experiment.inputs(name)]]
     largest = max(experiment.top_k)
     itself = (name, largest, experiment.depth(name))
-    return [
-        itself,
-        *[(name_of_input, largest, int(candidates)) for name_of_input in experiment.inputs(name)],
-    ]
+    return [itself, *[(one, largest, int(candidates)) for one in experiment.inputs(name)]]
 
 
 def cutoffs_read(experiment: Experiment) -> tuple[int, ...]:

@@ -57,7 +57,7 @@ class ListSimilarities(Stage):
         return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        (before,) = experiment.inputs(key["retriever"])
+        (before,) = experiment.retrievers[key["retriever"]].input_names
         return [
             Input("run", run_key(experiment, key["retriever"], key["top_k"])),
             Input("input_run", run_key(experiment, before, key["top_k"])),

@@ -32,7 +32,7 @@ from rag_assets.experiment.retriever_rules import tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.base import RELEVANCE, Kind
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
-from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
+from rag_assets.retrieval.derived import DerivedRetriever, Tune
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
 from rag_assets.sources.dataset import Dataset, Read
 from rag_assets.sources.formats import unread_labels
@@ -203,9 +203,10 @@ class Experiment:
         return tuple(name for name in self.retrievers if self.family(name) == family)
 
     def inputs(self, retriever: str) -> tuple[str, ...]:
-        """Return the retrievers that this one fuses or reranks; none for a base retriever."""
+        """Return the retrievers whose rankings this one reads; none where it scores all units."""
         config = self.retrievers[retriever]
-        return config.input_names if isinstance(config, FusedRetriever | RerankedRetriever) else ()
+        reads = isinstance(config, DerivedRetriever) and not config.scores_all
+        return config.input_names if reads else ()
 
     def chunking_of(self, retriever: str) -> str:
         """Return the chunking that a base retriever searches."""
@@ -216,7 +217,7 @@ class Experiment:
 
     def chunkings_of(self, retriever: str) -> tuple[str, ...]:
         """Return every chunking whose chunks can be in this retriever's runs, sorted."""
-        inputs = self.inputs(retriever)
+        inputs = self.retrievers[retriever].input_names
         if not inputs:
             name = self.chunking_of(retriever)
             return (name,) if name != OWN else ()
@@ -232,7 +233,7 @@ class Experiment:
 
     def located_of(self, retriever: str) -> tuple[str, ...]:
         """Return the base retrievers with chunks of their own that can be in its runs, sorted."""
-        names = self.inputs(retriever)
+        names = self.retrievers[retriever].input_names
         if not names:
             return (retriever,) if self.locates(retriever) else ()
         return tuple(sorted({base for name in names for base in self.located_of(name)}))

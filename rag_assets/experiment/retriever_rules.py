@@ -15,7 +15,8 @@ from rag_assets.evaluation.metric_names import (
     refuse_lower_is_better,
 )
 from rag_assets.experiment.config import RetrieverConfig
-from rag_assets.retrieval.derived import FusedRetriever, Tune
+from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, Tune
+from rag_assets.retrieval.external.base import OWN
 
 LEVEL_RULE = (
     "three levels: base (bm25, embedding, ...) -> fused (rrf, ...) -> "
@@ -37,6 +38,8 @@ def check_retrievers(retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> N
         _check_no_cycle(name, retrievers, fail)
     for name in retrievers:
         _check_levels(name, retrievers, fail)
+    for name in retrievers:
+        _check_all_candidates(name, retrievers, fail)
 
 
 def _check_names(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
@@ -70,6 +73,26 @@ def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fa
                 _location(name, number, retrievers),
                 f"'{item}' is itself a {retrievers[item].family} retriever; {LEVEL_RULE}",
             )
+
+
+def _check_all_candidates(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+    """Check that all units are known, and that every query may find each of them."""
+    config = retrievers[name]
+    if not isinstance(config, DerivedRetriever) or not config.scores_all:
+        return
+    for base in _bases(name, retrievers):
+        read = retrievers[base]
+        if getattr(read, "filters", False):
+            problem = f"all chunks would pass the filters of '{base}'; give a number"
+            raise fail(("retrievers", name, "candidates"), problem)
+        if read.family == "external" or getattr(read, "chunking", None) == OWN:
+            problem = f"all chunks are not known: '{base}' has no chunking; give a number"
+            raise fail(("retrievers", name, "candidates"), problem)
+
+
+def _bases(name: str, retrievers: Mapping[str, RetrieverConfig]) -> list[str]:
+    names = retrievers[name].input_names
+    return [base for one in names for base in _bases(one, retrievers)] if names else [name]
 
 
 def _location(

@@ -24,6 +24,7 @@ from rag_assets.pipeline.llm_needs import answers_needed, variants_needed, verdi
 from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
+from rag_assets.retrieval.derived import ALL
 from rag_assets.retrieval.reranking.cohere import Cohere
 from rag_assets.retrieval.reranking.listwise import Listwise, windows
 from rag_assets.sources.stage import QUERIES_KEY
@@ -227,7 +228,7 @@ def _reranked(pipeline: Pipeline, line: Outgoing, name: str) -> Outgoing:
     retriever = experiment.retrievers[name]
     queries = pipeline.current(QUERIES_KEY)
     wish = getattr(retriever, "candidates", None)
-    if queries is None or wish is None:
+    if queries is None or wish in (None, ALL):
         return line
     depth = max(experiment.top_k) if wish == "top_k" else int(wish)
     n = queries.manifest.rows

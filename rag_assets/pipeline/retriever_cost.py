@@ -16,7 +16,7 @@ def cost(experiment: Experiment, retriever: str) -> int:
     family = experiment.family(retriever)
     if family in _COSTS:
         return _COSTS[family]
-    below = max(cost(experiment, name) for name in experiment.inputs(retriever))
+    below = max(cost(experiment, name) for name in experiment.retrievers[retriever].input_names)
     return below + (1 if family == "fused" else 3)
 
 

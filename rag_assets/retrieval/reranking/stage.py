@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.compute.compute import LOCAL
@@ -14,12 +16,20 @@ from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
+from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
+from rag_assets.retrieval.base_runs_stage import UNITS
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.derived_runs_stage import DerivedRuns
 from rag_assets.retrieval.external.stage import chunk_keys, units_key
-from rag_assets.retrieval.reranking.candidates import candidate_lists, reordered
+from rag_assets.retrieval.reranking.candidates import (
+    Candidates,
+    best_units,
+    candidate_lists,
+    complete_lists,
+    reordered,
+)
 from rag_assets.retrieval.runs_stage import model_kinds, run_key
 from rag_assets.schemas import RERANKING_TEXTS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -102,14 +112,24 @@ class RerankedRuns(DerivedRuns):
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Score the candidates of every query anew."""
         experiment = context.experiment
-        (ranking,) = self.input_rankings(context, retriever, top_k)
         queries = context.artifact(QUERIES_KEY).table()
-        lists = candidate_lists(ranking.table, queries, texts_by_chunk(context, retriever))
-        key = run_key(experiment, retriever, top_k)
+        texts = texts_by_chunk(context, retriever)
         config = RerankedRetriever.named(retriever, experiment.retrievers)
-        found = config.rerank(lists, context.workspace(retriever, key))
-        failures = {**ranking.failures, **found.failures}
-        table = reordered(ranking.table, lists, found.scores, failures, depth)
+        workspace = context.workspace(retriever, run_key(experiment, retriever, top_k))
+        if config.scores_all:
+            chunks, _ = _all_chunks(context, retriever), all_pairs(context, retriever)
+            lists = complete_lists(queries, chunks, texts)
+            found = config.rerank(lists, workspace)
+            failures = dict(found.failures)
+            table = best_units(
+                chunks, lists, found.scores, failures, judge=experiment.judge, depth=depth
+            )
+        else:
+            (ranking,) = self.input_rankings(context, retriever, top_k)
+            lists = candidate_lists(ranking.table, queries, texts)
+            found = config.rerank(lists, workspace)
+            failures = {**ranking.failures, **found.failures}
+            table = reordered(ranking.table, lists, found.scores, failures, depth)
         facts = {UNANSWERED: len(found.failures)} if found.failures else {}
         return Ranked(table, failures, facts, _served(context, retriever, found))
 
@@ -125,11 +145,16 @@ class RerankedRuns(DerivedRuns):
 
         Scores that are known take no time, and say nothing of what a new query takes.
         """
-        read = self.rankings_by_query(context, retriever, top_k, query_ids)
+        config = RerankedRetriever.named(retriever, context.experiment.retrievers)
         queries = context.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(context, retriever)
-        lists = {one: candidate_lists(tables[0], queries, texts) for one, tables in read.items()}
-        config = RerankedRetriever.named(retriever, context.experiment.retrievers)
+        lists: dict[str, list[Candidates]]
+        if config.scores_all:
+            complete = complete_lists(queries, _all_chunks(context, retriever), texts)
+            lists = {one.query_id: [one] for one in complete if one.query_id in set(query_ids)}
+        else:
+            read = self.rankings_by_query(context, retriever, top_k, query_ids)
+            lists = {name: candidate_lists(t[0], queries, texts) for name, t in read.items()}
         # A bar for each query, or the way to a cluster, would be most of what is timed.
         workspace = replace(context.workspace(retriever), progress=no_progress, compute=LOCAL)
         first = next((own[0] for own in lists.values() if own), None)
@@ -150,6 +175,39 @@ def _served(context: StageContext, retriever: str, found: Reranked) -> Part | No
     part = Part({**earlier.times, **times}, cost)
     keep_part(context, RERANK, asked, part, asset=RerankedRuns.name, retriever=retriever)
     return part
+
+
+def _all_chunks(context: StageContext, retriever: str) -> pa.Table:
+    """Return the ids of all chunks that a retriever can return, of their documents and parents."""
+    tables = [
+        context.artifact(chunks_key(name)).table().select(UNITS)
+        for name in context.experiment.chunkings_of(retriever)
+    ]
+    return pa.concat_tables(tables).sort_by("chunk_id").combine_chunks()
+
+
+def all_pairs(context: StageContext, retriever: str) -> int | None:
+    """Return how many pairs of a query and a chunk a reranker of all chunks scores.
+
+    None where candidates are chosen, or where queries or chunks are not up to date.
+
+    Raises:
+        UsageError: they are more than its ``max_pairs``.
+    """
+    experiment = context.experiment
+    config = RerankedRetriever.named(retriever, experiment.retrievers)
+    names = experiment.chunkings_of(retriever)
+    found = [context.current(key) for key in (QUERIES_KEY, *map(chunks_key, names))]
+    if not config.scores_all or any(one is None for one in found):
+        return None
+    queries, *chunks = [one.manifest.rows for one in found if one is not None]
+    pairs = queries * sum(chunks)
+    if pairs > config.max_pairs:
+        raise UsageError(
+            f"retrievers.{retriever}: `candidates: all` is {queries:,} queries x {sum(chunks):,} "
+            f"chunks = {pairs:,} pairs; max_pairs allows {config.max_pairs:,}"
+        )
+    return pairs
 
 
 def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
