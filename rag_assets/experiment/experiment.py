@@ -28,11 +28,11 @@ from rag_assets.experiment.config import (
     StatisticsConfig,
 )
 from rag_assets.experiment.llm import LlmConfig
-from rag_assets.experiment.retriever_rules import tune_of
+from rag_assets.experiment.retriever_rules import reads_reranked, tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.base import RELEVANCE, Kind
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
-from rag_assets.retrieval.derived import DerivedRetriever, Tune
+from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
 from rag_assets.sources.dataset import Dataset, Read
 from rag_assets.sources.formats import unread_labels
@@ -195,8 +195,14 @@ class Experiment:
         return tuple(sorted({*self.answer_cutoffs, *self.judged_cutoffs}))
 
     def family(self, retriever: str) -> str:
-        """Return ``lexical``, ``embedding``, ``imported``, ``external``, ``fused``, ..."""
-        return self.retrievers[retriever].family
+        """Return ``lexical``, ``embedding``, ``imported``, ``external``, ``fused``, ...
+
+        Of what reads a reranked retriever it is ``second_fused`` or ``second_reranked``: an asset
+        of Dagster's cannot read other partitions of itself.
+        """
+        config = self.retrievers[retriever]
+        is_second = reads_reranked(config, self.retrievers)
+        return f"second_{config.family}" if is_second else config.family
 
     def of_family(self, family: str) -> tuple[str, ...]:
         """Return the retrievers of one family, in the order of the YAML."""
@@ -205,8 +211,12 @@ class Experiment:
     def inputs(self, retriever: str) -> tuple[str, ...]:
         """Return the retrievers whose rankings this one reads; none where it scores all units."""
         config = self.retrievers[retriever]
-        reads = isinstance(config, DerivedRetriever) and not config.scores_all
-        return config.input_names if reads else ()
+        asks_none = isinstance(config, DerivedRetriever) and config.scores_all
+        return () if asks_none else self._named_by(retriever)
+
+    def _named_by(self, retriever: str) -> tuple[str, ...]:
+        config = self.retrievers[retriever]
+        return config.input_names if isinstance(config, FusedRetriever | RerankedRetriever) else ()
 
     def chunking_of(self, retriever: str) -> str:
         """Return the chunking that a base retriever searches."""
@@ -217,7 +227,7 @@ class Experiment:
 
     def chunkings_of(self, retriever: str) -> tuple[str, ...]:
         """Return every chunking whose chunks can be in this retriever's runs, sorted."""
-        inputs = self.retrievers[retriever].input_names
+        inputs = self._named_by(retriever)
         if not inputs:
             name = self.chunking_of(retriever)
             return (name,) if name != OWN else ()
@@ -233,7 +243,7 @@ class Experiment:
 
     def located_of(self, retriever: str) -> tuple[str, ...]:
         """Return the base retrievers with chunks of their own that can be in its runs, sorted."""
-        names = self.retrievers[retriever].input_names
+        names = self._named_by(retriever)
         if not names:
             return (retriever,) if self.locates(retriever) else ()
         return tuple(sorted({base for name in names for base in self.located_of(name)}))

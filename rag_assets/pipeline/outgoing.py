@@ -27,6 +27,7 @@ from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
 from rag_assets.retrieval.derived import ALL
 from rag_assets.retrieval.reranking.cohere import Cohere
 from rag_assets.retrieval.reranking.listwise import Listwise, windows
+from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -71,7 +72,7 @@ def outgoing(pipeline: Pipeline, computed: Iterable[ArtifactKey]) -> tuple[Outgo
     lines: dict[str, Outgoing] = {}
     ranked: set[str] = set()
     for key in computed:
-        if key.asset == "reranked_runs":
+        if key.asset in RERANKED_RUNS:
             if key["retriever"] in ranked:
                 continue  # its cells are cut from one ranking
             ranked.add(key["retriever"])
@@ -96,7 +97,7 @@ def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
     if key.asset not in (
         "embedding_index",
         "embedding_queries",
-        "reranked_runs",
+        *RERANKED_RUNS,
         "external_rankings",
     ):
         return None

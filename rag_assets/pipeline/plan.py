@@ -39,7 +39,7 @@ from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.lexical.analyzers import AUTO
-from rag_assets.retrieval.reranking.stage import all_pairs
+from rag_assets.retrieval.reranking.stage import RERANKED_RUNS, all_pairs
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -370,7 +370,7 @@ def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | 
             read = chunks_key(experiment.chunking_of(key["retriever"]))
         case "embedding_queries":
             read = query_set_key(experiment.query_set_of(key["retriever"]))
-        case "reranked_runs":
+        case asset if asset in RERANKED_RUNS:
             pairs = all_pairs(pipeline, key["retriever"])
             return {PAIRS: pairs} if pairs is not None else None
         case _:

@@ -1,4 +1,7 @@
-"""``reranked_runs``: the candidates of a base or fused retriever in a new order."""
+"""``reranked_runs``: the candidates of another retriever in a new order.
+
+What reads a reranked retriever is ``second_reranked_runs``.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
-FAMILY = "reranked"
+FAMILY, SECOND_FAMILY = "reranked", "second_reranked"
+RERANKED_RUNS = (f"{FAMILY}_runs", f"{SECOND_FAMILY}_runs")
+"""The assets of rerankers: of base and fused retrievers, and of what reads a reranked one."""
+
 RERANK = "rerank"
 
 
@@ -48,13 +54,14 @@ class RerankingTexts(Stage):
     """
 
     name = "reranking_texts"
+    family: ClassVar[str] = FAMILY
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = RERANKING_TEXTS
     row = "One table of texts that this reranker reads: the queries, or the chunks of a chunking."
     group = "runs"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [texts_key(name) for name in experiment.of_family(FAMILY)]
+        return [texts_key(experiment, name) for name in experiment.of_family(self.family)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         tables = chunk_keys(experiment, key["retriever"])
@@ -79,6 +86,13 @@ class RerankingTexts(Stage):
             yield key, TableProduct(RERANKING_TEXTS.from_rows(rows))
 
 
+class SecondRerankingTexts(RerankingTexts):
+    """The same of rerankers that read a reranked retriever."""
+
+    name = "second_reranking_texts"
+    family = SECOND_FAMILY
+
+
 class RerankedRuns(DerivedRuns):
     """One partition a reranked retriever and top_k."""
 
@@ -86,11 +100,14 @@ class RerankedRuns(DerivedRuns):
     family = FAMILY
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        return self.kinds | model_kinds(experiment, FAMILY)
+        return self.kinds | model_kinds(experiment, self.family)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         """Return the input's cell, and the texts."""
-        return [*super().inputs(experiment, key), Input("texts", texts_key(key["retriever"]))]
+        return [
+            *super().inputs(experiment, key),
+            Input("texts", texts_key(experiment, key["retriever"])),
+        ]
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         config = RerankedRetriever.named(key["retriever"], context.experiment.retrievers)
@@ -131,7 +148,7 @@ class RerankedRuns(DerivedRuns):
             failures = {**ranking.failures, **found.failures}
             table = reordered(ranking.table, lists, found.scores, failures, depth)
         facts = {UNANSWERED: len(found.failures)} if found.failures else {}
-        return Ranked(table, failures, facts, _served(context, retriever, found))
+        return Ranked(table, failures, facts, _served(context, retriever, found, self.name))
 
     def searcher(
         self,
@@ -163,7 +180,14 @@ class RerankedRuns(DerivedRuns):
         return lambda one: [config.rerank_now(own, workspace) for own in lists[one]]
 
 
-def _served(context: StageContext, retriever: str, found: Reranked) -> Part | None:
+class SecondRerankedRuns(RerankedRuns):
+    """The same of rerankers that read a reranked retriever, or a fusion of some."""
+
+    name = "second_reranked_runs"
+    family = SECOND_FAMILY
+
+
+def _served(context: StageContext, retriever: str, found: Reranked, asset: str) -> Part | None:
     """Return what a server takes to rerank, with what was measured of other queries before."""
     if found.seconds is None:
         return None
@@ -173,7 +197,7 @@ def _served(context: StageContext, retriever: str, found: Reranked) -> Part | No
     times = {query_id: 1000 * seconds for query_id, seconds in found.seconds.items()}
     cost = earlier.cost if found.cost is None else found.cost
     part = Part({**earlier.times, **times}, cost)
-    keep_part(context, RERANK, asked, part, asset=RerankedRuns.name, retriever=retriever)
+    keep_part(context, RERANK, asked, part, asset=asset, retriever=retriever)
     return part
 
 
@@ -224,6 +248,8 @@ def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
     return texts
 
 
-def texts_key(retriever: str) -> ArtifactKey:
+def texts_key(experiment: Experiment, retriever: str) -> ArtifactKey:
     """Return the texts that a reranker reads."""
-    return ArtifactKey.of("reranking_texts", retriever=retriever)
+    is_second = experiment.family(retriever) == SECOND_FAMILY
+    stage = SecondRerankingTexts if is_second else RerankingTexts
+    return ArtifactKey.of(stage.name, retriever=retriever)
