@@ -3,8 +3,9 @@
     python benchmarks/judged_gate.py [--repetitions N]
 
 Every repetition draws the true answers of two systems, a judge's verdicts on them, and the
-questions that people label. It is decided as `rag-assets gate` decides: the drop of the calibrated
-mean against no drop, one-sided at .05. Beside it the same test on the verdicts alone, and on the
+questions that people label. The test is that of `rag-assets gate`: the drop of the calibrated mean
+against no drop, one-sided, here at .05 (the gate tests each of 20 looks at .0025). Beside it the
+same test on the verdicts alone, and on the
 labels alone. The judge sees a right answer as right with the sensitivity, and a wrong one as wrong
 with the specificity, of the system whose answer it is.
 """

@@ -5,7 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rag_assets.api import ask, compare, evaluate, history, leaderboard, load_experiment, score
+from rag_assets.api import (
+    ask,
+    compare,
+    evaluate,
+    gate,
+    history,
+    leaderboard,
+    load_experiment,
+    score,
+)
 
 if TYPE_CHECKING:
     from rag_assets.live.parts import BM25, chunk, metrics
@@ -19,6 +28,7 @@ __all__ = [
     "chunk",
     "compare",
     "evaluate",
+    "gate",
     "history",
     "leaderboard",
     "load_experiment",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rag_assets.pipeline.plan import Plan
     from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
+    from rag_assets.report.gate import Gate
     from rag_assets.report.metric_history import MetricHistory
     from rag_assets.report.question_hits import QuestionHits
 
@@ -309,6 +310,62 @@ def history(
     settings = StoreSettings.resolve(store)
     found = History(settings.store / open_to_read(path, settings).name, settings.locks)
     return MetricHistory.of(found, metric, retrievers, split, last)
+
+
+def gate(
+    path: Path | str,
+    against: str = "anchor",
+    *,
+    store: Path | str | None = None,
+    max_drop: float = 0.01,
+    alpha: float = 0.05,
+    metric: str | None = None,
+    split: str | None = None,
+    retrievers: Sequence[str] = (),
+    intersection: bool = False,
+) -> Gate:
+    """Say whether the last evaluation passes, fails, or nobody can tell, as ``rag-assets gate``.
+
+    A state that was not compared with ``against`` before is a look, and is kept in the store.
+
+    Args:
+        path: as for :func:`load_experiment`.
+        against: ``anchor``, ``previous``, ``baseline``, or a part of the id of an evaluation.
+        store: as for :func:`evaluate`.
+        max_drop: so much a mean may fall.
+        alpha: chance that any of the 20 looks at an anchor fails without a drop.
+        metric: the primary one when absent; of answerers their headline.
+        split: whose queries; ``test`` where there is one when absent.
+        retrievers: only these, answerers as ``plain@5``; all when empty.
+        intersection: compare also where queries or labels differ, on those that are the same.
+
+    Returns:
+        ``answer`` is ``pass``, ``fail`` or ``cannot tell``; ``checks`` has one for each retriever,
+        with the numbers, the reason and the causes.
+
+    Raises:
+        NotEvaluated: there is nothing to compare, or nothing to compare with.
+        UsageError: the evaluations are not comparable, or a name is unknown.
+    """
+    from rag_assets.pipeline.evaluation_names import EvaluationNames
+    from rag_assets.pipeline.registry import open_to_read
+    from rag_assets.report.gate import gate as judge
+    from rag_assets.report.gate_checks import Rules
+    from rag_assets.report.result import EvaluationResult
+    from rag_assets.store.settings import StoreSettings
+
+    settings = StoreSettings.resolve(store)
+    root = settings.store / open_to_read(path, settings).name
+    return judge(
+        EvaluationResult.current(root),
+        EvaluationNames(root, settings.locks),
+        against,
+        Rules(max_drop, alpha),
+        metric=metric,
+        split=split,
+        retrievers=retrievers,
+        intersection=intersection,
+    )
 
 
 def plan(

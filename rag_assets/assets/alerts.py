@@ -18,8 +18,10 @@ from rag_assets.assets.names import plain_name
 from rag_assets.assets.polling_intervals import sensor_seconds
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.report.unjudged_newcomers import unjudged_since_anchor
 from rag_assets.servers.failures import ServerFailure
 from rag_assets.servers.transport import Server, Transport
+from rag_assets.store.settings import StoreSettings
 
 TIMEOUT = 10.0
 """Seconds until the whole answer is there."""
@@ -81,7 +83,7 @@ Seen = list[int]
 """The cursor: of each kind of end, the id of the last event that was looked at."""
 
 
-def alert_sensors(experiment: Experiment) -> list[dg.SensorDefinition]:
+def alert_sensors(experiment: Experiment, settings: StoreSettings) -> list[dg.SensorDefinition]:
     """Return the sensor on failed checks and runs, where ``RAG_ASSETS_ALERT_URL`` is set.
 
     It is on as soon as it is loaded: who names an address wants to be told. What failed before its
@@ -97,13 +99,13 @@ def alert_sensors(experiment: Experiment) -> list[dg.SensorDefinition]:
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        return _look(context, experiment)
+        return _look(context, experiment, settings)
 
     return [sensor]
 
 
 def _look(
-    context: dg.SensorEvaluationContext, experiment: Experiment
+    context: dg.SensorEvaluationContext, experiment: Experiment, settings: StoreSettings
 ) -> dg.SensorResult | dg.SkipReason:
     address = os.environ.get(VARIABLE)
     if not address:
@@ -117,7 +119,8 @@ def _look(
     runs = list(_failed_runs(ended, context.instance, experiment))
     if checks or runs:
         try:
-            post(address, _message(experiment, checks, runs))
+            pages = unjudged_since_anchor(settings.store / experiment.name, settings.locks)
+            post(address, _message(experiment, checks, runs, pages))
         except RagAssetsError as error:
             raise dg.Failure(str(error)) from None
     told = f"{len(checks)} failed checks and {len(runs)} failed runs"
@@ -180,15 +183,22 @@ def _reason(record: dg.EventLogRecord) -> str:
 
 
 def _message(
-    experiment: Experiment, checks: Sequence[Problem], runs: Sequence[Problem]
+    experiment: Experiment,
+    checks: Sequence[Problem],
+    runs: Sequence[Problem],
+    pages: Sequence[str],
 ) -> Mapping[str, object]:
-    """Return what is posted; ``text`` is what a chat shows."""
+    """Return what is posted; ``text`` is what a chat shows.
+
+    Its last lines are ``pages`` that nobody judged: they may be why something fell.
+    """
     lines = [f"{experiment.name}: {len(checks)} failed checks, {len(runs)} failed runs"]
     for problem in checks:
         place = problem["asset"] or ""
         place += f"[{problem['partition']}]" if problem["partition"] else ""
         lines.append(f"{problem['check']} of {place}: {problem['what']}")
     lines += [f"run {problem['run']}: {problem['what']}" for problem in runs]
+    lines += pages
     return {
         "text": "\n".join(lines),
         "experiment": experiment.name,

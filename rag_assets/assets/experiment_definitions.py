@@ -195,7 +195,7 @@ def definitions_of(
         sensors=[
             sources_sensor(experiment, settings, job),
             automation_sensor(experiment, assets),
-            *alert_sensors(experiment),
+            *alert_sensors(experiment, settings),
         ],
         resources=resources_of(experiment, settings),
         executor=executor or executor_of(None),

@@ -37,6 +37,13 @@ from rag_assets.report.metric_choice import (
     noun,
 )
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import plain_cell
+from rag_assets.report.unjudged_newcomers import (
+    CorpusChange,
+    Newcomer,
+    newcomer_lines,
+    newcomers,
+)
 from rag_assets.store.settings import StoreSettings
 
 NOT_COMPARABLE = 1
@@ -49,6 +56,7 @@ class _Means:
     comparable: Comparability
     pair: EvaluationPair | None
     rows: list[dict[str, object]]
+    newcomers: Sequence[Newcomer] = ()
 
 
 @click.command("diff")
@@ -83,7 +91,8 @@ def command(
     """Say what differs between EVAL_A and EVAL_B, and compare their metrics.
 
     Of answerers it lists the answers that changed, and whether by question, context or generator;
-    of judges how much of a change is by answers, and how much by the judge.
+    of judges how much of a change is by answers, and how much by the judge. A page that was added
+    or changed, that nobody has judged, and that a question now finds first or lost by, is named.
 
     An evaluation is `latest`, `previous`, `anchor`, or the beginning or the end of its id. Metrics
     of other queries or labels are not compared: the exit code is then 1.
@@ -191,7 +200,9 @@ def _means(
     for name in whose:
         if name not in pair.new_cells:
             raise UsageError(f"unknown {noun(metric)} {allowed_names(name, pair.new_cells)}")
-    return _Means(comparable, pair, pair.rows(whose))
+    retrieval = not is_of_answers(metric)
+    found = newcomers(pair, whose or pair.new_cells, CorpusChange(pair)) if retrieval else ()
+    return _Means(comparable, pair, pair.rows(whose), found)
 
 
 def _named(one: _Means) -> list[dict[str, object]]:
@@ -213,6 +224,8 @@ def _print_table(
             metric, confidence = str(one.pair.metric), one.pair.resampling.confidence
             output().print("")
             output().print(means_view(one.rows, metric, confidence))
+            for line in newcomer_lines(one.newcomers, len(one.newcomers)):
+                output().print(plain_cell(line))
     if answers is not None:
         output().print("")
         output().print(answer_changes_view(answers))
@@ -239,6 +252,7 @@ def _json(
         "n_shared_queries": len(every[0].comparable.shared) if every else 0,
         "metrics": of_retrieval,
         "answer_metrics": of_answers,
+        "unjudged": [asdict(found) for one in every for found in one.newcomers],
         "answers": answers or [],
         "judged": judged,
     }

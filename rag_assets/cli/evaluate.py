@@ -58,6 +58,9 @@ from rag_assets.report.overlaps import overlap_rows, overlaps_view
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import Slice
+from rag_assets.report.terminal_table import plain_cell
+from rag_assets.report.view import View
+from rag_assets.report.winner import winner_of
 from rag_assets.retrieval.external.allowed_code import ALLOW_CODE
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
@@ -218,6 +221,11 @@ def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]
     if slices:
         console.print("")
         console.print(slices_view(slices, str(result.primary), split=result.chosen_split()))
+    answer = winner_of(View(result)) if verbosity() is not Verbosity.QUIET else None
+    if answer is not None:
+        console.print("")
+        for line in (f"{answer.title}.", *answer.sentences):
+            console.print(plain_cell(line))
 
 
 def _print_places(settings: StoreSettings, report: Path, work: EvaluationSummary) -> None:

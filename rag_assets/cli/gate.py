@@ -1,8 +1,9 @@
-"""``rag-assets gate``: pass or fail, for a CI system."""
+"""``rag-assets gate``: pass, fail or cannot tell, for a CI system."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -20,12 +21,18 @@ from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.report.formats import as_json
-from rag_assets.report.gate import Rules, gate
+from rag_assets.report.gate import gate
+from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Rules
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
 
-FAILED = 1
+EXIT_CODES: dict[Answer, int] = {PASS: 0, FAIL: 1, CANNOT_TELL: 4}
+
+_STRICT = (
+    "--strict is gone: a gate that cannot rule a drop out says `cannot tell` (exit code 4), and "
+    "--cannot-tell fail makes that a failure"
+)
 
 
 @click.command("gate")
@@ -55,9 +62,15 @@ FAILED = 1
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
-    help="Level of the one-sided test that a drop is no chance.",
+    help="Chance that any of the 20 looks at an anchor fails without a drop.",
 )
-@click.option("--strict", is_flag=True, help="Fail unless such a drop is ruled out.")
+@click.option(
+    "--cannot-tell",
+    "unknown",
+    type=click.Choice(("pass", "fail")),
+    help="What it is when nobody can tell, where it must be one of the two.",
+)
+@click.option("--strict", is_flag=True, hidden=True)
 @click.option(
     "--intersection",
     is_flag=True,
@@ -90,22 +103,26 @@ def command(
     against: str,
     max_drop: float,
     alpha: float,
+    unknown: Literal["pass", "fail"] | None,
     strict: bool,
     intersection: bool,
     junit_file: Path | None,
     form: str,
 ) -> None:
-    """Pass or fail the last evaluation of PATH.
+    """Pass or fail the last evaluation of PATH, or say that nobody can tell.
 
     A retriever, or with --answerer or a metric of answers an answerer, fails when its mean dropped
-    by more than --max-drop and chance does not explain it.
+    by more than --max-drop and chance does not explain it. It passes when nothing changed, or when
+    such a drop is ruled out. Else nobody can tell, and it is said how many more questions would.
     An evaluation that is not complete, or in which a query failed, always fails.
 
-    Exit codes: 0 it passes, 1 it fails, 2 it cannot be judged: wrong usage, or the queries or
-    labels are not the same.
+    Exit codes: 0 it passes, 1 it fails, 4 cannot tell, 2 it cannot be judged: wrong usage, or the
+    queries or labels are not the same.
 
     Example: rag-assets gate data/handbook --against anchor --junit gate.xml
     """
+    if strict:
+        raise UsageError(_STRICT)
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     root = settings.store / experiment.name
@@ -115,7 +132,7 @@ def command(
             result,
             EvaluationNames(root, settings.locks),
             against,
-            Rules(max_drop, alpha, strict),
+            Rules(max_drop, alpha),
             metric=metric,
             split=split,
             retrievers=cell_names(retrievers, answerers),
@@ -126,7 +143,7 @@ def command(
     if junit_file is not None:
         from rag_assets.report.gate_views import junit
 
-        write_text(junit_file, junit(outcome))
+        write_text(junit_file, junit(outcome, cannot_tell_fails=unknown == FAIL))
     if form == "json":
         print_data(as_json(outcome.as_json()))
     else:
@@ -136,5 +153,5 @@ def command(
             output().print(gate_view(outcome))
         else:
             print_data(gate_markdown(outcome))
-    if not outcome.passed:
-        ctx.exit(FAILED)
+    answer = unknown if outcome.answer == CANNOT_TELL and unknown else outcome.answer
+    ctx.exit(EXIT_CODES[answer])

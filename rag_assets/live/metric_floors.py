@@ -12,7 +12,7 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import parse_metric, refuse_lower_is_better
 from rag_assets.evaluation.score import Scores
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.report.gate import incomplete_parts
+from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.notebook import Cell, Shown, number, table_text, words
 from rag_assets.report.view import View
 from rag_assets.statistics.units import SAME

@@ -16,6 +16,7 @@ from rag_assets.pipeline.evaluations import (
     read_current,
     read_evaluation,
 )
+from rag_assets.pipeline.gate_looks import GateLooks
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.remote_sync import bring_named, bring_records, pointer_text
 from rag_assets.store.atomic import TEMPORARY_MARK
@@ -85,6 +86,10 @@ class EvaluationNames:
 
             write_shared(anchor, evaluation.evaluation_id, merged)
         return evaluation
+
+    def looks(self, evaluation_id: str) -> GateLooks:
+        """Return the looks of gates at an evaluation."""
+        return GateLooks(self._root, self._locks, evaluation_id)
 
     def anchor_id(self) -> str | None:
         """Return the id of the pinned evaluation, if there is one."""

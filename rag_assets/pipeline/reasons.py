@@ -114,7 +114,7 @@ class Wanted:
 def row_changes(asset: str, old: pa.Table, new: pa.Table, key: tuple[str, ...]) -> list[Reason]:
     """Return how many rows of a source changed, were added and removed, as one reason."""
     one, many = _NOUNS[asset]
-    before, after = _rows(old, key), _rows(new, key)
+    before, after = row_contents(old, key), row_contents(new, key)
     changed = sum(before[row] != content for row, content in after.items() if row in before)
     counts = {
         "changed": changed,
@@ -129,9 +129,9 @@ def row_changes(asset: str, old: pa.Table, new: pa.Table, key: tuple[str, ...]) 
     return [Reason(", ".join([lead, *(f"{count} {verb}" for count, verb in others)]))]
 
 
-def _rows(table: pa.Table, key: tuple[str, ...]) -> dict[object, int]:
+def row_contents(table: pa.Table, key: tuple[str, ...]) -> dict[tuple[object, ...], int]:
     """Return key -> hash of the rest of its row; texts are not kept."""
-    rows: dict[object, int] = {}
+    rows: dict[tuple[object, ...], int] = {}
     for batch in table.to_batches(max_chunksize=1_000):
         keys = zip(*(batch.column(name).to_pylist() for name in key), strict=True)
         contents = (repr(sorted(row.items())) for row in batch.to_pylist())

@@ -40,6 +40,7 @@ POINTERS = ("current", "anchor")
 ATTEMPTS = "attempts"
 REVISIONS = "revisions"
 FAILED_CHECKS = "failed_checks"
+LOOKS = "looks"
 
 _BROUGHT = "brought.json"
 """In the working copy: experiment -> the evaluation whose measurements were brought last."""
@@ -60,13 +61,13 @@ def bring_records(root: Path) -> None:
     apply_removed(copy)
     # Read before the snapshots are listed, and written after they came: it names one of them.
     contents = copy.objects.each(lambda name: copy.objects.read(copy.name(root / name)), POINTERS)
-    folders = [root / name for name in (SNAPSHOTS, ATTEMPTS, REVISIONS, FAILED_CHECKS)]
-    snapshots, attempts, revisions, failed = copy.objects.each(
+    folders = [root / name for name in (SNAPSHOTS, ATTEMPTS, REVISIONS, FAILED_CHECKS, LOOKS)]
+    snapshots, attempts, revisions, failed, looks = copy.objects.each(
         lambda folder: _there(copy, folder), folders
     )
     copy.bring(snapshots)
     # Few, and their content changes: S3 knows the second of a change, which is not enough.
-    copy.bring([*attempts, *revisions], anew=True)
+    copy.bring([*attempts, *revisions, *looks], anew=True)
     # The same failures here as there: one that passes now was deleted by who saw it.
     for path in set((root / FAILED_CHECKS).glob("*.json")) - set(failed):
         remove(path)

@@ -153,6 +153,11 @@ class Compared:
         return counting, reasons.get(self.split)
 
     @property
+    def tested_counting(self) -> pa.Table:
+        """The same with the clusters over which the pairs were tested."""
+        return self._tested[0]
+
+    @property
     def caveat(self) -> str | None:
         """What is to be said beside a claim: queries depend on each other, and are tested alone."""
         reason = self._tested[1]
@@ -210,7 +215,7 @@ class Compared:
         """
         self.check(*dict.fromkeys(name for pair in wanted for name in pair))
         metric = (self.column, self.metric.cutoff or 0)
-        table = comparisons(self.cells, self._tested[0], metric, self.resampling, wanted)
+        table = comparisons(self.cells, self.tested_counting, metric, self.resampling, wanted)
         rows: list[Row] = table.to_pylist()
         for row in rows:
             pair = frozenset((str(row["retriever_a"]), str(row["retriever_b"])))
@@ -267,7 +272,7 @@ class Compared:
         beginning = f"note: a relevant document serves {n_queries:.1f} queries on average"
         if self.caveat is not None:
             return [f"{beginning}; {self.caveat}"]
-        rows = self._tested[0].to_pylist()
+        rows = self.tested_counting.to_pylist()
         if all(row["cluster"] == row["query_id"] for row in rows):  # not compared, or long ago
             return [f"{beginning}; {_CLUSTER} takes those that share documents together"]
         tested = "those that share documents were tested together"

@@ -31,11 +31,16 @@ def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
 
     What only follows from these is not among them, see :func:`partition_changes`.
     """
+    sources = [reason for asset in _SOURCES for reason in _source_changes(a, b, asset)]
+    return list(dict.fromkeys([*sources, *setting_changes(a, b)]))
+
+
+def setting_changes(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
+    """Return what was changed from ``a`` to ``b`` but for the sources."""
     old, new = history_table(b.root, [a.evaluation, b.evaluation]).to_pylist()
     texts = set(DIGESTS.values())
     settings = [reason for reason in evaluation_changes(old, new) if reason.what not in texts]
-    sources = [reason for asset in _SOURCES for reason in _source_changes(a, b, asset)]
-    return list(dict.fromkeys([*sources, *settings, *_engine_changes(a, b)]))
+    return list(dict.fromkeys([*settings, *_engine_changes(a, b)]))
 
 
 def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Iterable[Reason]:

@@ -145,7 +145,7 @@ def _golds(result: EvaluationResult) -> Labels:
 def has_documents(result: EvaluationResult) -> bool:
     """Whether its documents are still there; else labels are compared by their positions."""
     entries = result.evaluation.entries_of("documents")
-    return bool(entries) and (result.root / entries[0].path).exists()
+    return bool(entries) and (result.root.parent / entries[0].path).exists()
 
 
 def _labels(result: EvaluationResult, *, quoted: bool) -> Labels:

@@ -11,7 +11,7 @@ from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.report.answer_table import AnswerTable
 from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
-from rag_assets.report.gate import incomplete_parts
+from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged import judged_rows
 from rag_assets.report.judged_table import JudgedTable
 from rag_assets.report.notebook import (
@@ -28,9 +28,10 @@ from rag_assets.report.notebook import (
 )
 from rag_assets.report.overlaps import overlap_rows
 from rag_assets.report.page.answers import answers, answers_said
-from rag_assets.report.page.leaderboard import headline, leaderboard
+from rag_assets.report.page.leaderboard import leaderboard
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import Context, View
+from rag_assets.report.winner import winner_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -160,27 +161,9 @@ def _bounds(cell: Context) -> str:
 
 
 def _said(view: View) -> list[str]:
-    """Return the headline of the report in a sentence or two."""
-    head = headline(view)
-    if not head["winner"]:
-        return []
-    winner = head["winner"]["retriever"]
-    text = f"Use {winner}"
-    if head["cheaper"]:
-        text += f", or for less time {head['cheaper']['retriever']}"
-    sentences = [f"{text}."]
-    if head["equal"]:
-        verb = "has" if len(head["equal"]) == 1 else "have"
-        sentences.append(f"{', '.join(head['equal'])} {verb} the same value.")
-    elif head["evidence"]:
-        first = head["evidence"][0]
-        real = "real" if first["shown"] else "not shown to be real"
-        p = first["holm"] or first["p"]
-        sentences.append(
-            f"{first['difference']:+.4f} against {first['other']}: the difference is {real}, "
-            f"p = {p}."
-        )
-    return sentences
+    """Return the headline of the report in a few sentences."""
+    answer = winner_of(view)
+    return [] if answer is None else [f"{answer.title}.", *answer.sentences]
 
 
 def _row(row: Context, columns: Sequence[BoardColumn]) -> list[Cell]:

@@ -9,33 +9,47 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rag_assets.plain_text import markdown
+from rag_assets.report.drop_causes import Causes
 from rag_assets.report.formats import formatted, p_text
-from rag_assets.report.gate import Check, Drop, Gate
+from rag_assets.report.gate import Gate
+from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Check
 from rag_assets.report.metric_choice import is_answerer
+from rag_assets.report.metric_drops import Drop
 from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell
+from rag_assets.report.unjudged_newcomers import newcomer_lines
+from rag_assets.statistics.repeated_looks import LOOKS, look_level
 
 _COLUMNS = ("old", "new", "change", "interval", "p")
 
+_STYLES: dict[Answer, str] = {PASS: "green", FAIL: "bold red", CANNOT_TELL: "bold yellow"}
+
+_WORDS: dict[Answer, str] = {PASS: "passed", FAIL: "FAILED", CANNOT_TELL: "cannot tell"}
+
+QUESTIONS = 3
+"""So many of the questions that lost most are told."""
+
 
 def gate_view(gate: Gate) -> RenderableType:
-    """Return the table, and below it why it failed and what a pass does not say."""
+    """Return the table, and below it why it is so."""
     table = FittedTable(required=["change"])
     table.add_column("result", no_wrap=True)
     table.text_column(_noun(gate))
     for name in _COLUMNS:
         table.number_column(name)
     for check in gate.checks:
-        style = "bold red" if check.failure else "green"
         table.add_row(
-            Text(_word(check), style=style), plain_cell(check.retriever), *_numbers(check.drop)
+            Text(check.answer, style=_STYLES[check.answer]),
+            plain_cell(check.retriever),
+            *_numbers(check),
         )
-    title = Text(summary(gate), style="bold" if gate.passed else "bold red")
+    title = Text(summary(gate), style="bold" if gate.passed else _STYLES[gate.answer])
     return Group(title, table, *(plain_cell(line) for line in _lines(gate)))
 
 
@@ -43,9 +57,9 @@ def gate_markdown(gate: Gate) -> str:
     """Return the same as Markdown."""
     rows = [
         {
-            "result": _word(check),
+            "result": check.answer,
             _noun(gate): check.retriever,
-            **dict(zip(_COLUMNS, _numbers(check.drop), strict=True)),
+            **dict(zip(_COLUMNS, _numbers(check), strict=True)),
         }
         for check in gate.checks
     ]
@@ -60,35 +74,67 @@ def _noun(gate: Gate) -> str:
 def summary(gate: Gate) -> str:
     """Return the result in one line."""
     split = "" if gate.split == "all" else f", split {gate.split}"
-    word = "passed" if gate.passed else "FAILED"
     other = next((c.against for c in gate.checks if c.against != c.retriever), None)
     against = f"baseline {other}" if other else gate.against
-    return f"gate {word}: {gate.experiment}, {gate.metric}{split} against {against}"
+    return f"gate {_WORDS[gate.answer]}: {gate.experiment}, {gate.metric}{split} against {against}"
 
 
 def _lines(gate: Gate) -> Iterator[str]:
     for text in gate.incomplete:
         yield f"incomplete: {text}"
-    for check in gate.checks:
-        if check.failure:
-            yield f"failed: {check.retriever}: {check.failure}"
-    for check in gate.checks:
-        if check.warning:
-            yield f"warning: {check.retriever}: {check.warning}"
+    for answer, lead in ((FAIL, "failed"), (CANNOT_TELL, "cannot tell")):
+        for check in gate.checks:
+            if check.answer == answer:
+                yield f"{lead}: {check.retriever}: {check.reason}"
+                yield from cause_lines(check)
+    yield _look_line(gate)
     for text in gate.notes:
         yield f"note: {text}"
 
 
-def _word(check: Check) -> str:
-    return "fail" if check.failure else "pass"
+def cause_lines(check: Check) -> Iterator[str]:
+    """Yield which questions a retriever lost most on, by what, and the pages that nobody judged."""
+    causes = check.causes
+    if causes is None:
+        return
+    shown = "; ".join(
+        f"{one.query_id} ({one.old:.4f} -> {one.new:.4f})" for one in causes.lost[:QUESTIONS]
+    )
+    more = causes.n_lost - len(causes.lost[:QUESTIONS])
+    yield f"  {check.retriever} lost most on {shown}" + (f"; and {more} more" if more else "")
+    yield f"  {_parts(causes)}"
+    for line in newcomer_lines(causes.newcomers, causes.n_newcomers):
+        yield f"  {line}"
 
 
-def _numbers(drop: Drop | None) -> list[str]:
+def _parts(causes: Causes) -> str:
+    """Return how the loss is made up."""
+    rest = causes.loss - causes.unjudged
+    whole = f"{causes.loss:.4f} of the mean was lost: "
+    if not causes.newcomers:
+        return f"{whole}by {causes.rest}"
+    return f"{whole}{causes.unjudged:.4f} to documents that nobody has judged, {rest:.4f} by " + (
+        causes.rest
+    )
+
+
+def _look_line(gate: Gate) -> str:
+    look = gate.look
+    if look is None:
+        nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
+        level = look_level(gate.rules.alpha)
+        return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
+    line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}"
+    return f"{line}; looked at before, not tested again" if look.repeated else line
+
+
+def _numbers(check: Check) -> list[str]:
+    drop = check.drop
     if drop is None:
         return ["-"] * len(_COLUMNS)
     interval = "-" if drop.low is None else f"[{drop.low:.4f}, {drop.high:.4f}]"
     numbers = [number_cell(drop.old), number_cell(drop.new), f"{drop.change:+.4f}"]
-    return [*numbers, interval, p_text(drop.p)]
+    return [*numbers, interval, p_text(check.p_adjusted)]
 
 
 COMPLETE = "complete"
@@ -98,46 +144,67 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """What no XML 1.0 document may hold; reasons come from servers and may hold anything."""
 
 
-def junit(gate: Gate) -> str:
-    """Return the document."""
-    cases = list(_cases(gate))
-    failed = sum(failure is not None for _, failure, _ in cases)
-    counts = {"tests": str(len(cases)), "failures": str(failed), "errors": "0"}
+class _Case(NamedTuple):
+    """A test case: its element where it did not pass (``failure``, ``skipped``) with a message."""
+
+    name: str
+    element: str | None
+    message: str
+    output: str
+
+
+def junit(gate: Gate, *, cannot_tell_fails: bool = False) -> str:
+    """Return the document.
+
+    Args:
+        gate: the result.
+        cannot_tell_fails: whether a retriever of which nobody can tell is a failure; else its test
+            is skipped, with the reason.
+    """
+    cases = list(_cases(gate, "failure" if cannot_tell_fails else "skipped"))
+    failed, skipped = (
+        str(sum(case.element == element for case in cases)) for element in ("failure", "skipped")
+    )
+    counts = {"tests": str(len(cases)), "failures": failed, "errors": "0"}
     name = f"{gate.experiment} {gate.metric}"
     root = Element("testsuites", counts)
-    suite = SubElement(root, "testsuite", {"name": name, **counts, "skipped": "0"})
+    suite = SubElement(root, "testsuite", {"name": name, **counts, "skipped": skipped})
     properties = SubElement(suite, "properties")
     for key in ("evaluation", "against", "split"):
         SubElement(properties, "property", {"name": key, "value": getattr(gate, key)})
-    for case, failure, output in cases:
-        element = SubElement(suite, "testcase", {"classname": name, "name": case, "time": "0"})
-        if failure is not None:
-            problem = SubElement(element, "failure", {"message": _clean(failure), "type": "gate"})
-            problem.text = _clean(failure)
-        if output:
-            SubElement(element, "system-out").text = _clean(output)
+    for case in cases:
+        element = SubElement(suite, "testcase", {"classname": name, "name": case.name, "time": "0"})
+        if case.element is not None:
+            kind = {"type": "gate"} if case.element == "failure" else {}
+            message = {"message": _clean(case.message), **kind}
+            SubElement(element, case.element, message).text = _clean(case.message)
+        if case.output:
+            SubElement(element, "system-out").text = _clean(case.output)
     indent(root)
     return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _cases(gate: Gate) -> Iterator[tuple[str, str | None, str]]:
-    """Yield name, failure and output."""
-    yield COMPLETE, "; ".join(gate.incomplete) or None, "\n".join(gate.notes)
+def _cases(gate: Gate, unknown: str) -> Iterator[_Case]:
+    incomplete = "; ".join(gate.incomplete)
+    notes = "\n".join([_look_line(gate), *gate.notes])
+    yield _Case(COMPLETE, "failure" if incomplete else None, incomplete, notes)
+    elements: dict[Answer, str | None] = {PASS: None, FAIL: "failure", CANNOT_TELL: unknown}
     for check in gate.checks:
-        yield check.retriever, check.failure, _output(check)
+        element = elements[check.answer]
+        yield _Case(check.retriever, element, check.reason or "", _output(check))
 
 
 def _output(check: Check) -> str:
-    lines = []
-    if check.drop is not None:
-        drop = check.drop
-        against = "" if check.against == check.retriever else f" ({check.against})"
-        old, new = number_cell(drop.old), number_cell(drop.new)
-        lines.append(f"old {old}{against}, new {new}, {drop.n} queries")
-        lines.append(f"interval of the change: {drop.low} to {drop.high}; one-sided p: {drop.p}")
-    if check.warning:
-        lines.append(f"warning: {check.warning}")
-    return "\n".join(lines)
+    lines = _drop_lines(check, check.drop) if check.drop is not None else ()
+    return "\n".join([*lines, *cause_lines(check)])
+
+
+def _drop_lines(check: Check, drop: Drop) -> Iterator[str]:
+    against = "" if check.against == check.retriever else f" ({check.against})"
+    old, new = number_cell(drop.old), number_cell(drop.new)
+    yield f"old {old}{against}, new {new}, {drop.n} queries"
+    p = p_text(check.p_adjusted)
+    yield f"interval of the change: {drop.low} to {drop.high}; one-sided p: {p}"
 
 
 def _clean(text: str) -> str:

@@ -33,7 +33,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
 
 def tick(tiny: Tiny, cursor: str | None) -> tuple[str, str]:
     """Let the sensor look; return what it says, and its new cursor."""
-    (sensor,) = alert_sensors(tiny.pipeline().experiment)
+    (sensor,) = alert_sensors(tiny.pipeline().experiment, tiny.settings)
     with open_instance(tiny.settings) as instance:
         result = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor))
     return str(result.skip_message), str(result.cursor)
@@ -139,10 +139,10 @@ def test_there_is_none_without_an_address(tiny: Tiny, monkeypatch: pytest.Monkey
     monkeypatch.setenv(VARIABLE, "http://127.0.0.1:1/x")
     sensors = list(definitions_of(experiment, tiny.settings).sensors or [])
     assert "tiny_alerts" in {sensor.name for sensor in sensors}
-    (sensor,) = alert_sensors(experiment)
+    (sensor,) = alert_sensors(experiment, tiny.settings)
     assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
     monkeypatch.setenv(VARIABLE, "")
-    assert alert_sensors(experiment) == []
+    assert alert_sensors(experiment, tiny.settings) == []
     assert len(list(definitions_of(experiment, tiny.settings).sensors or [])) == len(sensors) - 1
 
 

@@ -205,15 +205,18 @@ def test_a_gate_of_answers(over: Invoke) -> None:
     assert "answerers have no baseline" in baseline.stderr
 
 
-def test_a_gate_fails_where_answers_got_worse(twice: Tiny, tmp_path: Path, invoke: Invoke) -> None:
+def test_a_gate_says_how_many_answers_would_tell(
+    twice: Tiny, tmp_path: Path, invoke: Invoke
+) -> None:
     worse = twice.copy_to(tmp_path / "copy")
     write_predictions(worse, {f"q{n}": "no" for n in range(1, 8)})
     worse.run()
     worse.snapshot()
     arguments = ("--against", "previous", "--store", worse.root / "store")
-    failed = invoke("gate", worse.folder, "--metric", "answer_f1", *arguments)
-    assert failed.exit_code == 1
-    assert "failed: official@-: dropped by" in failed.stdout
+    unknown = invoke("gate", worse.folder, "--metric", "answer_f1", *arguments)
+    assert unknown.exit_code == 4
+    assert "cannot tell: official@-: dropped by" in unknown.stdout
+    assert "more questions would tell" in " ".join(unknown.stdout.split())
     assert invoke("gate", worse.folder, *arguments).exit_code == 0
 
 

@@ -10,6 +10,8 @@ import pytest
 
 import rag_assets
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.view import View
+from rag_assets.report.winner import winner_of
 from tests.beir_folder import HOSTILE_TAG, write_beir
 
 YAML = (
@@ -152,10 +154,12 @@ def test_every_artifact_is_named(result: EvaluationResult, page: Page) -> None:
     ]
 
 
-def test_the_best_is_recommended(result: EvaluationResult, text: str) -> None:
+def test_the_answer_is_the_heading(result: EvaluationResult, text: str) -> None:
     assert "<strong>incomplete</strong>" not in text
-    best = result.leaderboard.to_pylist()[0]["retriever"]
-    assert f'<h1>Use <mark class="winner">{best}</mark></h1>' in text
+    answer = winner_of(View(result))
+    assert answer is not None
+    mark = f'Use <mark class="winner">{answer.best}</mark>' if answer.proven else answer.title
+    assert f"<h1>{mark}</h1>" in text
 
 
 def test_a_partial_evaluation_says_so(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The leaderboard on the page: its headline, a table a cut-off, and the charts.
 
-The headline says which retriever to use, by how much, whether that is real, and at which cost.
+The headline says which retriever to use, or that nobody can tell yet, and what is known.
 """
 
 from __future__ import annotations
@@ -11,53 +11,29 @@ from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import lower_is_better
 from rag_assets.report.board_columns import COST_TIME, PAGE, POSITION, RETRIEVER, columns_of
 from rag_assets.report.comparison_views import against
-from rag_assets.report.comparisons import Compared
 from rag_assets.report.leaderboard import ceilings
 from rag_assets.report.page.embedded_data import rounded
 from rag_assets.report.view import Context, View
-
-CHEAPER = 0.5
-"""A retriever is called cheaper when it takes at most this share of the time: less is jitter."""
+from rag_assets.report.winner import winner_of
 
 
 def headline(view: View) -> Context:
     """Return the parts of the sentence and its evidence.
 
-    Keys: ``winner`` (a leaderboard row, or None), ``equal`` (those with the same value), ``near``
-    (those not shown to be worse), ``cheaper`` (one of both that takes much less time, or None),
-    ``evidence`` (a comparison with the next best and with the baseline), ``facts`` (label and value
-    of the winner's numbers), ``compared``, ``caveat`` (what limits the claim, or
-    None), ``weighted``.
+    Keys: ``winner`` (the leaderboard row of the best, or None), ``answer`` (see
+    :mod:`rag_assets.report.winner`), ``evidence`` (a comparison with the next best and with the
+    baseline), ``facts`` (label and value of the best's numbers), ``weighted``.
     """
     weighted = any(row["weight"] != row["n_queries"] for row in view.rows)
-    if not view.ranked:
+    answer = winner_of(view)
+    if answer is None:
         return {"winner": None, "weighted": weighted}
-    winner = view.ranked[0]
     return {
-        "winner": winner,
-        "equal": [row["retriever"] for row in view.ranked[1:] if row["position"] == 1],
-        "near": [row["retriever"] for row in view.ranked if row["retriever"] in view.near],
-        "cheaper": _cheaper(view, winner["retriever"]),
-        "evidence": _evidence(view, winner["retriever"]),
-        "facts": _facts(view, winner),
-        "compared": bool(view.comparisons),
-        "caveat": Compared.of(view.result, split=view.split).caveat if view.comparisons else None,
+        "winner": view.ranked[0],
+        "answer": answer,
+        "evidence": _evidence(view, answer.best),
+        "facts": _facts(view, view.ranked[0]),
         "weighted": weighted,
-    }
-
-
-def _cheaper(view: View, winner: str) -> Context | None:
-    """Return the fastest retriever that is not shown to be worse, where it is much faster."""
-    times = view.speed
-    equal = {row["retriever"] for row in view.ranked if row["position"] == 1}
-    names = [name for name in view.retrievers if name in times and name in view.near | equal]
-    fastest = min(names, key=lambda name: times[name], default=None)
-    if fastest is None or winner not in times or times[fastest] > CHEAPER * times[winner]:
-        return None
-    return {
-        "retriever": fastest,
-        "time": milliseconds(times[fastest]),
-        "winner_time": milliseconds(times[winner]),
     }
 
 

@@ -1,0 +1,296 @@
+"""Which retriever to use, as far as it is shown, in words that need no knowledge of metrics.
+
+There is a winner only where the paired test shows the best to be better than every other, after
+Holm's correction, and over clusters where queries share documents; where they should be tested so
+and cannot, nothing is shown. Else the best and all that are not shown to be worse are tied, and the
+cheapest of them is known. More questions tell when the test finds the differences that were seen
+between the best and each of the tied with power 0.8, at the level of Holm's first step.
+
+A retriever that is better on the queries of one tag is an exception to the answer. All pairs of tag
+and retriever are one family of tests; what is not shown is named as that, where p alone is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rag_assets.pipeline.comparison_filter import is_significant
+from rag_assets.plain_text import one_line
+from rag_assets.report.comparisons import Compared
+from rag_assets.report.page.embedded_data import shortened
+from rag_assets.report.slices import TAG, members_by
+from rag_assets.report.view import View
+from rag_assets.statistics.pairs import holm
+from rag_assets.statistics.randomisation import randomisation_p_values
+from rag_assets.statistics.repeated_looks import units_needed
+from rag_assets.statistics.t_test import ALPHA, POWER
+from rag_assets.statistics.units import Counted, counted_by_split, units_of, weighted_mean
+
+Flags = npt.NDArray[np.bool_]
+
+FEWEST = 10
+"""Queries of a tag of which an exception is told."""
+
+MOST_TAGS = 20
+"""So many tags, those with the most queries, are looked at for exceptions."""
+
+EXCEPTIONS = 3
+
+MOST_QUESTIONS = 10_000
+"""More questions than these are no advice."""
+
+_FOUND_SOMETHING = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
+"""Metrics above 0 where a relevant unit is among the first k, and only there."""
+
+
+@dataclass(frozen=True)
+class Exceptional:
+    """A retriever that has more than the best on the queries of a tag.
+
+    Attributes:
+        tag: the tag.
+        retriever: who has more.
+        value: its mean there.
+        best_value: that of the best over all.
+        shown: whether chance is ruled out, after Holm's correction.
+    """
+
+    tag: str
+    retriever: str
+    value: float
+    best_value: float
+    shown: bool
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The answer.
+
+    Attributes:
+        best: the retriever with the highest value.
+        tied: the others that are not shown to be worse, the best first.
+        compared: whether it was compared with any other.
+        caveat: why nothing is shown although p is small; None: nothing keeps it from that.
+        more_questions: about so many more would tell; None: nobody is tied, or far too many.
+        cheapest: of the best and the tied, by the time of a query; None: times are not known.
+        milliseconds: its time.
+        exceptions: tags on which another has more.
+        hits: for how many of ``of`` questions a right unit is among the first; None: not known.
+        of: 100, or all questions where they are fewer.
+        top_k: the first so many.
+        unit: what is found: ``passage`` or ``document``.
+    """
+
+    best: str
+    tied: tuple[str, ...]
+    compared: bool
+    caveat: str | None
+    more_questions: int | None
+    cheapest: str | None
+    milliseconds: float | None
+    exceptions: tuple[Exceptional, ...]
+    hits: int | None
+    of: int
+    top_k: int
+    unit: str
+
+    @property
+    def proven(self) -> bool:
+        """Whether the best is shown to be better than every other."""
+        return self.compared and not self.tied and self.caveat is None
+
+    @property
+    def title(self) -> str:
+        """The answer in one line, for a terminal."""
+        if self.proven or not self.compared:
+            return f"Use {self.best}" if self.compared else f"{self.best}, compared with no other"
+        if not self.tied:
+            return f"No winner yet: {self.best} is ahead, and that is not shown"
+        return f"No winner yet: {self.tied_text} are tied"
+
+    @property
+    def tied_text(self) -> str:
+        """Return ``bm25, hybrid and 4 more``."""
+        names = [self.best, *self.tied]
+        if len(names) <= 3:
+            return f"{', '.join(names[:-1])} and {names[-1]}"
+        return f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+    @property
+    def sentences(self) -> list[str]:
+        """What else is known, a sentence each."""
+        return list(self._sentences())
+
+    def _sentences(self) -> Iterator[str]:
+        if self.caveat is not None:
+            yield f"The tests cannot tell: {self.caveat}."
+        if self.tied and self.more_questions is not None:
+            noun = "question" if self.more_questions == 1 else "questions"
+            yield f"About {self.more_questions:,} more {noun} would tell."
+        elif self.tied:
+            yield f"They are too alike for {MOST_QUESTIONS:,} more questions to tell."
+        if self.tied and self.cheapest is not None and self.milliseconds is not None:
+            yield f"The fastest of them is {self.cheapest}, {self.milliseconds:.3g} ms a query."
+        if self.hits is not None:
+            yield (
+                f"With {self.best}, a right {self.unit} is among the first {self.top_k} for "
+                f"{self.hits} of {self.of} questions."
+            )
+        lead = f"{self.best} is best over all, but" if self.proven else "By query tag:"
+        for one in self.exceptions:
+            numbers = f"({one.value:.2f} against {one.best_value:.2f} of {self.best})"
+            if one.shown:
+                yield f"{lead} {one.retriever} is better for {one.tag} {numbers}."
+            else:
+                yield f"{one.retriever} may be better for {one.tag} {numbers}; that is not shown."
+
+
+def winner_of(view: View) -> Winner | None:
+    """Return the answer of an evaluation; None where nobody has a value."""
+    if not view.ranked:
+        return None
+    best = str(view.ranked[0]["retriever"])
+    others = [str(row["retriever"]) for row in view.ranked[1:]]
+    compared = bool(view.comparisons) and bool(others)
+    seen = Compared.of(view.result, split=view.split) if compared else None
+    tied = tuple(name for name in others if not _is_shown(view, best, name))
+    times = {name: view.speed[name] for name in (best, *tied) if name in view.speed}
+    all_timed = len(times) == 1 + len(tied)
+    cheapest = min(times, key=lambda name: times[name]) if all_timed else None
+    hits, of = _hits(view, best)
+    return Winner(
+        best=best,
+        tied=tied,
+        compared=compared,
+        caveat=seen.caveat if seen is not None else None,
+        more_questions=_more_questions(view, best, tied),
+        cheapest=cheapest,
+        milliseconds=times[cheapest] if cheapest is not None else None,
+        exceptions=tuple(_exceptions(seen, best)[:EXCEPTIONS]) if seen is not None else (),
+        hits=hits,
+        of=of,
+        top_k=view.cutoff,
+        unit="document" if _configuration(view).get("judge") == "document" else "passage",
+    )
+
+
+def _configuration(view: View) -> Mapping[str, Any]:
+    return view.result.evaluation.origin.configuration
+
+
+def _is_shown(view: View, best: str, other: str) -> bool:
+    """Whether the best is shown to be better than another one."""
+    return any(
+        {best, other} == {row["retriever_a"], row["retriever_b"]}
+        and row["difference"] is not None
+        and is_significant(row)
+        for row in view.comparisons
+    )
+
+
+def _more_questions(view: View, best: str, tied: Sequence[str]) -> int | None:
+    """Return how many more questions show each of the tied to be worse; None: too many."""
+    needed = [
+        _needed(row, view.n_pairs)
+        for row in view.comparisons
+        if best in (row["retriever_a"], row["retriever_b"])
+        and {row["retriever_a"], row["retriever_b"]} & {*tied}
+    ]
+    most = max((one for one in needed), default=None)
+    if not tied or most is None or most > MOST_QUESTIONS:
+        return None
+    return max(1, int(float(f"{most:.2g}")))
+
+
+def _needed(row: Mapping[str, Any], n_pairs: int) -> float:
+    """Return how many more questions the test of a pair needs; infinite where it never tells."""
+    from scipy.special import stdtrit
+
+    if not row["difference"] or row["detectable"] is None:
+        return np.inf
+    freedom = row["n_clusters"] - 1
+    error = row["detectable"] / float(stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER))
+    level = ALPHA / 2 / max(n_pairs, 1)
+    units = units_needed(error, row["n_clusters"], abs(row["difference"]), level)
+    return float((units / row["n_clusters"] - 1) * row["n"])
+
+
+def _hits(view: View, best: str) -> tuple[int | None, int]:
+    """Return for how many of how many questions anything right is among the first."""
+    primary = view.result.primary
+    counted = next(iter(_counted(view, best)), None)
+    if primary.measure not in _FOUND_SOMETHING or counted is None:
+        return None, 100
+    values = counted.values(view.result.query_metrics(view.cutoff)[best], primary.column)
+    there = ~np.isnan(values)
+    weights = np.where(there, counted.weights, 0.0)
+    share = weighted_mean(np.where(there, values > 0, False) * weights, weights)
+    if share is None:
+        return None, 100
+    of = min(100, int(there.sum()))
+    hits = round(share * of)
+    return (hits if share == 1 else min(hits, of - 1)), of
+
+
+def _counted(view: View, name: str) -> Iterator[Counted]:
+    seen = Compared(view.result, view.result.primary, view.split)
+    if name in seen.cells:
+        yield from counted_by_split(seen.counting, [seen.cells[name]])
+
+
+def _exceptions(seen: Compared, best: str) -> list[Exceptional]:
+    """Return tags on which another has more; those that are shown first, then by how much."""
+    try:
+        members = members_by(TAG, seen.result.table_of)
+    except (KeyError, IndexError):
+        return []
+    counted = next(iter(counted_by_split(seen.tested_counting, seen.cells.values())), None)
+    others = [name for name in seen.cells if name != best]
+    if counted is None or best not in seen.cells or not others:
+        return []
+    values = {name: counted.values(table, seen.column) for name, table in seen.cells.items()}
+    tags = _large(members, counted)
+    cases = [(tag, name) for tag in tags for name in others]
+    if not cases:
+        return []
+    differences = np.column_stack(
+        [np.where(tags[tag], values[name] - values[best], np.nan) for tag, name in cases]
+    )
+    units = units_of(differences, counted.weights, counted.clusters)
+    p_values = randomisation_p_values(units, seen.resampling)
+    found: dict[str, tuple[float, Exceptional]] = {}
+    for (tag, name), column, p, adjusted in zip(
+        cases, differences.T, p_values, holm(p_values), strict=True
+    ):
+        there = ~np.isnan(column)
+        weights = np.where(there, counted.weights, 0.0)
+        ours, theirs = (
+            weighted_mean(np.where(there, values[one], 0.0) * weights, weights) or 0.0
+            for one in (name, best)
+        )
+        if p is None or adjusted is None or p >= ALPHA or ours <= theirs:
+            continue
+        shown = adjusted < ALPHA and seen.caveat is None
+        one = Exceptional(shortened(one_line(tag)), name, ours, theirs, shown)
+        if tag not in found or (shown, ours) > (found[tag][1].shown, found[tag][1].value):
+            found[tag] = ours - theirs, one
+    ordered = sorted(found.values(), key=lambda pair: (not pair[1].shown, -pair[0]))
+    return [one for _, one in ordered]
+
+
+def _large(members: Mapping[str, set[str]], counted: Counted) -> dict[str, Flags]:
+    """Return the largest tags with enough queries, as masks; not one that all queries have."""
+    masks = {
+        tag: np.array([one in ids for one in counted.query_ids], dtype=np.bool_)
+        for tag, ids in members.items()
+    }
+    sizes = {tag: int(mask.sum()) for tag, mask in masks.items()}
+    large = [tag for tag, size in sizes.items() if FEWEST <= size < len(counted.query_ids)]
+    return {
+        tag: masks[tag] for tag in sorted(large, key=lambda tag: (-sizes[tag], tag))[:MOST_TAGS]
+    }

@@ -1,0 +1,199 @@
+"""Three states after an anchor whose answer is known: a page more, worse chunks, nothing new."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rag_assets.cli import main
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.report import gate_checks
+from rag_assets.report.gate import Gate, gate
+from rag_assets.report.gate_checks import Rules
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.unjudged_newcomers import unjudged_since_anchor
+from tests.tiny_experiment import Tiny
+
+N = 12
+
+TOWNS = ("Aro", "Bel", "Cid", "Dun", "Eim", "Fol", "Gat", "Hul", "Ivo", "Jam", "Kem", "Lun")
+
+
+class Towns(Tiny):
+    """Twelve pages, each with one question: its words are above the sentence that answers it."""
+
+    def write(self) -> Towns:
+        for town in TOWNS:
+            self.write_document(
+                f"{town}.md",
+                f"Parking in {town} is described on this page of the guide.\n\n"
+                f"It costs {len(town)} crowns for an hour, at any time of day.\n",
+            )
+        rows = [{"query_id": f"q{t}", "text": f"parking in {t}"} for t in TOWNS]
+        self.write_rows("queries.jsonl", rows)
+        quote = "It costs 3 crowns for an hour, at any time of day."
+        self.write_rows(
+            "judgments.jsonl",
+            [{"query_id": f"q{t}", "doc_id": f"{t}.md", "quote": quote} for t in TOWNS],
+        )
+        self.config = {
+            "name": "towns",
+            "dataset": {"format": "markdown"},
+            "chunking": {"parts": {"strategy": "recursive", "max_tokens": 100, "overlap": 0}},
+            "retrievers": {
+                "bm25": {"type": "bm25", "chunking": "parts", "analyzer": "english"},
+            },
+            "top_k": [1, 3],
+            "metrics": ["mrr"],
+            "primary": "mrr@1",
+        }
+        self.write_config()
+        return self
+
+    def evaluate(self) -> EvaluationResult:
+        self.run()
+        self.snapshot()
+        return EvaluationResult.current(self.artifacts)
+
+    def gate(self, max_drop: float = 0.01) -> Gate:
+        names = EvaluationNames(self.artifacts, self.settings.locks)
+        return gate(EvaluationResult.current(self.artifacts), names, "anchor", Rules(max_drop))
+
+    def command(self, *words: str) -> Result:
+        arguments = [words[0], str(self.folder), *words[1:], "--store", str(self.settings.store)]
+        return CliRunner(env={"COLUMNS": "100"}).invoke(main, arguments)
+
+
+@pytest.fixture
+def towns(tmp_path: Path) -> Towns:
+    towns = Towns(tmp_path / "towns").write()
+    towns.evaluate()
+    EvaluationNames(towns.artifacts, towns.settings.locks).pin("latest")
+    return towns
+
+
+def add_page(towns: Towns, name: str, *about: str) -> None:
+    towns.write_document(name, "".join(f"Parking in {town}: parking, {town}.\n" for town in about))
+
+
+def test_a_page_that_nobody_judged(towns: Towns) -> None:
+    """One question in twelve loses all, and gets it back without the page."""
+    add_page(towns, "pricing.md", "Aro")
+    towns.evaluate()
+    found = towns.gate()
+    (check,) = found.checks
+    assert check.answer == "cannot tell"
+    causes = check.causes
+    assert causes is not None
+    assert (causes.n_lost, causes.rest) == (1, "the corpus")
+    assert causes.loss == causes.unjudged == pytest.approx(1 / N)
+    assert [one.text for one in causes.newcomers] == [
+        "added: pricing.md, unjudged, ranks 1 for qAro"
+    ]
+    for words in (("gate", "--against", "anchor"), ("diff", "anchor", "latest")):
+        said = towns.command(*words).stdout
+        assert "added: pricing.md, unjudged, ranks 1 for qAro" in said
+    assert unjudged_since_anchor(towns.artifacts, towns.settings.locks) == [
+        "added: pricing.md, unjudged, ranks 1 for qAro"
+    ]
+    (row,) = json.loads(towns.command("diff", "anchor", "latest", "--format", "json").stdout)[
+        "unjudged"
+    ]
+    assert row == {
+        "document_id": "pricing.md",
+        "became": "added",
+        "query_id": "qAro",
+        "rank": 1,
+        "retriever": "bm25",
+    }
+
+
+def test_pages_for_all_questions_are_no_failure_until_they_are_judged(towns: Towns) -> None:
+    """p is 2^-12, but all that is lost is lost to pages that nobody looked at."""
+    for town in TOWNS:
+        add_page(towns, f"new/{town}.md", town)
+    towns.evaluate()
+    (check,) = towns.gate().checks
+    assert check.p_adjusted == 2**-N
+    assert check.answer == "cannot tell"
+    assert check.reason == (
+        "dropped by 1.0000 (p = 0.0002), but 1.0000 of it is by documents that nobody has judged"
+    )
+    said = towns.command("gate", "--against", "anchor").stdout
+    assert "and 7 more unjudged documents that were added or changed" in said
+
+
+def test_worse_chunks_fail_with_the_questions(towns: Towns) -> None:
+    towns.config["chunking"]["parts"]["max_tokens"] = 15
+    towns.write_config()
+    towns.evaluate()
+    (check,) = towns.gate().checks
+    assert check.answer == "fail"
+    causes = check.causes
+    assert causes is not None
+    assert causes.unjudged == 0
+    assert causes.n_lost == N
+    assert {one.query_id for one in causes.lost} <= {f"q{town}" for town in TOWNS}
+    assert causes.rest == "the retriever (chunking.parts.max_tokens 100 -> 15)"
+    said = " ".join(towns.command("gate", "--against", "anchor").stdout.split())
+    assert "bm25 lost most on qAro (1.0000 -> 0.0000); qBel" in said
+    assert "; and 9 more" in said
+
+
+def test_worse_chunks_fail_in_spite_of_a_new_page(towns: Towns) -> None:
+    """Without the page, a question gets nothing back: its chunks are worse."""
+    add_page(towns, "pricing.md", "Aro")
+    towns.config["chunking"]["parts"]["max_tokens"] = 15
+    towns.write_config()
+    towns.evaluate()
+    (check,) = towns.gate().checks
+    assert check.answer == "fail"
+    causes = check.causes
+    assert causes is not None
+    assert causes.unjudged == 0
+    assert causes.rest == "the retriever (chunking.parts.max_tokens 100 -> 15) or the corpus"
+    assert [one.document_id for one in causes.newcomers] == ["pricing.md"]
+
+
+def test_nothing_new_passes_and_nothing_is_computed(
+    towns: Towns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    towns.evaluate()
+    monkeypatch.setattr("rag_assets.report.metric_drops.look_p_values", None)
+    monkeypatch.setattr("rag_assets.report.metric_drops.bootstrap_intervals", None)
+    monkeypatch.setattr(gate_checks, "causes_of", None)
+    found = towns.gate(max_drop=0.0)
+    assert (found.answer, found.look) == ("pass", None)
+
+
+def test_a_judged_page_is_no_newcomer(towns: Towns) -> None:
+    """Whoever judged the page for the question has said what it is worth."""
+    rows = (towns.folder / "judgments.jsonl").read_text()
+    add_page(towns, "pricing.md", "Aro")
+    row = {"query_id": "qAro", "doc_id": "pricing.md", "relevance": 0}
+    (towns.folder / "judgments.jsonl").write_text(rows + json.dumps(row) + "\n")
+    towns.evaluate()
+    said = towns.command("diff", "anchor", "latest", "--intersection").stdout
+    assert "unjudged" not in said
+
+
+def test_a_label_that_only_moved_is_the_same(towns: Towns) -> None:
+    """A paragraph more at the top of a page moves its quote; the question is still compared."""
+    text = (towns.folder / "Aro.md").read_text()
+    towns.write_document("Aro.md", f"The guide is printed each year.\n\n{text}")
+    towns.evaluate()
+    found = towns.gate()
+    assert found.checks[0].drop is not None
+    assert (found.checks[0].drop.n, found.answer) == (N, "pass")
+
+
+def test_names_of_documents_are_data(towns: Towns) -> None:
+    add_page(towns, "[red]pri\x1bcing.md", "Aro")
+    towns.evaluate()
+    for words in (("gate", "--against", "anchor"), ("diff", "anchor", "latest")):
+        said = towns.command(*words).stdout
+        assert "\x1b" not in said
+        assert "added: [red]pri" in said
