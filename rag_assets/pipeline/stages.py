@@ -93,9 +93,10 @@ STAGES: Mapping[str, Stage] = {
         ListSimilarities(),
         Metrics(),
         MetricsSummary(),
-        Leaderboard(),
         Intervals(),
         Comparisons(),
+        # Behind the comparisons, which say who wins: Dagster is told of that with the board.
+        Leaderboard(),
         Answerability(),
         Overlaps(),
         Attributions(_ALL_RUNS),
