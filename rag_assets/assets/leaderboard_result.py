@@ -58,7 +58,7 @@ def _change(pair: EvaluationPair) -> Metadata:
     changes = value_changes(pair)
     if not changes:
         return {}
-    rows = [
+    rows: list[Mapping[str, str | int]] = [
         {
             "retriever": one.retriever,
             "before": four_places(one.old),

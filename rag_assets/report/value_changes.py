@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from rag_assets.errors import NotEvaluated, RagAssetsError
 from rag_assets.evaluation.query_facts_stage import counting_of
+from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.pipeline.evaluation_names import ANCHOR, LATEST, PREVIOUS, EvaluationNames
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.plain_text import one_line
@@ -16,6 +18,7 @@ from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, qu
 from rag_assets.report.page.embedded_data import shortened
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.unjudged_newcomers import CorpusChange
+from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
 from rag_assets.statistics.units import SAME
 
 QUESTIONS = 3
@@ -83,16 +86,27 @@ def pair_with(old: Evaluation, new: EvaluationResult) -> EvaluationPair | None:
     return EvaluationPair.of(older, new, shared) if shared else None
 
 
-def value_changes(pair: EvaluationPair) -> list[ValueChange]:
-    """Return a change for each retriever that both have, the one that fell most first."""
+def value_changes(
+    pair: EvaluationPair, couples: Iterable[tuple[str, str]] = ()
+) -> list[ValueChange]:
+    """Return the changes of a pair, the one that fell most first.
+
+    Args:
+        pair: two evaluations.
+        couples: a retriever of the older one, and one of the newer; by default each that both have,
+            with itself.
+    """
     corpus = CorpusChange(pair)
+    own = [(name, name) for name in pair.new_cells if name in pair.old_cells]
     changes = []
-    for row in pair.rows():
-        name = row["retriever"]
-        causes = causes_of(pair, name, name, corpus) if row["lost"] else None
+    for old, new in couples or own:
+        row = pair.row(old, new)
+        if row is None:
+            continue
+        causes = causes_of(pair, old, new, corpus) if row["lost"] else None
         changes.append(
             ValueChange(
-                name,
+                new if old == new else f"{new} against {old}",
                 str(pair.metric),
                 row["old"],
                 row["new"],
@@ -122,21 +136,47 @@ def _board(evaluation: Evaluation) -> str | None:
 
 
 def drop_lines(root: Path, locks: Path) -> list[str]:
-    """Return what fell since the anchor, or else since the evaluation before, a line a retriever.
+    """Return what is lower than it was, and than the baseline, a line a retriever.
 
-    Empty where nothing fell or the two cannot be compared: it is a hint, no result.
+    Compared are the current evaluation and the anchor, or where none is pinned the one before; and
+    with the baseline those retrievers that are shown to be worse. Empty where nothing fell or
+    nothing can be compared: it is a hint, no result.
     """
+    lines: list[str] = []
+    for part in (_baseline_lines, _older_lines):
+        # What cannot be read keeps nobody from telling the rest.
+        with suppress(RagAssetsError):
+            lines += part(root, locks)
+    return lines
+
+
+def _older_lines(root: Path, locks: Path) -> list[str]:
     names = EvaluationNames(root, locks)
-    try:
-        new = EvaluationResult.current(root)
-        old = names.find(ANCHOR if names.anchor_id() is not None else PREVIOUS)
-        pair = pair_with(old, new)
-        changes = value_changes(pair) if pair is not None else []
-    except RagAssetsError:
-        return []
-    fell = [one for one in changes if one.old - one.new > SAME]
+    old = names.find(ANCHOR if names.anchor_id() is not None else PREVIOUS)
+    pair = pair_with(old, EvaluationResult.current(root))
+    changes = value_changes(pair) if pair is not None else []
     since = f"since {old.evaluation_id}"
-    return [f"{one.text} ({since})" for one in fell]
+    return [f"{one.text} ({since})" for one in changes if one.old - one.new > SAME]
+
+
+def _baseline_lines(root: Path, _: Path) -> list[str]:
+    new = EvaluationResult.current(root)
+    pair = pair_with(new.evaluation, new)
+    return [one.text for one in _below_baseline(pair)] if pair is not None else []
+
+
+def _below_baseline(pair: EvaluationPair) -> list[ValueChange]:
+    """Return the retrievers that are shown to be worse than the baseline of an evaluation."""
+    baseline = pair.new.evaluation.baseline
+    couples = [
+        (baseline, row["retriever_a" if row["retriever_b"] == baseline else "retriever_b"])
+        for row in pair.new.table(COMPARISONS_KEY).to_pylist()
+        if baseline in (row["retriever_a"], row["retriever_b"])
+        and row["split"] == pair.split
+        and is_significant(row)
+    ]
+    changes = value_changes(pair, couples) if couples else []
+    return [one for one in changes if one.old - one.new > SAME]
 
 
 def worst_questions(
