@@ -83,6 +83,10 @@ coverage: $(INSTALLED) ## all tests, and which lines and branches of each packag
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --cov --cov-report= $(ARGS); \
 	status=$$?; $(BIN)/python -m tests.coverage_table && exit $$status
 
+.PHONY: packages
+packages: $(INSTALLED) ## the package beside the lowest and the newest versions that it allows: installs for minutes
+	@RAG_ASSETS_PACKAGES=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests/packaging $(ARGS)
+
 .PHONY: mutants
 mutants: $(INSTALLED) ## small changes of the code that tests must notice (ARGS="retrieval/fusion --sample 100")
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants $(ARGS)

@@ -15,6 +15,7 @@ they are hidden, items are asked as a page would ask them, and each table says w
 - ``null``: a system and its copy in which documents of the same label changed places, looked at
   after every judgment;
 - ``power``: how many real differences are decided, and how often a true one is excluded;
+- ``forecast``: how often what it took to decide a difference lies in the forecast, and where not;
 - ``share``: the winner after a quarter of the pool.
 """
 
@@ -30,7 +31,7 @@ import click
 import numpy as np
 
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.sampling.confidence_sequence import contrasts_of, looks
+from rag_assets.labels.sampling.confidence_sequence import contrasts_of, decisions, looks
 from rag_assets.labels.sampling.design import Design, disagreement, new_design
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
 from rag_assets.labels.sampling.label_pool import Flags, Floats, LabelPool, label_pool
@@ -348,6 +349,34 @@ def power_table(truth: Known, repetitions: int) -> None:
     )
 
 
+def forecast_table(truth: Known, repetitions: int) -> None:
+    """Print how often what it took lies in the forecast of how much more decides a difference."""
+    systems, n = truth.pool.systems, len(truth.labels)
+    firsts, seconds = np.triu_indices(len(systems), 1)
+    pairs = [(systems[a], systems[b]) for a, b in zip(firsts, seconds, strict=True)]
+    for each in (2, 4, 8):
+        generator, rows = np.random.default_rng(each), []
+        for _ in range(repetitions):
+            design = redrawn(truth, generator)
+            chosen = [pairs[one] for one in generator.choice(len(pairs), 40, replace=False)]
+            whole = asked(truth, design, n)
+            lows, highs = looks(whole, DCG, contrasts_of(whole, DCG, chosen))
+            outside = (lows > 0) | (highs < 0)
+            took = np.where(outside.any(axis=1), outside.argmax(axis=1) + 1, n)
+            so_far = each * truth.n_questions
+            found = decisions(asked(truth, design, so_far), DCG, pairs=chosen)
+            rows += [
+                (one.more_low <= more, more <= one.more_high)
+                for one, more in zip(found.values(), (took - so_far).tolist(), strict=True)
+                if not one.decided and more > 0
+            ]
+        above, below = np.array(rows).T
+        click.echo(
+            f"forecast: {each} a query, {len(rows)} open differences: what it took lies within in "
+            f"{(above & below).mean():.1%}, above in {(~below).mean():.1%}"
+        )
+
+
 def share_table(truth: Known, repetitions: int) -> None:
     """Print the winner after a quarter of the pool."""
     generator, n = np.random.default_rng(4), len(truth.labels) // 4
@@ -371,6 +400,7 @@ TABLES: dict[str, Callable[[Known, int], None]] = {
     "judges": judges_table,
     "null": null_table,
     "power": power_table,
+    "forecast": forecast_table,
     "share": share_table,
 }
 

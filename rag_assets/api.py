@@ -123,7 +123,8 @@ def evaluate(
         and ``result.overlaps`` compares the retrievers at each top_k. ``print`` and a notebook show
         headline and leaderboard; ``to_arrow()``, ``to_pandas()``, ``to_polars()`` and ``plot()``
         are for more. ``result.answers`` is the same of answerers, and ``result.judged`` is what
-        judges say of their answers, calibrated with labels of people.
+        judges say of their answers, calibrated with labels of people. ``result.sampled`` is what a
+        sample of labels estimates.
 
     Raises:
         UsageError: nothing at ``path``, a retriever or cut-off is not the experiment's, another

@@ -693,6 +693,62 @@ CALIBRATED_DIFFERENCES = TableSchema(
     ),
 )
 
+SAMPLED_PASSAGES = TableSchema(
+    "sampled_passages",
+    "one passage in the first ranks of a retriever, as deep as labels are sampled",
+    ("retriever", "query_id", "rank"),
+    (
+        Column("retriever", TEXT, "name from experiment.yaml"),
+        Column("query_id", TEXT, "the question"),
+        Column("rank", INT, "from 1, best first"),
+        Column("document_id", TEXT, "where the passage is"),
+        Column("start", COUNT, "first character of the document"),
+        Column("end", COUNT, "character after the last"),
+        Column("label", INT, "its grade by the labels of the dataset; null: not judged", True),
+    ),
+)
+
+SAMPLED_LABELS = TableSchema(
+    "sampled_labels",
+    "one passage of the pool (overlapping ones are one) and what a sample of labels says of it",
+    ("query_id", "document_id", "start", "end"),
+    (
+        Column("query_id", TEXT, "the question"),
+        Column("document_id", TEXT, "where the passage is"),
+        Column("start", COUNT, "first character of the document"),
+        Column("end", COUNT, "character after the last"),
+        Column(
+            "state",
+            TEXT,
+            "judged; skipped or cannot_tell: asked, without a grade; certain: labelled whatever "
+            "was drawn; open: not asked yet",
+        ),
+        Column("grade", INT, "0 and more; null: none was given", True),
+        Column("hazard", FLOAT, "it was asked by now with probability 1 - exp(-hazard)"),
+    ),
+)
+
+SAMPLED_ESTIMATES = TableSchema(
+    "sampled_estimates",
+    "one metric of a retriever, estimated from a sample of labels of its passages",
+    ("metric", "retriever"),
+    (
+        Column("metric", TEXT, "with its cut-off: dcg@k, precision@k or pool_recall@k"),
+        Column("retriever", TEXT, "name from experiment.yaml"),
+        Column("value", FLOAT, "the estimate over all questions, each counted once"),
+        Column("items_low", FLOAT, "lower bound for these questions and this pool", True),
+        Column("items_high", FLOAT, "upper bound, null as items_low is: nothing is known", True),
+        Column("questions_low", FLOAT, "lower bound for questions like these", True),
+        Column("questions_high", FLOAT, "upper bound, null as questions_low is", True),
+        Column("lowest", FLOAT, "the value if all that people cannot tell earn nothing"),
+        Column("highest", FLOAT, "the value if they earn the most"),
+        Column("n_labels", COUNT, "labels that the value reads"),
+        Column("effective_labels", FLOAT, "labels of one probability that would tell as much"),
+        Column("n", COUNT, "questions"),
+        Column("confidence", FLOAT, "of the intervals, such as 0.95"),
+    ),
+)
+
 ATTRIBUTIONS = TableSchema(
     "attributions",
     "one positive evidence of one query: where a retriever found or lost it",
@@ -781,7 +837,7 @@ HISTORY_JUDGED = TableSchema(
     "one calibrated mean of one judge in one evaluation",
     ("judge", "name", "split", "metric"),
     (
-        Column("judge", TEXT, "name from experiment.yaml"),
+        Column("judge", TEXT, "name from experiment.yaml; empty: a sample of labels, no judge"),
         Column("fingerprint", TEXT, "of what the judge is: model, prompt, options, files"),
         Column("name", TEXT, "an answerer at its cut-off, or a retriever"),
         Column("split", TEXT, "dev or test; all where the queries are not split"),
@@ -790,7 +846,7 @@ HISTORY_JUDGED = TableSchema(
         Column("low", FLOAT, "lower bound; null: no interval", True),
         Column("high", FLOAT, "upper bound, null as low is", True),
         Column("n", COUNT, "questions"),
-        Column("n_labels", COUNT, "questions that people labelled"),
+        Column("n_labels", COUNT, "questions that people labelled; of a sample, passages"),
     ),
 )
 
@@ -866,6 +922,9 @@ ALL_TABLES = (
     RETRIEVER_CONTEXTS,
     PASSAGES,
     PASSAGE_LISTS,
+    SAMPLED_PASSAGES,
+    SAMPLED_LABELS,
+    SAMPLED_ESTIMATES,
     ANSWER_CONTEXTS,
     ANSWERS,
     ANSWER_SUMMARY,

@@ -62,7 +62,7 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "answer_labels": "a file of what people say of answers; `answer_labels.jsonl` without it, see "
     " [judges.md](../judges.md)",
     "passage_labels": "likewise of passages of drawn questions; `passage_labels.jsonl` without it",
-    "judgments_log": "a file of what people say of passages that were drawn one by one",
+    "judgments_log": "likewise of passages drawn one by one; `labelling.jsonl` without it",
     "judges": "name of a judge -> [who gives verdicts](#judges), see [judges.md](../judges.md)",
     "top_k": "the cut-offs of runs and metrics",
     "metrics": "[metrics](metrics.md) at each top_k; one with a cut-off of its own adds that one",

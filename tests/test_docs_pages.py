@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_labels(folder: Path) -> None:
     used = {tuple(c.line.split()[1:2]) for c in walk("labels.md", folder) if "rag-assets" in c.line}
     assert used == {("validate",), ("evaluate",), ("pool",)}
+
+
+def test_labelling(folder: Path) -> None:
+    shutil.copytree(DOCS.parent / "data" / "handbook", folder / "data" / "handbook")
+    lines = [one.line for one in walk("labelling.md", folder) if "rag-assets" in one.line]
+    used = {line.split()[1] for line in lines}
+    assert used == {"evaluate", "pool", "label", "compare", "gate"}
 
 
 def test_data(folder: Path) -> None:

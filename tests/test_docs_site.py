@@ -6,10 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCHEME = re.compile(r"^(?:https?:)?//")
@@ -94,3 +96,25 @@ def test_no_markup_is_left_in_the_prose(site: Path) -> None:
     left = re.compile(r"\|---|```|^ *[-*] |\]\([^)]*\)|&lt;|\*\*", re.MULTILINE)
     for name, page in pages(site).items():
         assert left.findall("".join(page.prose)) == [], name
+
+
+def nav_pages(part: object) -> set[str]:
+    """Return the files of a part of the navigation, with those of its groups."""
+    if isinstance(part, str):
+        return {part}
+    entries = part.values() if isinstance(part, dict) else part
+    assert isinstance(entries, Iterable)
+    return set().union(*map(nav_pages, entries))
+
+
+def test_the_home_page_has_the_parts_of_the_navigation() -> None:
+    nav = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    parts = {title: pages for entry in nav for title, pages in entry.items() if title != "Home"}
+    assert list(parts) == ["Tutorial", "How to", "Reference", "Explanation"]
+    sections = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    for (title, pages_of_part), section in zip(parts.items(), sections, strict=True):
+        assert section.startswith(f"{title}: ")
+        linked = re.findall(r"\]\(([^)#]+\.md)", section)
+        assert {re.sub(r"^\.\./(.*)", lambda m: m[1].lower(), one) for one in linked} == nav_pages(
+            pages_of_part
+        )

@@ -57,6 +57,11 @@ def numbers_of(stage: Stage, outcome: Outcome, pipeline: Pipeline) -> Numbers:
             return _of_answers(outcome, pipeline)
         case "calibrated_means" | "calibrated_rankings":
             return _calibrated(outcome)
+        case "sampled_estimates":
+            rows = outcome.artifact.table().to_pylist()
+            labels = max((int(str(row["n_labels"])) for row in rows), default=0)
+            means = {f"{row['retriever']}: {row['metric']}": row["value"] for row in rows}
+            return {**_floats(means), "labels": dg.MetadataValue.int(labels)}
         case "leaderboard":
             return _rows_to_show(outcome.artifact.table())[1]
         case _:

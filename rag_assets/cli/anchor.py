@@ -19,12 +19,12 @@ from rag_assets.store.settings import StoreSettings
 @path_argument
 @click.argument("evaluation", default=LATEST, shell_complete=complete_evaluations)
 @store_option
-@click.option("--show", is_flag=True, help="Print which evaluation is pinned; change nothing.")
+@click.option("--show", is_flag=True, help="Print which evaluation is pinned, and change nothing.")
 @format_option
 def command(path: Path, evaluation: str, store: Path | None, show: bool, form: str) -> None:
-    """Pin EVALUATION of PATH (the last one by default): `--against anchor` is then that.
+    """Pin EVALUATION of PATH, or the last one, as the anchor that `gate` and `diff` compare with.
 
-    It must be complete. `clean` never removes what it names. Another call pins another one.
+    The evaluation must be complete. `clean` never removes it. Call it again to pin another one.
 
     Example: rag-assets anchor data/handbook latest
     """

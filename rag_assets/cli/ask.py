@@ -35,7 +35,7 @@ from rag_assets.store.settings import StoreSettings
     default=5,
     show_default=True,
     metavar="K",
-    help="How many passages of each retriever.",
+    help="Show this many passages of each retriever.",
 )
 @format_option
 def command(
@@ -48,9 +48,9 @@ def command(
 ) -> None:
     """Show what each retriever of PATH finds for one question.
 
-    No queries.jsonl and no labels are needed. Cheap retrievers come first, and each is printed as
-    soon as it is ready; its words in a passage are marked. The table at the end says who found
-    what at which rank. Indexes are kept for `evaluate`.
+    You need no queries.jsonl and no labels. Cheap retrievers come first, and each is printed as
+    soon as it is ready. Words of the question are marked. The table at the end says which retriever
+    found which passage, and at which rank. `evaluate` uses the same indexes.
 
     Example: rag-assets ask data/handbook "how do I return a part"
     """

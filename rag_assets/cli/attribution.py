@@ -33,19 +33,21 @@ from rag_assets.store.settings import StoreSettings
     "--by",
     "slice_by",
     metavar="WHAT",
-    help="One row a slice of the queries and retriever: by `tag`, `query.<field>` or "
+    help="One row for each slice of the queries and each retriever: by `tag`, `query.<field>` or "
     "`document.<field>`.",
 )
 @click.option(
     "--split",
     type=click.Choice([DEV, TEST]),
-    help="Whose queries to count  [default: test, where there is a split]",
+    help="Count the queries of this split  [default: test, where there is a split]",
 )
 @click.option(
-    "--queries", is_flag=True, help="The evidences that were lost, with the text of their queries."
+    "--queries", is_flag=True, help="List the evidence that was lost, with the text of each query."
 )
 @click.option(
-    "--answers", is_flag=True, help="What became of each question, from the corpus to its answer."
+    "--answers",
+    is_flag=True,
+    help="Print what became of each question, from the corpus to its answer.",
 )
 @format_option
 def command(
@@ -60,10 +62,10 @@ def command(
 ) -> None:
     """Print at which stage each retriever found or lost the evidence.
 
-    Of the last evaluation of PATH, at the cut-off of its primary metric: found; ranked, but cut at
-    k; lost by the fusion or reranker; below the candidates that are read; in no chunk; not in the
-    corpus. `ceiling` is the recall of the candidates that a fusion or reranker reads. With
-    --answers every question of each answerer is in one class, and the classes sum to 100 %.
+    It reads the last evaluation of PATH, at the cut-off of its primary metric. Evidence is found;
+    ranked, but cut at k; lost by the fusion or reranker; below the candidates; in no chunk; or not
+    in the corpus. `ceiling` is the recall of the candidates that a fusion or reranker reads. With
+    --answers, each question falls into one class, and the classes sum to 100 %.
 
     Example: rag-assets attribution data/handbook --queries
     """

@@ -22,9 +22,9 @@ from rag_assets.store.settings import StoreSettings
 
 @click.group("cache")
 def command() -> None:
-    """Show or prune the vectors, scores and answers that are kept by content.
+    """Show or prune the caches of vectors, scores and answers.
 
-    Losing an entry loses no result: it is computed, or asked and paid for, again.
+    A lost entry loses no result. It is computed again, or asked and paid for again.
 
     Example: rag-assets cache info
     """
@@ -36,7 +36,7 @@ def command() -> None:
 def info(store: Path | None, form: str) -> None:
     """Print how many entries each cache has, and how large it is.
 
-    A space is everything that determines an entry but the text: a model, its prompt and the like.
+    A space is all that determines an entry besides the text, such as a model and its prompt.
 
     Example: rag-assets cache info --format json
     """
@@ -59,20 +59,20 @@ def info(store: Path | None, form: str) -> None:
     "--older-than",
     type=Number(0, MOST_DAYS),
     metavar="DAYS",
-    help="Entries that were written longer ago.",
+    help="Entries that were written more than this many days ago.",
 )
 @click.option(
     "--unused",
     is_flag=True,
-    help="Vectors of texts that are in no snapshot's chunks or queries. With --older-than, both "
+    help="Vectors of texts that no snapshot has in its chunks or queries. With --older-than, both "
     "must hold.",
 )
-@click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
+@click.option("--yes", is_flag=True, help="Do it. Without this, only say what would go.")
 @format_option
 def prune_command(
     store: Path | None, older_than: float | None, unused: bool, yes: bool, form: str
 ) -> None:
-    """Take entries out of the caches.
+    """Remove entries from the caches.
 
     Example: rag-assets cache prune --older-than 90
     """

@@ -35,10 +35,10 @@ REMOVED = ("experiment", "what", "why", "count", "bytes")
     "--older-than",
     type=Number(0, MOST_DAYS),
     metavar="DAYS",
-    help="Snapshots of evaluations that began longer ago, and what they alone name.",
+    help="Evaluations that began more than this many days ago, and what only they need.",
 )
-@click.option("--orphans", is_flag=True, help="Artifacts that no snapshot names.")
-@click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
+@click.option("--orphans", is_flag=True, help="Artifacts that no evaluation needs.")
+@click.option("--yes", is_flag=True, help="Do it. Without this, only say what would go.")
 @format_option
 def command(
     store: Path | None,
@@ -48,11 +48,11 @@ def command(
     yes: bool,
     form: str,
 ) -> None:
-    """Remove old evaluations and artifacts that none names from the store.
+    """Remove old evaluations from the store, and artifacts that no evaluation needs.
 
-    The latest evaluation, the anchor and what they name always stay, of every experiment, and so do
-    the rows of the history: means over time are kept. An orphan that is younger than an hour stays
-    too. While an evaluation runs nothing is removed.
+    The latest evaluation and the anchor of every experiment always stay, with all that they need.
+    The history stays too, so you keep the means over time. So does an orphan that is less than an
+    hour old. Nothing is removed while an evaluation runs.
 
     Example: rag-assets clean --older-than 90 --orphans
     """

@@ -30,10 +30,18 @@ from rag_assets.report.comparison_views import (
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.judged import differences_view, judged_differences
-from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, named, noun
+from rag_assets.report.metric_choice import (
+    check_names,
+    is_judged,
+    is_of_answers,
+    is_sampled,
+    named,
+    noun,
+)
 from rag_assets.report.paper_tables import pairs_table
 from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_differences, sampled_differences_view
 from rag_assets.statistics.pairs import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 
@@ -42,7 +50,7 @@ from rag_assets.store.settings import StoreSettings
 @path_argument
 @click.argument("retrievers", nargs=-1, metavar="[A B]", shell_complete=complete_compared)
 @store_option
-@click.option("--metric", help="This metric, such as recall@10 or answer_f1, not the primary one.")
+@click.option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--show",
@@ -50,7 +58,7 @@ from rag_assets.store.settings import StoreSettings
     default=10,
     show_default=True,
     metavar="N",
-    help="With A and B: so many queries that B wins most, and as many that it loses most.",
+    help="With A and B: the N queries that B wins by most, and the N that it loses by most.",
 )
 @click.option(
     "--moves",
@@ -71,8 +79,8 @@ def command(
 ) -> None:
     """Compare retriever B with A on the same queries, or all pairs.
 
-    The last evaluation of PATH is read; nothing is searched again. The queries that moved most are
-    part of the table and of json. Answerers are named with their cut-off, as plain@5.
+    It reads the last evaluation of PATH and searches nothing again. The table and json also show
+    the queries that moved most. Name answerers with their cut-off, such as plain@5.
 
     Example: rag-assets compare data/handbook --format markdown
     """
@@ -84,11 +92,12 @@ def command(
     result = EvaluationResult.current(root)
     chosen = result.chosen_metric(metric, retrievers)
     check_names(chosen, retrievers)
-    if is_judged(chosen):
+    if is_sampled(chosen) or is_judged(chosen):
         if moves or form == "latex":
             option = "--moves" if moves else "--format latex"
-            raise UsageError(f"{option} is of what people label, not of what a judge says")
-        _print_judged(result, chosen, retrievers, split, form)
+            raise UsageError(f"{option} is of complete labels, which {chosen} is not made of")
+        printed = _print_sampled if is_sampled(chosen) else _print_judged
+        printed(result, chosen, retrievers, split, form)
         return
     compared = Compared.of(result, chosen, split)
     if moves:
@@ -123,6 +132,17 @@ def _print_judged(
     rows = judged_differences(result, metric, result.chosen_split(split), names)
     title = f"{result.evaluation.experiment}: {metric}"
     print_rows(rows, form, lambda: differences_view(rows, title), result.evaluation)
+
+
+def _print_sampled(
+    result: EvaluationResult, metric: Metric, names: Sequence[str], split: str | None, form: str
+) -> None:
+    """Print what a sample of labels estimates of pairs of retrievers."""
+    if split is not None:
+        raise UsageError(f"{metric} is of all questions together; --split does not apply to it")
+    rows = sampled_differences(result, metric, names)
+    title = f"{result.evaluation.experiment}: {metric}"
+    print_rows(rows, form, lambda: sampled_differences_view(rows, title), result.evaluation)
 
 
 def _rows(compared: Compared, pairs: Pairs) -> list[Row]:

@@ -23,7 +23,7 @@ from rag_assets.sources.writers import WRITERS, Tables, write_dataset
 def command(path: Path, to: str, folder: Path) -> None:
     """Write the documents, queries and qrels of PATH in another format.
 
-    PATH is an experiment, or any dataset folder or file. What the format cannot hold is said.
+    PATH is an experiment, or any dataset folder or file. It tells you what the format cannot hold.
 
     Example: rag-assets convert data/handbook --to beir --out handbook_beir
     """

@@ -66,12 +66,12 @@ class _Means:
 @store_option
 @retriever_option
 @answerer_option
-@click.option("--metric", help="This metric, such as recall@10 or answer_f1, not the primary one.")
+@click.option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--intersection",
     is_flag=True,
-    help="Where queries or labels differ: compare on those that are the same in both.",
+    help="If queries or labels differ, compare on those that are the same in both.",
 )
 @format_option
 @click.pass_context
@@ -94,8 +94,8 @@ def command(
     of judges how much of a change is by answers, and how much by the judge. A page that was added
     or changed, that nobody has judged, and that a question now finds first or lost by, is named.
 
-    An evaluation is `latest`, `previous`, `anchor`, or the beginning or the end of its id. Metrics
-    of other queries or labels are not compared: the exit code is then 1.
+    Name an evaluation as `latest`, `previous` or `anchor`, or by the start or end of its id. If the
+    queries or labels differ, metrics are not compared and the exit code is 1.
 
     Example: rag-assets diff data/handbook previous latest
     """

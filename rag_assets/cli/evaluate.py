@@ -56,6 +56,7 @@ from rag_assets.report.label_health import pooling_advice
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.overlaps import overlap_rows, overlaps_view
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_parts
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import Slice
 from rag_assets.report.terminal_table import plain_cell
@@ -70,17 +71,17 @@ from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 @click.option(
     "--retry-failed",
     is_flag=True,
-    help="Ask again for what a language model's or reranker's server did not answer before.",
+    help="Ask servers of language models and rerankers again for what they did not answer.",
 )
 @click.option(
     "--allow-code",
     is_flag=True,
-    help="Run the code that the experiment names although a fork's pull request brought it.",
+    help="Run code that the experiment names, even if it came with a fork's pull request.",
 )
 @click.option(
     "--take-over",
     is_flag=True,
-    help="PATH is a copy: go on with the evaluations that the store has under its name.",
+    help="PATH is a copy: continue the evaluations that the store has under its name.",
 )
 def command(
     path: Path,
@@ -92,14 +93,14 @@ def command(
     allow_code: bool,
     take_over: bool,
 ) -> None:
-    """Compute what is not up to date, then print the leaderboard.
+    """Compute what is out of date, then print the leaderboard.
 
-    Exit code 3: a retriever failed on queries; what is printed is of the others.
+    PATH is a folder with an experiment.yaml, or that file. It can also be any dataset folder or
+    file; that gets the default experiment: BM25, MiniLM, their fusion, and a reranker on top.
 
-    Without labels it prints how alike the retrievers rank, and the answerers, by what is known.
+    Without labels it prints how much the retrievers agree, and what is known about answers.
 
-    PATH is a folder with an experiment.yaml, such a file, or any dataset folder or file, which
-    gets the default experiment (BM25, MiniLM, their fusion, reranked).
+    Exit code 3: a retriever failed on some queries. The results are those of the other queries.
 
     Example: rag-assets evaluate data/handbook
     """
@@ -139,7 +140,7 @@ def command(
     else:
         parts = answer_parts(result, result.chosen_split()) if result.answer_metrics else []
         parts += judged_parts(result, result.chosen_split() if result.answer_metrics else ALL)
-        output().print(Group(overlaps_view(result, rows), *parts))
+        output().print(Group(overlaps_view(result, rows), *parts, *sampled_parts(result)))
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:

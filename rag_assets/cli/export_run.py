@@ -23,7 +23,7 @@ from rag_assets.store.settings import StoreSettings
     "--retriever",
     required=True,
     metavar="NAME",
-    help="Whose run.",
+    help="Write the run of this retriever.",
     shell_complete=complete_retrievers,
 )
 @click.option(
@@ -36,7 +36,7 @@ from rag_assets.store.settings import StoreSettings
     "--out",
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write: .jsonl, .parquet, any other is TREC.",
+    help="File to write: .jsonl, .parquet, or TREC for any other ending.",
 )
 @store_option
 def command(path: Path, retriever: str, top_k: int | None, out: Path, store: Path | None) -> None:

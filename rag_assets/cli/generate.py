@@ -36,49 +36,56 @@ FILE = click.Path(path_type=Path)
 _DEFAULT = Asking()
 
 _ASKING = (
-    click.option("--chunking", metavar="NAME", help="Which chunks, where there are several."),
     click.option(
-        "--chunks", type=Integer(min=1), metavar="N", help="Only N chunks, drawn by --seed."
+        "--chunking", metavar="NAME", help="Use the chunks of this chunking, if there are several."
+    ),
+    click.option(
+        "--chunks", type=Integer(min=1), metavar="N", help="Use only N chunks, drawn with --seed."
     ),
     click.option(
         "--n",
         type=Integer(min=1),
         default=_DEFAULT.n,
         show_default=True,
-        help="Questions a chunk.",
+        help="Questions for each chunk.",
     ),
     click.option(
-        "--language", default=SAME_LANGUAGE, show_default=True, help="As the prompt says it."
+        "--language",
+        default=SAME_LANGUAGE,
+        show_default=True,
+        help="Language of the questions, as named in the prompt.",
     ),
-    click.option("--prompt", type=FILE, help="A prompt file in place of ours."),
+    click.option("--prompt", type=FILE, help="Your own prompt file, instead of the built-in one."),
     click.option(
         "--temperature",
         type=Number(min=0),
         default=_DEFAULT.temperature,
         show_default=True,
-        help="0 is the least random.",
+        help="Temperature of the model; 0 is the least random.",
     ),
     click.option(
         "--seed",
         type=Integer(min=0),
         default=_DEFAULT.seed,
         show_default=True,
-        help="Of the draw and of the model.",
+        help="Seed of the draw and of the model.",
     ),
     click.option(
         "--max-tokens",
         type=Integer(min=1),
         default=_DEFAULT.max_tokens,
         show_default=True,
-        help="Most tokens of an answer.",
+        help="At most this many tokens in an answer.",
     ),
-    click.option("--model", help="Its name at the server."),
+    click.option("--model", help="Name of the model at the server."),
 )
 _LIMITS = (
-    click.option("--max-calls", type=Integer(min=0), help="Most requests of this run."),
-    click.option("--max-cost", type=Number(min=0), help="Most money of this run."),
-    click.option("--prompt-price", type=Number(min=0), help="Of a million tokens of requests."),
-    click.option("--completion-price", type=Number(min=0), help="Of a million tokens of answers."),
+    click.option("--max-calls", type=Integer(min=0), help="Send at most this many requests."),
+    click.option("--max-cost", type=Number(min=0), help="Spend at most this much."),
+    click.option("--prompt-price", type=Number(min=0), help="Price of a million prompt tokens."),
+    click.option(
+        "--completion-price", type=Number(min=0), help="Price of a million answer tokens."
+    ),
 )
 _FILTERS = (
     click.option(
@@ -86,7 +93,7 @@ _FILTERS = (
         type=int,
         default=_DEFAULT.filters.min_words,
         show_default=True,
-        help="Fewest words of a question.",
+        help="Drop questions with fewer words.",
     ),
     click.option(
         "--max-copied",
@@ -94,7 +101,7 @@ _FILTERS = (
         default=_DEFAULT.filters.max_copied,
         show_default=True,
         metavar="SHARE",
-        help="Most that a question may copy of its chunk.",
+        help="Drop questions that copy more than this share from the chunk.",
     ),
     click.option(
         "--near-duplicate",
@@ -102,7 +109,7 @@ _FILTERS = (
         default=_DEFAULT.filters.near_duplicate,
         show_default=True,
         metavar="SHARE",
-        help="Shared words from which two questions are one.",
+        help="Two questions with this share of words in common count as one.",
     ),
 )
 
@@ -124,7 +131,7 @@ def _with(*options: Decorated) -> Decorated:
 @click.option("--out", type=FILE, help="The dataset folder to write.")
 @click.option("--import", "reviewed", type=FILE, help="A reviewed sheet; needs --out.")
 @click.option("--force", is_flag=True, help="Replace what an earlier run wrote there.")
-@click.option("--dry-run", is_flag=True, help="Say how many requests it takes; ask nothing.")
+@click.option("--dry-run", is_flag=True, help="Say how many requests it takes, and send none.")
 def command(
     path: Path,
     store: Path | None,
@@ -137,10 +144,10 @@ def command(
 ) -> None:
     """Have a language model write questions about the chunks of PATH.
 
-    With --sheet people say first which of them are good; --import makes a dataset of those, --out
-    without it one of all. The model is that of `llm` in experiment.yaml, else
-    RAG_ASSETS_LLM_MODEL at OPENAI_BASE_URL, if that is on this machine. Answers are kept: a
-    run that was stopped goes on.
+    With --sheet, people review the questions first, and --import makes a dataset of the good ones.
+    --out alone makes a dataset of all of them. The model is `llm` in experiment.yaml. Without that
+    it is RAG_ASSETS_LLM_MODEL at OPENAI_BASE_URL, if that is on this machine. Answers are stored,
+    so a run that was stopped continues where it was.
 
     Example: rag-assets generate data/handbook --sheet review.csv
     """

@@ -41,7 +41,7 @@ from rag_assets.store.settings import StoreSettings
     default=10,
     show_default=True,
     metavar="N",
-    help="So many of the newest evaluations.",
+    help="Show this many of the newest evaluations.",
 )
 @format_option
 def command(
@@ -56,8 +56,7 @@ def command(
 ) -> None:
     """Print a metric over the evaluations of PATH, with what changed between them.
 
-    Every evaluation is there, also one in which nothing changed. The history is kept when old
-    artifacts are cleaned away.
+    Every evaluation has a row, even if nothing changed. `clean` never removes the history.
 
     Example: rag-assets history data/handbook --metric recall@10 --last 50
     """

@@ -45,11 +45,11 @@ SHOWN_PAIRS = 3
 def command(path: Path, out: Path | None, store: Path | None) -> None:
     """Write a commented experiment.yaml for the data at PATH.
 
-    The data may have any format that `evaluate` reads. The file means what no file would
-    mean, and is ready to be changed. One that is there is left alone. A folder without
-    questions gets a queries.jsonl with examples to replace.
+    The data may have any format that `evaluate` reads. The file holds the defaults, for you to
+    change. A file that exists already is left alone. A folder without questions gets a
+    queries.jsonl with examples to replace.
 
-    It says what was found, how long an evaluation takes, and what to do next.
+    It says what it found, how long an evaluation takes, and what to do next.
 
     Example: rag-assets init data/handbook --out handbook.yaml
     """

@@ -63,7 +63,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group("judge")
 def command() -> None:
-    """Have people label answers, try judges, hand on what they said.
+    """Label answers, test judges, and export what they said.
 
     Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
     """
@@ -77,10 +77,14 @@ def command() -> None:
     type=Integer(min=1),
     default=100,
     show_default=True,
-    help="How many questions are drawn, those of earlier sheets among them.",
+    help="Draw this many questions, including those of earlier sheets.",
 )
-@click.option("--passages", is_flag=True, help="Of passages that retrievers found, not of answers.")
-@click.option("--split", help="Of this split  [default: test where there is one]")
+@click.option(
+    "--passages",
+    is_flag=True,
+    help="Ask about the passages that retrievers found, not about answers.",
+)
+@click.option("--split", help="Draw from this split  [default: test where there is one]")
 @click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
 def sheet(
     path: Path,
@@ -90,11 +94,11 @@ def sheet(
     split: str | None,
     out: Path | None,
 ) -> None:
-    """Draw questions of PATH, and write a sheet of all answers to them that have no label.
+    """Draw questions of PATH at random, and write a sheet of their answers for people to label.
 
-    A sheet (CSV) does not tell who answered. People fill in `correct`: yes, no, or ? where it
-    cannot be told. Further questions may be drawn later, and new answers labelled then. With
-    --passages it asks for the `grade`, 0 to 3, of all passages of a drawn question.
+    The sheet (CSV) leaves out answers that have a label, and does not say who answered. People fill
+    in `correct`: yes, no, or ? if they cannot tell. You can draw more questions later. With
+    --passages, the sheet asks for a `grade`, 0 to 3, for every passage of a drawn question.
 
     Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
     """
@@ -127,9 +131,11 @@ def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:
 @path_argument
 @click.argument("sheet", type=FILE)
 @store_option
-@click.option("--by", metavar="NAME", help="Who labelled; kept with each label.")
+@click.option("--by", metavar="NAME", help="Who labelled; stored with each label.")
 def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) -> None:
-    """Add the labels of SHEET to those of PATH, of answers or passages; with one bad row, none.
+    """Add the labels of SHEET to PATH, for answers or passages.
+
+    If one row is bad, no label is added.
 
     Example: rag-assets judge import data/handbook sheet.csv --by anna
     """
@@ -172,25 +178,29 @@ def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -
 
 @command.command("check")
 @path_argument
-@click.option("--judge", metavar="NAME", help="Which judge  [default: all]")
+@click.option("--judge", metavar="NAME", help="Test only this judge  [default: all]")
 @click.option(
     "--items",
     type=Integer(min=1),
     default=Rules.items,
     show_default=True,
-    help="Texts a trial, at most.",
+    help="At most this many texts in each trial.",
 )
 @click.option(
     "--at-least",
     type=Number(min=0, max=1),
     default=Rules.at_least,
     show_default=True,
-    help="Share of changes that it has to notice.",
+    help="A judge must notice this share of the changes.",
 )
 @click.option(
-    "--seed", type=Integer(min=0), default=Rules.seed, show_default=True, help="Draws the texts."
+    "--seed",
+    type=Integer(min=0),
+    default=Rules.seed,
+    show_default=True,
+    help="Seed for drawing the texts.",
 )
-@click.option("--dry-run", is_flag=True, help="Say how many requests there would be; ask nothing.")
+@click.option("--dry-run", is_flag=True, help="Say how many requests it takes, and send none.")
 @click.option(
     "--format",
     "form",
@@ -212,12 +222,12 @@ def check(
     form: str,
     store: Path | None,
 ) -> None:
-    """Try the judges of PATH: changed texts, labels of people, circles.
+    """Test the judges of PATH: do they notice changed texts, and agree with people?
 
-    Each trial changes texts in a known way, and counts how often the judge notices. What comes of
-    it is kept, and stands in the report.
+    Each trial changes texts in a known way, and counts how often the judge notices. It also checks
+    that a judge's model has not judged its own work. The report shows the results.
 
-    Exit codes: 0 every judge passes, 1 one fails, 2 wrong usage, 3 it cannot be told.
+    Exit codes: 0 every judge passes, 1 one fails, 2 wrong usage, 3 cannot tell.
 
     Example: rag-assets judge check data/handbook --judge strict --dry-run
     """
@@ -255,18 +265,18 @@ def _needs_text(needs: Estimate | None) -> str:
 
 @command.command("export")
 @path_argument
-@click.option("--judge", required=True, metavar="NAME", help="Whose verdicts.")
+@click.option("--judge", required=True, metavar="NAME", help="Write the verdicts of this judge.")
 @click.option(
     "--out",
     required=True,
     type=FILE,
-    help="File to write, one JSON object a line.",
+    help="File to write, with one JSON object on each line.",
 )
 @store_option
 def export(path: Path, judge: str, out: Path, store: Path | None) -> None:
     """Write the verdicts of a judge with its replies, word for word.
 
-    `type: recorded` reads such a file: whoever has it can check every verdict without a key.
+    `type: recorded` reads the file, so anyone who has it can check every verdict without a key.
 
     Example: rag-assets judge export data/handbook --judge strict --out a.jsonl
     """

@@ -11,12 +11,12 @@ import click
 from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.labels.sampling.label_sample import label_sample
+from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.label_sampling import (
     question_clusters,
     readable_texts,
-    sampled_depth,
-    sampled_metric,
     sampled_pool,
 )
 from rag_assets.pipeline.pipeline import Pipeline
@@ -35,19 +35,24 @@ from rag_assets.store.settings import StoreSettings
     help="How many ranks of each retriever are in the pool  [default: as deep as the primary "
     "metric looks, or the runs are]",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of a new sample.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of a new sample.")
 @click.option(
-    "--port", type=Integer(min=0, max=65_535), default=0, help="Of the page  [default: a free one]"
+    "--port",
+    type=Integer(min=0, max=65_535),
+    default=0,
+    help="Port of the page  [default: a free one]",
 )
-@click.option("--browser/--no-browser", default=True, help="Whether the page is opened.")
-@click.option("--status", is_flag=True, help="No page: print what the labels so far say.")
+@click.option(
+    "--browser/--no-browser", default=True, help="Open the page, or only print its address."
+)
+@click.option("--status", is_flag=True, help="Open no page; print what the labels say so far.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="Of --status: how to print.",
+    help="How to print --status.",
 )
 def command(
     path: Path,
@@ -59,14 +64,14 @@ def command(
     status: bool,
     form: str,
 ) -> None:
-    """Give labels on a page that opens in your browser.
+    """Grade passages on a page that opens in your browser.
 
-    It shows one question and one passage at a time, drawn so that few judgments tell which
-    retriever is best; which one found a passage is not told. Each judgment is on the disk, in
-    `labelling.jsonl` beside the experiment, before the next one is asked. Ctrl-C ends it.
+    The page shows one question and one passage at a time. They are drawn so that few grades tell
+    which retriever is best, and you do not see which retriever found a passage. Each grade is saved
+    to `labelling.jsonl`, next to the experiment, before you see the next passage. Ctrl-C ends it.
 
-    With --status: the estimated leaderboard, which differences are decided, and how many more
-    judgments decide the rest.
+    With --status, it prints the estimated leaderboard, which differences are decided, and how many
+    more grades would decide the rest.
 
     Example: rag-assets label data/handbook
     """
@@ -105,7 +110,10 @@ def _serve(pipeline: Pipeline, depth: int | None, seed: int, port: int, *, brows
     pool, design, earlier, log = sampled_pool(pipeline, depth, seed)
     passages, search = readable_texts(pipeline)
     session = LabelSession(pool, design, log, passages, earlier)
-    page = LabelPage(session, search, sampled_metric(experiment, depth), getpass.getuser())
+    metric, *_ = sampled_metrics(experiment.primary, depth)
+    level = experiment.statistics.confidence
+    clusters = question_clusters(pipeline, pool)
+    page = LabelPage(session, search, metric, getpass.getuser(), clusters, level)
     server = LabelServer(page, port)
     print_line(server.address)
     messages().print(

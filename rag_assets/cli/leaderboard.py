@@ -24,6 +24,7 @@ from rag_assets.report.latency import latency_rows, latency_view
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.metric_choice import is_of_answers, metric_at, named
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_parts, sampled_rows
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import TAG, Slice
 from rag_assets.store.settings import StoreSettings
@@ -35,36 +36,36 @@ from rag_assets.store.settings import StoreSettings
     "--by",
     "slice_by",
     metavar="WHAT",
-    help="One row a slice of the queries: by `tag`, "
+    help="One row for each slice of the queries: by `tag`, "
     "`query.<field>` or `document.<field>` (metadata of the relevant documents).",
 )
 @click.option(
     "--answers",
     is_flag=True,
-    help="The answerers in place of the retrievers.",
+    help="Show answerers instead of retrievers.",
 )
 @click.option(
     "--latency",
     is_flag=True,
-    help="How fast each retriever is, and what its index cost, in place of the metrics.",
+    help="Show how fast each retriever is, and what its index cost, instead of the metrics.",
 )
 @click.option(
     "--budget",
     type=Integer(min=1),
     metavar="TOKENS",
-    help="At an equal context budget: each query keeps as many units as fit.",
+    help="Compare at an equal budget: each query gets as many units as fit into it.",
 )
 @click.option(
     "--ties",
     is_flag=True,
-    help="Between which values each mean lies over all orders of units with equal scores.",
+    help="Show how far each mean could move if units with equal scores were ordered otherwise.",
 )
 @click.option("--metric", help="With --by: this metric, such as recall@10 or answer_f1.")
 @click.option(
     "--split",
     "asked",
     type=click.Choice([DEV, TEST]),
-    help="The queries for choosing or those for reporting  [default: test, where there is a split]",
+    help="Queries for choosing (dev) or for reporting (test)  [default: test, if there is a split]",
 )
 def command(
     path: Path,
@@ -90,6 +91,7 @@ def command(
     selection = Selection.of(experiment, retrievers, top_k)
     if ties and (latency or slice_by or metric or budget is not None):
         raise UsageError("--ties is a table of its own; --latency, --by, --budget do not apply")
+    _check_budget(budget, slice_by, top_k)
     result = EvaluationResult.current(settings.store / experiment.name)
     if latency:
         _print_latency(result, experiment, selection, form)
@@ -100,9 +102,6 @@ def command(
     if metric and not slice_by:
         raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
     if budget is not None:
-        if slice_by or top_k:
-            problem = f"--budget {budget} keeps what fits of the deepest run"
-            raise UsageError(f"{problem}; {'--by' if slice_by else '--top-k'} does not apply to it")
         _print_budget(result, selection, form, budget, result.chosen_split(asked))
         return
     if slice_by:
@@ -111,11 +110,21 @@ def command(
             raise UsageError(f"--by {slice_by} shows {chosen}; --top-k does not apply to it")
         _print_slices(result, selection, form, slice_by, chosen, result.chosen_split(asked))
         return
+    sampled = [] if result.has_metrics or ties or asked else sampled_parts(result)
+    if sampled:  # without complete labels they are all there is
+        print_rows(sampled_rows(result), form, lambda: Group(*sampled[1:]))
+        return
     split = result.chosen_split(asked)
     if ties:
         _print_ties(result, selection, form, split)
     else:
         _print_board(result, experiment, selection, form, split)
+
+
+def _check_budget(budget: int | None, slice_by: str | None, top_k: tuple[int, ...]) -> None:
+    if budget is not None and (slice_by or top_k):
+        problem = f"--budget {budget} keeps what fits of the deepest run"
+        raise UsageError(f"{problem}; {'--by' if slice_by else '--top-k'} does not apply to it")
 
 
 def _check_alone(*, latency: bool, answers: bool) -> None:

@@ -21,31 +21,31 @@ from rag_assets.plain_text import one_line, printable, shortened
 from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
 
 SUMMARIES: Mapping[str, str] = {
-    "init": "Write a commented experiment.yaml for the data that is there.",
+    "init": "Look at your data, and write a commented experiment.yaml for it.",
     "ask": "Show what each retriever finds for one question.",
-    "evaluate": "Compute what is not up to date; print the leaderboard.",
+    "evaluate": "Compute what is out of date, and print the leaderboard.",
     "plan": "Say what `evaluate` would compute, and why.",
     "validate": "Check documents, queries and labels.",
     "leaderboard": "Print the leaderboard of the last evaluation.",
     "compare": "Compare two retrievers, or all pairs, on the same queries.",
     "status": "List the experiments of a store: best, stale, anchor, schedule.",
-    "history": "Print a metric over the evaluations, and what changed.",
+    "history": "Print a metric over time, and what changed.",
     "diff": "Say what differs between two evaluations.",
     "gate": "Pass or fail the last evaluation, for a CI system.",
-    "anchor": "Pin an evaluation that gates compare with.",
-    "attribution": "Print at which stage the evidence was found or lost.",
+    "anchor": "Pin an evaluation for `gate` and `diff` to compare with.",
+    "attribution": "Print which stage found or lost the evidence.",
     "report": "Write the last evaluation as one HTML page.",
     "score": "Score a run file against qrels.",
-    "pool": "Have people judge what the retrievers found.",
-    "label": "Give labels on a page, one passage at a time.",
-    "judge": "Have people label answers, try judges, hand on verdicts.",
+    "pool": "Write a sheet of what the retrievers found, for people to grade.",
+    "label": "Grade passages in your browser, one at a time.",
+    "judge": "Label answers, test judges, export verdicts.",
     "generate": "Have a language model write questions about the chunks.",
     "convert": "Write a dataset in another format.",
     "export-run": "Write what a retriever returned, as a file.",
-    "cache": "Show or prune what was computed once and is kept.",
-    "clean": "Remove old evaluations, and artifacts that none names.",
+    "cache": "Show or prune the caches.",
+    "clean": "Remove old evaluations, and files that nothing needs.",
     "purge": "Remove a document's text from the store.",
-    "warehouse": "Write `warehouse.duckdb` anew.",
+    "warehouse": "Rebuild `warehouse.duckdb`.",
 }
 """Command -> what it does, in the order of use; its module has its name."""
 
@@ -198,7 +198,7 @@ def _shown(error: click.UsageError) -> click.UsageError:
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="rag-assets")
 def main() -> None:
-    """Which retrieval configuration is best on your questions, and what produced each number.
+    """Find out which retrieval setup is best on your questions, and what produced each number.
 
     Exit codes: 0 success, 1 a finding such as invalid data, 2 wrong usage or configuration,
     3 interrupted or incomplete.

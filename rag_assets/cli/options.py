@@ -70,7 +70,7 @@ retriever_option = click.option(
     "retrievers",
     multiple=True,
     metavar="NAME",
-    help="Only this one; repeatable.",
+    help="Only this one. Can be repeated.",
     shell_complete=complete_retrievers,
 )
 answerer_option = click.option(
@@ -78,7 +78,7 @@ answerer_option = click.option(
     "answerers",
     multiple=True,
     metavar="NAME@K",
-    help="Only this answerer at this cut-off, such as plain@5; repeatable.",
+    help="Only this answerer at this cut-off, such as plain@5. Can be repeated.",
     shell_complete=complete_answerers,
 )
 top_k_option = click.option(
@@ -87,7 +87,7 @@ top_k_option = click.option(
     multiple=True,
     type=Integer(min=1),
     metavar="K",
-    help="Only this cut-off; repeatable.",
+    help="Only this cut-off. Can be repeated.",
 )
 format_option = click.option(
     "--format",
@@ -95,7 +95,7 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default="table",
     show_default=True,
-    help="How to print; all but `table` are for programs.",
+    help="How to print: `table` is for people, the others for programs.",
 )
 paper_format_option = click.option(
     "--format",
@@ -103,7 +103,7 @@ paper_format_option = click.option(
     type=click.Choice(PAPER_FORMATS),
     default="table",
     show_default=True,
-    help="How to print; `latex` is for a paper, the others but `table` for programs.",
+    help="How to print: `table` for people, `latex` for a paper, the others for programs.",
 )
 
 

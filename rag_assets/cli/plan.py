@@ -17,7 +17,9 @@ from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
 
 @click.command("plan")
 @selection_options
-@click.option("--all", "each", is_flag=True, help="A line for every partition, not every asset.")
+@click.option(
+    "--all", "each", is_flag=True, help="Print a line for every partition, not for every asset."
+)
 def command(
     path: Path,
     store: Path | None,
@@ -26,11 +28,11 @@ def command(
     form: str,
     each: bool,
 ) -> None:
-    """Say what `evaluate` would compute, and why; nothing is computed.
+    """Say what `evaluate` would compute, and why, without computing anything.
 
-    A partition is one of three: compute, reuse (it is stored as it is wanted) or check
-    (computed unless what it reads comes out as it was before). `--format json` has a
-    list of asset, partition, action and reasons.
+    Each partition is one of three: `compute`, `reuse` (the stored result is current) or `check`
+    (computed only if its inputs change). `--format json` lists asset, partition, action and
+    reasons.
 
     Example: rag-assets plan data/handbook --all
     """

@@ -29,6 +29,7 @@ from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.judgment_log import (
     JUDGED,
     append_judgments,
+    design_file,
     lock_file,
     read_judgments,
 )
@@ -40,7 +41,8 @@ from rag_assets.labels.sampling.sample_sheet import (
     read_sample_sheet,
     sample_sheet_text,
 )
-from rag_assets.pipeline.label_sampling import design_file, log_file, sampled_depth, sampled_pool
+from rag_assets.labels.sampling.sample_stage import sampled_depth
+from rag_assets.pipeline.label_sampling import sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.run_pool import run_pool
@@ -63,18 +65,24 @@ FILE = click.Path(path_type=Path)
     help="How many ranks of each retriever are pooled  [default: 10; of a sample: as many as the "
     "primary metric looks at]",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the rows.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed for the order of the rows."
+)
 @click.option(
     "--sample",
     "n_sampled",
     type=Integer(min=1),
     metavar="N",
-    help="The N next passages of the sample of `rag-assets label`, not the whole pool.",
+    help="Write the next N passages of the sample of `rag-assets label`, not the whole pool.",
 )
 @click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
-@click.option("--import", "sheet", type=FILE, help="A sheet with grades, to add to the labels.")
-@click.option("--by", metavar="NAME", help="Who filled in the sheet of a sample.")
-@click.option("--feedback", type=FILE, help="Lines of user feedback, to add to the labels.")
+@click.option(
+    "--import", "sheet", type=FILE, help="Read a graded sheet, and add its grades to the labels."
+)
+@click.option("--by", metavar="NAME", help="With --import of a sample: who graded it.")
+@click.option(
+    "--feedback", type=FILE, help="Read lines of user feedback, and add them to the labels."
+)
 def command(
     path: Path,
     store: Path | None,
@@ -86,15 +94,16 @@ def command(
     by: str | None,
     feedback: Path | None,
 ) -> None:
-    """Have people judge what the retrievers of PATH found.
+    """Write a sheet of what the retrievers of PATH found, for people to grade.
 
-    Writes what nobody judged yet as a sheet (CSV), in an order that does not tell which retriever
-    found what; overlapping passages are one row. People fill in the column `grade` (0: not
-    relevant, 1 and more: relevant) and, where a part of the text answers, copy it to `evidence`.
-    With --import their grades become judgments of PATH; one bad row, and nothing is added.
+    The sheet (CSV) has all passages that nobody has judged yet. Their order does not show which
+    retriever found what, and overlapping passages share a row. People fill in `grade`: 0 for not
+    relevant, 1 or more for relevant. If only a part of the text answers, they copy that part to
+    `evidence`. --import turns the grades into judgments of PATH. If one row is bad, nothing is
+    added.
 
-    With --sample the sheet asks for few passages that tell most, with the probability of each.
-    Its grades (0 to 3, ? or skip) go to the log of `rag-assets label`, not to the judgments.
+    With --sample, the sheet asks only for the passages that tell most, with the probability of
+    each. Its grades (0 to 3, ? or skip) go to the log of `rag-assets label`, not to the judgments.
 
     Example: rag-assets pool data/handbook --depth 10 --out sheet.csv
     """
@@ -194,7 +203,7 @@ def _import_sheet(experiment: Experiment, sheet: Path) -> None:
 
 
 def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
-    log = log_file(experiment)
+    log = experiment.judgments_log
     if not design_file(log).is_file():
         raise UsageError(
             f"{sheet} is a sheet of a sample, and {design_file(log)}, by which it was drawn, is "

@@ -23,19 +23,22 @@ from rag_assets.store.settings import StoreSettings
 
 @click.command("purge")
 @store_option
-@click.option("--document", "document_id", required=True, metavar="ID", help="Its id.")
-@click.option("--experiment", metavar="NAME", help="Whose document it is  [default: any's]")
-@click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
+@click.option("--document", "document_id", required=True, metavar="ID", help="Id of the document.")
+@click.option(
+    "--experiment", metavar="NAME", help="The experiment that has the document  [default: any]"
+)
+@click.option("--yes", is_flag=True, help="Do it. Without this, only say what would go.")
 @format_option
 def command(
     store: Path | None, document_id: str, experiment: str | None, yes: bool, form: str
 ) -> None:
     """Remove a document's text from every artifact, cache and database of the store.
 
-    It goes from all experiments of the store, under whatever id they have the same text, and they
-    are named. Documents, chunks and indexes that hold it go as a whole, and are made again by the
-    next evaluation. Metrics and the history stay: they hold ids and numbers. Take the document out
-    of the datasets first, or the next evaluation stores it again.
+    Remove the document from your datasets first, or the next evaluation stores it again.
+
+    The text goes from all experiments of the store, whatever id it has there, and they are named.
+    Documents, chunks and indexes that hold it are removed as a whole; the next evaluation builds
+    them again. Metrics and the history stay, since they hold only ids and numbers.
 
     Example: rag-assets purge --document d1 --experiment handbook
     """

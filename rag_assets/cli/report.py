@@ -23,8 +23,9 @@ from rag_assets.store.settings import StoreSettings
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write this file  [default: report.html in the store]",
+    help="Write this file  [default: report.html, or report_small.html, in the store]",
 )
+@click.option("--small", is_flag=True, help="Tables alone, to be sent by mail: below 100 KB.")
 @click.option(
     "--serve",
     type=click.IntRange(0, 65535),
@@ -33,11 +34,13 @@ from rag_assets.store.settings import StoreSettings
     "0 is any free port",
 )
 @store_option
-def command(path: Path, out: Path | None, serve: int | None, store: Path | None) -> None:
+def command(
+    path: Path, out: Path | None, small: bool, serve: int | None, store: Path | None
+) -> None:
     """Write the last evaluation of PATH as one HTML page, and print where it is.
 
-    The page needs no network and no other file, so it can be sent to somebody. Nothing is searched
-    again; a page that is up to date is left alone.
+    The page needs no network and no other file, so you can send it to anyone. Nothing is searched
+    again, and a page that is up to date is left alone.
 
     With --serve: nothing is written; who opens the address sees the report as it is then. Ctrl-C
     ends it.
@@ -48,12 +51,12 @@ def command(path: Path, out: Path | None, serve: int | None, store: Path | None)
         raise UsageError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
     settings = StoreSettings.resolve(store)
     if serve is not None:
-        refuse_given(["out"], "writes a file, which --serve does not")
+        refuse_given(["out", "small"], "is of a page that is written, and --serve writes none")
         _serve(path, settings, serve)
         return
     experiment = open_to_read(path, settings)
     root = settings.store / experiment.name
-    print_line(shown_path(write_report(EvaluationResult.current(root), out)))
+    print_line(shown_path(write_report(EvaluationResult.current(root), out, small=small)))
 
 
 def _serve(path: Path, settings: StoreSettings, port: int) -> None:

@@ -55,10 +55,10 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 )
 @click.option(
     "--metrics",
-    help="Names of ours, of ir_measures or of trec_eval, with commas between; with --dialect, of "
-    f"that tool.  [default: {DEFAULT_METRICS}]",
+    help="Metrics, with commas between, by our names or those of ir_measures or trec_eval; with "
+    f"--dialect, by those of that tool.  [default: {DEFAULT_METRICS}]",
 )
-@click.option("--per-query", is_flag=True, help="One row a query of the qrels.")
+@click.option("--per-query", is_flag=True, help="One row for each query of the qrels.")
 @click.option(
     "--trec-mean",
     is_flag=True,
@@ -81,12 +81,12 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 @click.option(
     "--explain-dialects",
     is_flag=True,
-    help="Where the tools' numbers differ from ours, query by query, and why.",
+    help="Show where the tools' numbers differ from ours, query by query, and why.",
 )
 @click.option(
     "--ties",
     is_flag=True,
-    help="Show between which values each mean lies over all orders of tied documents.",
+    help="Show how far each mean could move if tied documents were ordered otherwise.",
 )
 @paper_format_option
 def command(
@@ -101,7 +101,7 @@ def command(
     ties: bool,
     form: str,
 ) -> None:
-    """Score a run file against qrels, or several, and test their differences.
+    """Score one run file against qrels, or compare several and test their differences.
 
     Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10
     """

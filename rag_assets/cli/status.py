@@ -16,7 +16,7 @@ from rag_assets.store.settings import StoreSettings
 @store_option
 @format_option
 def command(store: Path | None, form: str) -> None:
-    """Print the experiments of a store: last evaluation, best retriever, and what is stale.
+    """List the experiments of a store: last evaluation, best retriever, and what is out of date.
 
     `now` says what `evaluate` would compute or check; `rag-assets plan` says why. Nothing is
     computed.

@@ -31,16 +31,16 @@ SHOWN = 10
     default=DEFAULT_THRESHOLD,
     show_default=True,
     metavar="SHARE",
-    help="Warn of cells of the last evaluation with a smaller share of judged "
+    help="Warn about cells of the last evaluation with a smaller share of judged "
     "results; 0 for never.",
 )
 @format_option
 def command(path: Path, store: Path | None, judged: float, form: str) -> None:
-    """Check documents, queries and qrels of PATH; exit with 1 when there is an error.
+    """Check documents, queries and labels of PATH. Exit with 1 if there is an error.
 
-    Unknown ids and ids of another level, quotes that moved or vanished, evidence that no chunk
-    covers, duplicates and unjudged twins, labels that the corpus changed under, and drift of the
-    last evaluation from the anchor. Warnings do not fail.
+    It looks for unknown ids, quotes that moved or vanished, evidence that no chunk covers,
+    duplicates, unjudged copies of judged texts, labels whose document has changed, and drift of the
+    last evaluation from the anchor. Warnings do not change the exit code.
 
     Example: rag-assets validate data/handbook --format csv
     """

@@ -15,7 +15,7 @@ from rag_assets.store.settings import StoreSettings
 
 @click.group("warehouse")
 def command() -> None:
-    """Write `warehouse.duckdb` anew.
+    """Rebuild `warehouse.duckdb`.
 
     Example: rag-assets warehouse rebuild
     """
@@ -24,7 +24,7 @@ def command() -> None:
 @command.command("rebuild")
 @store_option
 def rebuild_command(store: Path | None) -> None:
-    """Write the warehouse from the snapshots and the history: when it was deleted or damaged.
+    """Rebuild the warehouse from the snapshots and the history, if it was deleted or damaged.
 
     Example: rag-assets warehouse rebuild
     """

@@ -31,11 +31,12 @@ from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.retriever_rules import tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.base import RELEVANCE, Kind
+from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
 from rag_assets.sources.dataset import Dataset, Read
-from rag_assets.sources.formats import unread_labels
+from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.rows import unknown_documents
 
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
@@ -79,7 +80,7 @@ class Experiment:
         answer_metrics: how answers are measured.
         judges: who gives verdicts, by name; what they judge and how deep is filled in.
         passage_labels: the file of what people say of passages of drawn questions; likewise.
-        judgments_log: that of what people say of passages drawn one by one; None: none is named.
+        judgments_log: that of what people say of passages drawn one by one, there or not.
         answer_labels: the file of what people say of answers, there or not; None: no YAML file.
     """
 
@@ -119,7 +120,7 @@ class Experiment:
     judges: Mapping[str, JudgeConfig] = field(default_factory=dict)
     answer_labels: Path | None = None
     passage_labels: Path | None = None
-    judgments_log: Path | None = None
+    judgments_log: Path = Path(LABELLING_LOG)
 
     def language_model(self, name: str | None) -> LlmConfig | None:
         """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
@@ -160,6 +161,12 @@ class Experiment:
         """Key of the YAML -> the file, of those that hold what people say of passages."""
         files = {"passage_labels": self.passage_labels, "judgments_log": self.judgments_log}
         return {key: file for key, file in files.items() if file is not None and file.is_file()}
+
+    @property
+    def label_sample_files(self) -> dict[str, Path]:
+        """``log`` and ``design`` of the passages that were drawn one by one; none, or both."""
+        files = {"log": self.judgments_log, "design": design_file(self.judgments_log)}
+        return files if all(file.is_file() for file in files.values()) else {}
 
     @property
     def measures_texts(self) -> bool:

@@ -59,6 +59,7 @@ from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.formats import (
     ANSWER_LABELS,
     FORMATS,
+    LABELLING_LOG,
     PASSAGE_LABELS,
     open_dataset,
     unread_labels,
@@ -268,8 +269,21 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         judges=judges,
         answer_labels=base / (config.answer_labels or ANSWER_LABELS) if yaml_file else None,
         passage_labels=base / (config.passage_labels or PASSAGE_LABELS) if yaml_file else None,
-        judgments_log=base / config.judgments_log if config.judgments_log else None,
+        judgments_log=_log(source, base, config.judgments_log),
     )
+
+
+def _log(source: Path, base: Path, named: Path | None) -> Path:
+    """Return the log of judgments; beside ``other.yaml`` it is ``other.labelling.jsonl``.
+
+    A folder may hold several experiments, each with a sample of its own.
+    """
+    if named is not None:
+        return base / named
+    if source.is_dir():
+        return source / LABELLING_LOG
+    is_usual = source.name == EXPERIMENT_FILE
+    return source.with_name(LABELLING_LOG if is_usual else f"{source.stem}.{LABELLING_LOG}")
 
 
 def _fail_tuning(yaml_file: YamlFile | None, location: Location, problem: str) -> Exception:

@@ -27,14 +27,15 @@ from rag_assets.judges.calibration import JUDGED, Row
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.design import Design, new_design
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
+from rag_assets.labels.sampling.judgment_log import LoggedJudgment, drawn_items
 from rag_assets.labels.sampling.label_pool import (
+    PLACE,
     Floats,
     LabelPool,
     by_place,
     gains,
-    label_pool,
     same_passage,
+    unit_name,
 )
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from rag_assets.schemas import RELEVANT_UNITS, RUNS
@@ -60,26 +61,6 @@ class Grades(NamedTuple):
     is_open: np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def pool_of(
-    passages: Passages, question_ids: Sequence[str], depth: int, earlier: Sequence[PooledUnit] = ()
-) -> LabelPool:
-    """Return the merged passages of all retrievers; the items of an earlier pool stay."""
-    runs, spans = {}, {}
-    for name, table in passages.items():
-        places = list(zip(*(table[c].to_pylist() for c in _PLACE), strict=True))
-        spans[name] = {_unit(place): place for place in places}
-        ids = pa.array([_unit(place) for place in places], pa.string())
-        runs[name] = table.select(["query_id", "rank"]).append_column("unit_id", ids)
-    return label_pool(runs, spans, question_ids, depth=depth, earlier=earlier)
-
-
-_PLACE = ("document_id", "start", "end")
-
-
-def _unit(place: tuple[Any, ...]) -> str:
-    return "\0".join(map(str, place))
-
-
 def verdict_grades(pool: LabelPool, verdicts: pa.Table) -> Grades:
     """Return the highest grade of the texts of each item; missing where one of them is.
 
@@ -87,7 +68,7 @@ def verdict_grades(pool: LabelPool, verdicts: pa.Table) -> Grades:
         pool: the items.
         verdicts: table of :data:`rag_assets.schemas.RELEVANCE_VERDICTS`.
     """
-    columns = (verdicts[name].to_pylist() for name in ("query_id", *_PLACE, "grade"))
+    columns = (verdicts[name].to_pylist() for name in ("query_id", *PLACE, "grade"))
     said = [(PooledUnit(*row[:4]), row[4]) for row in zip(*columns, strict=True)]
     return _grades(pool, said, np.maximum)
 
@@ -168,10 +149,10 @@ def _questions_with(pool: LabelPool, flags: np.ndarray[Any, Any]) -> np.ndarray[
 def _rankings(table: pa.Table, question_ids: Sequence[str]) -> list[str]:
     places: dict[str, list[str]] = {name: [] for name in question_ids}
     ordered = table.sort_by([("query_id", "ascending"), ("rank", "ascending")])
-    columns = (ordered[name].to_pylist() for name in ("query_id", *_PLACE))
+    columns = (ordered[name].to_pylist() for name in ("query_id", *PLACE))
     for query_id, *place in zip(*columns, strict=True):
         if query_id in places:
-            places[query_id].append(_unit(tuple(place)))
+            places[query_id].append(unit_name(tuple(place)))
     return ["\n".join(found) for found in places.values()]
 
 
@@ -246,10 +227,8 @@ def sampled_rows(
     weights = pool.weights(Metric("dcg", k))
     if design is None:
         design = new_design(pool.items, weights)
-    elif design.items != pool.items:  # systems joined since
-        named = {one.item for one in judgments}
-        asked = np.array([one in named for one in design.items], np.bool_)
-        design = design.extended(pool.items, weights, asked)
+    else:
+        design = design.with_systems(pool.items, weights, drawn_items(judgments))
     said = dict(zip(pool.items, verdicts.values.tolist(), strict=True))
     alone = label_sample(pool, design, judgments)
     with_judge = label_sample(pool, design, judgments, verdicts=said)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -24,14 +23,13 @@ from rag_assets.judges.ranking_calibration import (
     Grades,
     judged_rankings,
     label_grades,
-    pool_of,
     sampled_rows,
     verdict_grades,
 )
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.labels.sampling.design import Design, read_design
 from rag_assets.labels.sampling.judgment_log import read_judgments
-from rag_assets.labels.sampling.label_pool import LabelPool
+from rag_assets.labels.sampling.label_pool import LabelPool, pool_of
 from rag_assets.package_versions import version
 from rag_assets.schemas import CALIBRATED_MEANS
 from rag_assets.store.artifacts import ArtifactKey
@@ -74,8 +72,8 @@ class CalibratedRankings(Stage):
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         files = dict(context.experiment.passage_label_files)
-        if LOG in files and design_file(files[LOG]).is_file():
-            files["design"] = design_file(files[LOG])
+        if "design" in context.experiment.label_sample_files:
+            files["design"] = context.experiment.label_sample_files["design"]
         digests = {f"file.{name}": context.file_digest(file) for name, file in files.items()}
         return {**digests, "numpy": version("numpy"), "scipy": version("scipy")}
 
@@ -145,14 +143,8 @@ def _of_passages(
 
 def design_of(experiment: Experiment) -> Design | None:
     """Return the design by which single passages were drawn; None where no file holds it."""
-    log = experiment.passage_label_files.get(LOG)
-    file = design_file(log) if log is not None else None
-    return read_design(file) if file is not None and file.is_file() else None
-
-
-def design_file(log: Path) -> Path:
-    """Return the file beside a log that says by which design its passages were drawn."""
-    return log.with_suffix(".design.jsonl")
+    file = experiment.label_sample_files.get("design")
+    return read_design(file) if file is not None else None
 
 
 def cutoff_of(experiment: Experiment, judge: str) -> int:

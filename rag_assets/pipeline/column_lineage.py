@@ -47,6 +47,8 @@ _CALIBRATED = (
     "weight reason"
 )
 _JUDGED = "answers.answer answer_verdicts.correct answer_labels.correct query_facts.cluster"
+_OF_SAMPLE = "sampled_passages.rank sampled_labels.grade sampled_labels.hazard"
+_SAMPLED = "value items_low items_high lowest highest n_labels effective_labels"
 _PLACES = "document_id start end n_tokens text_digest"
 _ASKED = "queries.text answer_contexts.text_digest"
 
@@ -173,6 +175,15 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     "answer_labels": {},
     "calibrated_means": _each("split", "query_facts.split") | _each(_CALIBRATED, _JUDGED),
     "calibrated_differences": _each("split", "query_facts.split") | _each(_CALIBRATED, _JUDGED),
+    "sampled_passages": _same("runs", "query_id rank")
+    | _each("document_id start end", "runs.unit_id chunks.chunk_id documents.document_id")
+    | _each("label", "relevant_units.grade runs.unit_id"),
+    "sampled_labels": _each("query_id", "sampled_passages.query_id queries.query_id")
+    | _same("sampled_passages", "document_id start end")
+    | _each("state grade hazard", "sampled_passages.rank sampled_passages.label"),
+    "sampled_estimates": _each(_SAMPLED, _OF_SAMPLE)
+    | _each("questions_low questions_high", f"{_OF_SAMPLE} query_facts.cluster")
+    | _each("n", "queries.query_id"),
     "answer_waterfall": _each("query_id", "answer_metrics.query_id")
     | _each("outcome", "answer_metrics.failed answer_metrics.answerable qrels.document_id")
     | _each("n_evidence", "qrels.evidence_id")

@@ -169,7 +169,7 @@ def _row(root: Path, evaluation: Evaluation) -> Row:
         "retrievers": list(_retrievers(root, evaluation)),
         "metrics": [*_metrics(root, evaluation), *_cost_times(root, evaluation)],
         "answers": list(_answers(root, evaluation)),
-        "judged": list(_judged(root, evaluation)),
+        "judged": [*_judged(root, evaluation), *_sampled(root, evaluation)],
         "schema_version": SCHEMA_VERSION,
     }
 
@@ -288,6 +288,19 @@ def _judged(root: Path, evaluation: Evaluation) -> Iterator[Row]:
             # By labels of other answers it would be another number over time.
             value = row["calibrated"] if row["human"] is not None else None
             yield {**own, **lead, "value": value}
+
+
+def _sampled(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+    """Yield what a sample of labels estimates; no judge has a part in it."""
+    for entry in evaluation.entries_of("sampled_estimates"):
+        if not (root.parent / entry.path).exists():
+            continue
+        for row in table_of(root, evaluation, entry).to_pylist():
+            yield {
+                **{"judge": "", "fingerprint": "", "name": row["retriever"], "split": "all"},
+                **{name: row[name] for name in ("metric", "value", "n", "n_labels")},
+                **{"low": row["questions_low"], "high": row["questions_high"]},
+            }
 
 
 def fill_in(root: Path, locks: Path) -> int:

@@ -111,10 +111,13 @@ def _answered(
 def _judged(
     experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
 ) -> list[ArtifactKey]:
-    """Return verdicts and what calibrates them: they are of all cells together."""
+    """Return verdicts, what calibrates them, and samples of labels: they are of all cells."""
     every = set(retrievers) == set(experiment.retrievers)
     if not every or not set(experiment.top_k) <= set(cutoffs):
         return []
     said = ("relevance_verdicts", "answer_verdicts")
     calibrated = ("calibrated_means", "calibrated_differences", "calibrated_rankings")
-    return [key for asset in (*said, *calibrated) for key in STAGES[asset].keys(experiment)]
+    sampled = ("sampled_passages", "sampled_labels", "sampled_estimates")
+    return [
+        key for asset in (*said, *calibrated, *sampled) for key in STAGES[asset].keys(experiment)
+    ]

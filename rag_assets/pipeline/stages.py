@@ -27,6 +27,11 @@ from rag_assets.judges.calibration_stage import (
 )
 from rag_assets.judges.ranking_calibration_stage import CalibratedRankings
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
+from rag_assets.labels.sampling.sample_stage import (
+    SampledEstimates,
+    SampledLabels,
+    SampledPassages,
+)
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
@@ -115,6 +120,9 @@ STAGES: Mapping[str, Stage] = {
         CalibratedMeans(),
         CalibratedDifferences(),
         CalibratedRankings(),
+        SampledPassages(),
+        SampledLabels(),
+        SampledEstimates(),
     )
 }
 """Every asset of the graph, each after its inputs."""

@@ -30,6 +30,7 @@ from rag_assets.report.overlaps import overlap_rows
 from rag_assets.report.page.answers import answers, answers_said
 from rag_assets.report.page.leaderboard import leaderboard
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_table
 from rag_assets.report.view import Context, View
 from rag_assets.report.winner import winner_of
 
@@ -65,6 +66,15 @@ class EvaluationTable(EvaluationResult, Tabular):
             NotEvaluated: there is no judge of answers, or no label.
         """
         return JudgedTable(self)
+
+    @property
+    def sampled(self) -> pa.Table:
+        """What a sample of labels estimates: :data:`rag_assets.schemas.SAMPLED_ESTIMATES`.
+
+        Raises:
+            NotEvaluated: there is no sample of labels.
+        """
+        return sampled_table(self)
 
     def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
         """Return bars of a metric by retriever and top_k, with intervals.

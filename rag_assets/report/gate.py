@@ -24,7 +24,7 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.gate_looks import GateLooks, Subject, state_of
-from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
+from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
 from rag_assets.report.formats import Row
 from rag_assets.report.gate_checks import (
     CANNOT_TELL,
@@ -33,13 +33,15 @@ from rag_assets.report.gate_checks import (
     Answer,
     Check,
     Rules,
+    check_of_row,
     checks_of,
-    stored_check,
+    row_of_check,
 )
 from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged_changes import change_lines, judged_change_rows
-from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, noun
+from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, is_sampled, noun
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_pair
 from rag_assets.statistics.repeated_looks import LOOKS, look_level
 
 BASELINE = "baseline"
@@ -144,8 +146,11 @@ def gate(
     if answers and against == BASELINE:
         raise UsageError("answerers have no baseline; compare with an earlier evaluation")
     old = new if against == BASELINE else _older(names, new, against, chosen_metric)
-    queries = comparability(old, new, answers=answers).chosen(intersection=intersection)
-    pair = EvaluationPair.of(old, new, queries, chosen_metric, split)
+    if is_sampled(chosen_metric):
+        pair = sampled_pair(old, new, chosen_metric, split)
+    else:
+        queries = comparability(old, new, answers=answers).chosen(intersection=intersection)
+        pair = EvaluationPair.of(old, new, queries, chosen_metric, split)
     chosen = _chosen(pair, retrievers, against)
     looks = None if against == BASELINE else names.looks(old.evaluation.evaluation_id)
     look, checks = _looked(pair, chosen, rules, looks)
@@ -171,7 +176,7 @@ def _older(
         problem = f"evaluation {evaluation.evaluation_id} is not complete"
         raise UsageError(f"{problem}; a gate compares with complete ones only")
     old = EvaluationResult(new.root, evaluation)
-    if is_of_answers(metric):
+    if is_of_answers(metric) or is_sampled(metric):
         return old
     if not old.has_metrics:
         problem = f"evaluation {evaluation.evaluation_id} had no labels, so it has no metrics"
@@ -215,13 +220,14 @@ def _looked(
     number = looks.number(subject, state)
     known = looks.answer(subject, state, asdict(rules))
     if known is not None:
-        return Look(number, True, level), [stored_check(row) for row in known]
+        texts = question_texts(pair.new)
+        return Look(number, True, level), [check_of_row(row, texts) for row in known]
     checks = checks_of(pair, chosen, rules)
     if all(check.p_adjusted is None for check in checks):
         return None, checks
     if number > LOOKS:
         return Look(number, False, level), [_too_late(pair, check) for check in checks]
-    looks.add(subject, state, asdict(rules), [asdict(check) for check in checks])
+    looks.add(subject, state, asdict(rules), [row_of_check(check) for check in checks])
     return Look(number, False, level), checks
 
 
@@ -240,10 +246,11 @@ def _state(pair: EvaluationPair, chosen: Sequence[tuple[str, str]]) -> str:
     judges = pair.new.judges if is_judged(pair.metric) else []
     own = (*_OF_ANSWERS, *(("answer_verdicts",) if judges else ()))
     values = frozenset([*(name for name, _ in chosen), *judges, str(pair.metric.cutoff)])
+    measured = "sampled_labels" if is_sampled(pair.metric) else "metrics"
     assets = {
         entry.asset: values
         for entry in pair.new.evaluation.entries
-        if (entry.asset in own if answers else entry.asset.endswith(("_runs", "metrics")))
+        if (entry.asset in own if answers else entry.asset.endswith(("_runs", measured)))
     }
     return state_of(pair.new.evaluation, assets)
 
@@ -260,7 +267,7 @@ def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
         for name in [name for name in old if name not in new]:
             yield f"{name} is gone"
     count = len(set(pair.queries))
-    asset = "queries" if is_of_answers(pair.metric) else "qrels"
+    asset = "queries" if is_of_answers(pair.metric) or is_sampled(pair.metric) else "qrels"
     labelled = len(set(pair.new.table_of(asset)["query_id"].to_pylist()))
     if is_judged(pair.metric):
         yield from change_lines(judged_change_rows(pair, retrievers))

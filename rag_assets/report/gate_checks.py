@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from rag_assets.errors import NotEstimable
 from rag_assets.report.drop_causes import Causes, LostQuestion, causes_of
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.formats import four_places
-from rag_assets.report.metric_choice import is_judged, is_of_answers
+from rag_assets.report.metric_choice import is_judged, is_of_answers, is_sampled
 from rag_assets.report.metric_drops import Drop, drop_of
 from rag_assets.report.unjudged_newcomers import CorpusChange, Newcomer
 from rag_assets.statistics.pairs import holm
@@ -105,8 +105,8 @@ def _check(
         return Check(retriever, against, answer, drop)
     if drop.low is not None and drop.low >= -rules.max_drop - SAME:
         return Check(retriever, against, PASS, None, drop, p)
-    of_retrieval = not is_of_answers(pair.metric)
-    causes = causes_of(pair, against, retriever, corpus) if of_retrieval else None
+    is_explained = not is_of_answers(pair.metric) and not is_sampled(pair.metric)
+    causes = causes_of(pair, against, retriever, corpus) if is_explained else None
     more = _more_questions(drop, rules)
     shown = p is not None and p < look_level(rules.alpha)
     unjudged = causes.unjudged if causes is not None else 0.0
@@ -165,14 +165,30 @@ def _rounded(number: float) -> int:
     return int(float(f"{number:.2g}"))
 
 
-def stored_check(row: Mapping[str, Any]) -> Check:
-    """Return a check as it was kept."""
+def row_of_check(check: Check) -> dict[str, Any]:
+    """Return a check as it is kept: without texts of questions, which only their files may hold."""
+    row = asdict(check)
+    for question in row["causes"]["lost"] if row["causes"] is not None else ():
+        del question["text"]
+    return row
+
+
+def check_of_row(row: Mapping[str, Any], texts: Mapping[str, str]) -> Check:
+    """Return a check that was kept.
+
+    Args:
+        row: see :func:`row_of_check`.
+        texts: of the questions, by their ids.
+    """
     drop, causes = row["drop"], row["causes"]
     if causes is not None:
         causes = Causes(
             **{
                 **causes,
-                "lost": tuple(LostQuestion(**one) for one in causes["lost"]),
+                "lost": tuple(
+                    LostQuestion(**one, text=texts.get(one["query_id"], ""))
+                    for one in causes["lost"]
+                ),
                 "newcomers": tuple(Newcomer(**one) for one in causes["newcomers"]),
             }
         )

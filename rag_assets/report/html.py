@@ -73,20 +73,27 @@ def _files(folder: Any) -> list[Any]:  # noqa: ANN401 (importlib's Traversable m
 REPORT_FILE = "report.html"
 
 
-def write_report(result: EvaluationResult, path: Path | None = None) -> Path:
+SMALL_REPORT_FILE = "report_small.html"
+
+
+def write_report(
+    result: EvaluationResult, path: Path | None = None, *, small: bool = False
+) -> Path:
     """Write the report and return its path; one that is there and says the same is left alone.
 
     Args:
         result: the evaluation.
         path: the file to write; beside the experiment's artifacts when absent.
+        small: tables alone, without charts and texts: a page to be sent by mail.
 
     Raises:
         StoreError: the file cannot be written.
     """
-    file = path or result.root / REPORT_FILE
+    file = path or result.root / (SMALL_REPORT_FILE if small else REPORT_FILE)
     page_identity = identity(result)
+    page_identity = fingerprint([page_identity, "small"]) if small else page_identity
     if not is_at(file, page_identity):
-        write_text(file, _page(result, page_identity))
+        write_text(file, _page(result, page_identity, small=small))
     return file
 
 
@@ -95,8 +102,8 @@ def render(result: EvaluationResult) -> str:
     return _page(result, identity(result))
 
 
-def _page(result: EvaluationResult, page_identity: str) -> str:
+def _page(result: EvaluationResult, page_identity: str, *, small: bool = False) -> str:
     # Most evaluations change nothing and need none of what builds a page.
     from rag_assets.report.page.page import page
 
-    return page(result, page_identity)
+    return page(result, page_identity, small=small)

@@ -1,31 +1,27 @@
-"""What a sample of labels says so far: estimates, decided differences, and what is left to judge.
-
-Two targets, which are never mixed: estimates have an interval for *these questions and this pool*
-and one for *questions like these*. Decisions, and how much more is to be judged, speak of the
-first.
-"""
+"""What a sample of labels says so far: estimates, decided differences, what is left to judge."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.sampling.confidence_sequence import decisions, minutes
-from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import LINEAR, POOL_RECALL
+from rag_assets.labels.sampling.label_pool import LINEAR, sampled_metrics
 from rag_assets.labels.sampling.label_sample import LabelSample
+from rag_assets.labels.sampling.standing import (
+    ITEMS,
+    PRICE,
+    QUESTIONS,
+    Standing,
+    estimate_rows,
+    standing,
+)
 from rag_assets.report.formats import Row
 from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
-
-ITEMS, QUESTIONS = "these questions and this pool", "questions like these"
 
 
 @dataclass(frozen=True)
@@ -37,13 +33,8 @@ class LabelStatus:
             without a grade; with a label of the dataset.
         n_questions: of all splits; each counts 1.
         level: of each interval; of each decision over all looks together.
-        estimates: one row a metric and retriever, the best first: ``metric``, ``retriever``,
-            ``value``; ``items_low``, ``items_high`` of :data:`ITEMS`; ``questions_low``,
-            ``questions_high`` of :data:`QUESTIONS`; ``lowest``, ``highest``: with all "cannot tell"
-            at the lowest and the highest gain; ``n_labels``, ``effective_labels``.
-        differences: one row a pair: ``metric``, ``retriever_a``, ``retriever_b``, ``value``,
-            ``low``, ``high``, ``decided``, ``more_judgments``, ``more_minutes``.
-        more_judgments, more_minutes: that decide all pairs; minutes are None without a pace.
+        standing: of the metric that is decided.
+        others: rows of :func:`..labels.sampling.standing.estimate_rows` of other metrics.
         notes: what the numbers do not say.
     """
 
@@ -53,10 +44,8 @@ class LabelStatus:
     n_certain: int
     n_questions: int
     level: float
-    estimates: tuple[Row, ...] = ()
-    differences: tuple[Row, ...] = ()
-    more_judgments: int | None = None
-    more_minutes: float | None = None
+    standing: Standing
+    others: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
 
     @staticmethod
@@ -86,28 +75,21 @@ class LabelStatus:
             len(sample.pool.question_ids),
             level,
         )
-        notes = tuple(_notes(experiment, clusters))
-        if not judged.any() and not sample.certain.all():
-            return LabelStatus(*counts, notes=notes)
-        metrics = _metrics(experiment.primary, depth)
-        estimates = [row for one in metrics for row in _estimates(sample, one, clusters, level)]
-        order = [str(row["retriever"]) for row in estimates if row["metric"] == str(metrics[0])]
-        differences = _differences(sample, metrics[0], order, lines, level)
-        more = max((int(str(row["more_judgments"])) for row in differences), default=0)
-        time = _minutes(lines, more)
-        return LabelStatus(*counts, tuple(estimates), tuple(differences), more, time, notes)
+        first, *rest = sampled_metrics(experiment.primary, depth)
+        now = standing(sample, first, lines, clusters, level)
+        notes = [*_notes(experiment, clusters), *_outside(now)]
+        if not now.estimates:
+            return LabelStatus(*counts, now, notes=tuple(notes))
+        others = [row for one in rest for row in estimate_rows(sample, one, clusters, level)]
+        return LabelStatus(*counts, now, tuple(others), (*notes, PRICE))
 
     def as_row(self) -> Row:
         """Return everything as one mapping, for programs."""
-        return {**asdict(self), "targets": {"items": ITEMS, "questions": QUESTIONS}}
-
-
-def _metrics(primary: Metric, depth: int) -> tuple[Metric, ...]:
-    """Return dcg and precision, the one that is decided first."""
-    usual = (Metric("dcg", depth), Metric("precision", depth))
-    if primary.measure not in LINEAR or primary.measure == POOL_RECALL or primary.cutoff != depth:
-        return usual
-    return (primary, *(one for one in usual if one.measure != primary.measure))
+        row = asdict(self)
+        now = row.pop("standing")._asdict()
+        estimates = [*now.pop("estimates"), *row.pop("others")]
+        targets = {"items": ITEMS, "questions": QUESTIONS}
+        return {**row, "estimates": estimates, **now, "targets": targets}
 
 
 def _notes(experiment: Experiment, clusters: Sequence[str] | None) -> Iterator[str]:
@@ -124,61 +106,14 @@ def _notes(experiment: Experiment, clusters: Sequence[str] | None) -> Iterator[s
         yield f"{QUESTIONS}: each is taken for independent; clusters are known with labels only"
 
 
-def _estimates(
-    sample: LabelSample, metric: Metric, clusters: Sequence[str] | None, level: float
-) -> list[Row]:
-    estimator = Estimator(sample, metric, clusters)
-    of_items = estimator.estimates("items", level)
-    of_questions = estimator.estimates("questions", level)
-    return [
-        {
-            "metric": str(metric),
-            "retriever": name,
-            "value": one.value,
-            "items_low": _finite(one.low),
-            "items_high": _finite(one.high),
-            "questions_low": _finite(of_questions[name].low),
-            "questions_high": _finite(of_questions[name].high),
-            "lowest": one.lowest,
-            "highest": one.highest,
-            "n_labels": one.n_labels,
-            "effective_labels": one.effective_labels,
-        }
-        for name, one in sorted(of_items.items(), key=lambda pair: (-pair[1].value, pair[0]))
-    ]
-
-
-def _differences(
-    sample: LabelSample,
-    metric: Metric,
-    order: Sequence[str],
-    lines: Sequence[LoggedJudgment],
-    level: float,
-) -> list[Row]:
-    pairs = list(combinations(order, 2))
-    return [
-        {
-            "metric": str(metric),
-            "retriever_a": first,
-            "retriever_b": second,
-            "value": one.value,
-            "low": _finite(one.low),
-            "high": _finite(one.high),
-            "decided": one.decided,
-            "more_judgments": one.more,
-            "more_minutes": _minutes(lines, one.more),
-        }
-        for (first, second), one in decisions(sample, metric, level=level, pairs=pairs).items()
-    ]
-
-
-def _minutes(lines: Sequence[LoggedJudgment], more: int) -> float | None:
-    time = minutes(lines, more)
-    return None if time is None else float(math.ceil(time))
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _outside(now: Standing) -> Iterator[str]:
+    pairs = [row for row in now.differences if row["outside"]]
+    if pairs:
+        names = ", ".join(f"{row['retriever_a']} - {row['retriever_b']}" for row in pairs)
+        yield (
+            f"the estimate lies outside the interval that earlier looks allow: {names}; one of the "
+            "two is wrong, which happens in about one pair of a hundred, and more judgments tell"
+        )
 
 
 def status_view(experiment: str, status: LabelStatus) -> RenderableType:
@@ -194,21 +129,23 @@ def status_view(experiment: str, status: LabelStatus) -> RenderableType:
         f"{status.n_questions} questions"
     )
     notes = [Text(f"note: {note}") for note in status.notes]
-    if not status.estimates:
+    now = status.standing
+    if not now.estimates:
         return Group(
             Text(counts),
             Text("nothing is estimated yet: no passage of the sample is judged"),
             *notes,
         )
     parts: list[RenderableType] = [Text(counts)]
-    for metric in dict.fromkeys(str(row["metric"]) for row in status.estimates):
-        rows = [row for row in status.estimates if row["metric"] == metric]
+    estimates = (*now.estimates, *status.others)
+    for metric in dict.fromkeys(str(row["metric"]) for row in estimates):
+        rows = [row for row in estimates if row["metric"] == metric]
         title = f"estimated {metric}, with {status.level:.0%} intervals"
         parts += ["", title_line(title), _estimate_table(metric, rows)]
-    if status.differences:
-        metric = str(status.differences[0]["metric"])
+    if now.differences:
+        metric = str(now.differences[0]["metric"])
         title = f"differences of {metric} on {ITEMS}, {status.level:.0%} however often one looks"
-        parts += ["", title_line(title), _difference_table(status.differences), _rest(status)]
+        parts += ["", title_line(title), _difference_table(now.differences), _rest(now)]
     return Group(*parts, *notes)
 
 
@@ -247,20 +184,28 @@ def _difference_table(rows: Sequence[Row]) -> RenderableType:
             number_cell(row["value"], "+.4f"),
             _interval(row["low"], row["high"], "+.4f"),
             "no" if is_open else "yes",
-            str(row["more_judgments"]) if is_open else "-",
-            number_cell(row["more_minutes"] if is_open else None, ".0f"),
+            _range(row, "more_judgments") if is_open else "-",
+            _range(row, "more_minutes") if is_open else "-",
         )
     return table
 
 
-def _rest(status: LabelStatus) -> Text:
-    n_decided = sum(bool(row["decided"]) for row in status.differences)
-    text = f"{n_decided} of {len(status.differences)} differences are decided"
-    if n_decided < len(status.differences):
-        time = status.more_minutes
-        pace = "" if time is None else f", {time:.0f} minutes at the pace so far,"
-        text += f"; about {status.more_judgments} more judgments{pace} decide the rest"
+def _rest(now: Standing) -> Text:
+    n_decided = sum(bool(row["decided"]) for row in now.differences)
+    text = f"{n_decided} of {len(now.differences)} differences are decided"
+    if n_decided < len(now.differences):
+        row = now._asdict()
+        time = _range(row, "more_minutes")
+        pace = "" if time == "-" else f" ({time} minutes at the pace so far)"
+        text += f"; the rest takes about {_range(row, 'more_judgments')} more judgments{pace}"
     return Text(text)
+
+
+def _range(row: Row, name: str) -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    if low is None or high is None:
+        return "-"
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _interval(low: object, high: object, form: str = ".4f") -> str:

@@ -35,6 +35,7 @@ from rag_assets.report.formats import Row, interval_name, interval_text
 from rag_assets.report.judged import judged_parts
 from rag_assets.report.overlaps import similarity_parts
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sampled import sampled_parts
 from rag_assets.report.terminal_table import (
     FittedTable,
     mean_cell,
@@ -143,6 +144,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
     parts += similarity_parts(result, at_cutoff)
     parts += answer_parts(result, str(rows[0]["split"]))
     parts += judged_parts(result, str(rows[0]["split"]))
+    parts += sampled_parts(result)
     return Group(*parts, *(_warnings(result, at_cutoff)))
 
 

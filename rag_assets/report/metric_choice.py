@@ -2,7 +2,8 @@
 
 An answerer at its cut-off is one name, ``plain@5``, or ``perfect@-`` where it has none; retrievers
 have no ``@`` in theirs. What a judge says of answers is the metric ``judged_correct``, or
-``judged_correct:strict`` where there are several judges.
+``judged_correct:strict`` where there are several judges. What a sample of labels estimates of a
+retriever is the metric with ``sampled_`` before it, ``sampled_dcg@10``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from rag_assets.answers.metrics import METRICS
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.judges.calibration import JUDGED_CORRECT
+from rag_assets.labels.sampling.label_pool import estimable_metric
 
 ANSWER_HEADLINES = ("answer_f1", "evidence_cited", "grounded", "abstained")
 """The first of them that has a value is what answerers are compared by where none is named."""
@@ -26,6 +28,15 @@ def is_of_answers(metric: Metric) -> bool:
 def is_judged(metric: Metric) -> bool:
     """Whether a metric is what a judge says, which counts only as people's labels calibrate it."""
     return metric.measure.partition(":")[0] == JUDGED_CORRECT
+
+
+SAMPLED = "sampled_"
+WHERE_SAMPLED = "not a question each; see `rag-assets compare`, `gate` and `history`"
+
+
+def is_sampled(metric: Metric) -> bool:
+    """Whether a metric is what a sample of labels estimates, never mixed with complete labels."""
+    return metric.measure.startswith(SAMPLED)
 
 
 def judge_named(metric: Metric) -> str | None:
@@ -48,6 +59,7 @@ def metric_at(name: str | None, primary: Metric) -> Metric:
 
     Raises:
         UsageError: there is no such metric.
+        NotEstimable: a sample of labels does not estimate it.
     """
     if name is None:
         return primary
@@ -56,6 +68,10 @@ def metric_at(name: str | None, primary: Metric) -> Metric:
         if cutoff:
             raise UsageError(f"{measure} has no cut-off; an answerer has: `--answerer plain@5`")
         return Metric(measure)
+    if measure.startswith(SAMPLED):
+        cut = cutoff or primary.cutoff
+        metric = estimable_metric(f"{measure.removeprefix(SAMPLED)}@{cut}")
+        return metric._replace(measure=SAMPLED + metric.measure)
     metric = parse_metric(name)
     return metric if metric.cutoff is not None else metric._replace(cutoff=primary.cutoff)
 
@@ -66,6 +82,8 @@ def check_paired(metric: Metric) -> None:
     Raises:
         UsageError: it is such a metric.
     """
+    if is_sampled(metric):
+        raise UsageError(f"{metric} is estimated over all questions together, {WHERE_SAMPLED}")
     if metric.measure in METRICS and not METRICS[metric.measure].is_mean:
         raise UsageError(f"{metric} is no mean of single questions; they cannot be compared by it")
 
@@ -76,6 +94,8 @@ def check_not_judged(metric: Metric, remedy: str) -> None:
     Raises:
         UsageError: it is such a metric; ``remedy`` says where it is what.
     """
+    if is_sampled(metric):
+        raise UsageError(f"{metric} is estimated over all questions together, {WHERE_SAMPLED}")
     if is_judged(metric):
         raise UsageError(f"{metric} counts only as labels of people calibrate it; it is {remedy}")
 

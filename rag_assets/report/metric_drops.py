@@ -21,7 +21,8 @@ import numpy as np
 from rag_assets.errors import NotEstimable
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.judged_changes import judged_change
-from rag_assets.report.metric_choice import is_judged
+from rag_assets.report.metric_choice import is_judged, is_sampled
+from rag_assets.report.sampled import sampled_difference
 from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
 from rag_assets.statistics.repeated_looks import look_level, look_p_values
 from rag_assets.statistics.resampling import Floats
@@ -92,6 +93,8 @@ def drop_of(pair: EvaluationPair, old: str, new: str, alpha: float, n_tests: int
     """
     if is_judged(pair.metric):
         return _judged_drop(pair, old, new, alpha)
+    if is_sampled(pair.metric):
+        return _sampled_drop(pair, old, new, alpha)
     tables = pair.old_cells[old], pair.new_cells[new]
     for counted in counted_by_split(pair.counting, tables):
         before, after = (counted.values(table, pair.metric.column) for table in tables)
@@ -169,4 +172,26 @@ def _judged_drop(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop
         error=change.error,
         n_units=change.n_units,
         reason=row["reason"],
+    )
+
+
+def _sampled_drop(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop:
+    """Return the same of what a sample of labels estimates, on questions like these."""
+    found = sampled_difference((pair.old, pair.new), (old, new), pair.metric, 1 - alpha)
+    is_known = found.row["questions_low"] is not None
+    same = is_known and found.error == 0 == found.row["difference"]
+    n_units = round(found.freedom) + 1 if is_known else 0
+    error = found.error if is_known else None
+    return Drop(
+        n=found.row["n"],
+        old=found.means[0],
+        new=found.means[1],
+        change=found.row["difference"],
+        low=found.row["questions_low"],
+        high=found.row["questions_high"],
+        p=found.p_drop if is_known and not same else None,
+        detectable=_smallest(error, n_units, alpha),
+        error=error,
+        n_units=n_units,
+        reason=None if is_known else "passages had no chance to be asked yet; label more",
     )

@@ -21,10 +21,12 @@ from rag_assets.report.history import (
 )
 from rag_assets.report.metric_choice import (
     ANSWER_HEADLINES,
+    SAMPLED,
     check_names,
     is_answerer,
     is_judged,
     is_of_answers,
+    is_sampled,
     judge_named,
     metric_at,
     named,
@@ -125,7 +127,7 @@ class MetricHistory(Tabular):
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         shown = {row["evaluation_id"] for row in evaluations[-last:]}
         rows = history_rows(evaluations, chosen, split)
-        if is_judged(chosen_metric):
+        if is_judged(chosen_metric) or is_sampled(chosen_metric):
             rows = _with_judges(rows, values)
         return cls(
             history.root.name, chosen_metric, [row for row in rows if row["evaluation_id"] in shown]
@@ -167,6 +169,10 @@ def _values(history: History, metric: Metric, since: str) -> list[Row]:
     """Return the values of a metric; an answerer stands where a retriever does."""
     if is_judged(metric):
         return _judged(history, metric, since)
+    if is_sampled(metric):
+        own = str(metric).removeprefix(SAMPLED)
+        rows = history.judged_metric("", own, since)
+        return [{**row, "retriever": row["name"], "n_queries": row["n"]} for row in rows]
     if not is_of_answers(metric):
         return history.metric(metric.column, metric.cutoff or 0, since=since)
     return [
@@ -197,9 +203,10 @@ def _with_judges(rows: Sequence[Row], values: Sequence[Row]) -> list[Row]:
     for name in dict.fromkeys(row["evaluation_id"] for row in rows):
         now = judged.get(name, last)
         if last is not None and now is not None:
-            whats = {"fingerprint": f"judge {now['judge']}", "n_labels": "labelled answers"}
+            labels = "labelled answers" if now["judge"] else "sampled labels"
+            whats = {"fingerprint": f"judge {now['judge']}", "n_labels": labels}
             told[name] = [
-                {"what": what, "old": last[column], "new": now[column]}
+                {"what": what, "old": str(last[column]), "new": str(now[column])}
                 for column, what in whats.items()
                 if last[column] != now[column]
             ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from rag_assets.package_versions import version
@@ -31,7 +32,7 @@ def provenance(view: View) -> Context:
         if manifest.config:
             configs.setdefault(_shared(entry), canonical_json(manifest.config))
     return {
-        "command": f"rag-assets evaluate {shlex.quote(evaluation.source)}",
+        "command": f"rag-assets evaluate {shlex.quote(_place(evaluation.source))}",
         "versions": [(name, sorted(values)) for name, values in sorted(versions.items())],
         "models": [(name, sorted(values)) for name, values in sorted(models.items())],
         "searches": dict(_searches(view)),
@@ -39,6 +40,13 @@ def provenance(view: View) -> Context:
         "configs": configs,
         "content": evaluation.content,
     }
+
+
+def _place(source: str) -> str:
+    """Return where an experiment lies without the folders of the machine that evaluated it."""
+    path = Path(source)
+    folder = path.parent.name
+    return folder if path.name == "experiment.yaml" and folder else f"{folder}/{path.name}"
 
 
 def _manifests(view: View) -> Iterator[tuple[SnapshotEntry, Manifest]]:

@@ -32,6 +32,7 @@ from rag_assets.report.metric_choice import (
     is_answerer,
     is_judged,
     is_of_answers,
+    is_sampled,
     judge_named,
     metric_at,
 )
@@ -184,6 +185,10 @@ class EvaluationResult:
         if is_judged(metric):
             tables = self.judged_answers(judge_named(metric) or "", self.answer_labels)
             return {n: t.append_column(metric.column, t[VERDICT]) for n, t in tables.items()}
+        if is_sampled(metric):  # single questions have no value of their own
+            nothing = pa.table({metric.column: pa.array([], pa.float64())})
+            has_sample = self.evaluation.entries_of("sampled_estimates")
+            return dict.fromkeys(self.run_retrievers, nothing) if has_sample else {}
         if is_of_answers(metric):
             return {name: comparable(table) for name, table in self.answer_metrics.items()}
         return self.query_metrics(metric.cutoff or 0)
@@ -253,7 +258,7 @@ class EvaluationResult:
         Raises:
             NotEvaluated: nobody has; without labels no metric of retrieval exists.
         """
-        if not is_of_answers(metric):
+        if not is_of_answers(metric) and not is_sampled(metric):
             self.check_labels()
         if not any(metric.column in one.column_names for one in self.cells_of(metric).values()):
             name = self.evaluation.experiment

@@ -64,6 +64,9 @@ ANSWER_LABELS = "answer_labels.jsonl"
 PASSAGE_LABELS = "passage_labels.jsonl"
 """What people say of the passages of drawn questions, which calibrates judges; likewise."""
 
+LABELLING_LOG = "labelling.jsonl"
+"""Judgments of passages that were drawn one by one: they are a sample, and none of a dataset."""
+
 _WORD_OF_LABELS = re.compile(
     r"(?<![a-z])(qrels?|judge?ments?|labels?|relevance|gold|annotations?|ground[^a-z]?truth"
     r"|relevant[^a-z]?docs)(?![a-z])"

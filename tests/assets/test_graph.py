@@ -60,6 +60,7 @@ OF_JUDGES = {
     "calibrated_differences",
     "calibrated_rankings",
 }
+OF_SAMPLES = {"sampled_passages", "sampled_labels", "sampled_estimates"}
 
 
 @pytest.fixture
@@ -204,6 +205,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
     assert names == set(STAGES) - {
         *OF_ANSWERS,
         *OF_JUDGES,
+        *OF_SAMPLES,
         "dev_relevant_units",
         "embedding_index",
         "embedding_queries",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Browser
@@ -154,6 +157,54 @@ def test_colours_follow_the_scheme_and_can_be_read(desktop: Opened, scheme: str)
     first = "getComputedStyle(document.documentElement).getPropertyValue('--c0').trim()"
     desktop.until(f"document.getElementById('chart-bars').data[0].marker.color === {first}")
     assert desktop.wrong == []
+
+
+def test_a_table_is_saved_as_csv(desktop: Opened, tiny_report: Report) -> None:
+    with desktop.page.expect_download() as started:
+        desktop.page.locator("#leaderboard button.download").first.click()
+    text = Path(started.value.path()).read_text(encoding="utf-8")
+    head, *rows = list(csv.reader(io.StringIO(text)))
+    assert head[:5] == ["#", "retriever", "ndcg", "ndcg low", "ndcg high"]
+    board = [row for row in tiny_report[0].leaderboard.to_pylist() if row["top_k"] == 5]
+    shown = {row[1]: row[2] for row in rows}  # another test has sorted them
+    assert shown == {row["retriever"]: f"{row['ndcg']:.4f}" for row in board}
+    assert all(float(row[3]) <= float(row[2]) <= float(row[4]) for row in rows)
+
+
+def test_a_query_has_an_address(browser: Browser, tiny_report: Report) -> None:
+    opened = Opened(browser, tiny_report[1], viewport=DESKTOP)
+    buttons = opened.page.locator("#query-list button")
+    buttons.nth(2).click()
+    address = opened.page.url
+    name = buttons.nth(2).locator(".id").inner_text()
+    assert address.endswith(f"#query={name}")
+    opened.page.goto("about:blank")
+    opened.page.goto(address)
+    chosen = opened.page.locator("#query-list button[aria-current] .id")
+    assert chosen.inner_text() == name
+    assert opened.wrong == []
+
+
+def test_a_chart_is_saved_as_svg(desktop: Opened) -> None:
+    with desktop.page.expect_download() as started:
+        desktop.page.locator("#charts button.download").first.click()
+    root = ElementTree.parse(started.value.path()).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert started.value.suggested_filename == "chart-bars.svg"
+
+
+def test_charts_have_the_width_of_paper_where_they_are_printed(
+    browser: Browser, tiny_report: Report
+) -> None:
+    opened = Opened(browser, tiny_report[1], viewport=DESKTOP)
+    opened.see_all()
+    opened.page.emulate_media(media="print")
+    opened.page.wait_for_timeout(300)
+    widths = "() => [...document.querySelectorAll('.chart .main-svg')].map((s) => s.clientWidth)"
+    assert set(opened.page.evaluate(widths)) == {640}
+    opened.page.emulate_media(media="screen")
+    opened.page.wait_for_timeout(300)
+    assert max(opened.page.evaluate(widths)) > 640
 
 
 def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, hostile_report: Path) -> None:

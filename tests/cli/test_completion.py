@@ -38,7 +38,7 @@ def folder(tmp_path: Path, evaluated: tuple[Path, Path], monkeypatch: pytest.Mon
 def test_commands_and_options() -> None:
     assert offered("lea") == ["leaderboard"]
     assert offered("leaderboard", "--form") == ["--format"]
-    assert offered("leaderboard", "--format", "") == ["table", "json", "csv", "markdown"]
+    assert offered("leaderboard", "--format", "") == ["table", "json", "csv", "markdown", "latex"]
     assert offered("--q") == ["--quiet"]
     assert offered("cache", "") == ["info", "prune"]
 

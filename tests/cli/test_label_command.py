@@ -8,16 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rag_assets.experiment import load_experiment
 from rag_assets.labels.sampling.design import read_design
-from rag_assets.labels.sampling.judgment_log import read_judgments
-from rag_assets.pipeline.label_sampling import LOG, design_file, log_file, sampled_pool
+from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
+from rag_assets.pipeline.label_sampling import sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.sources.formats import LABELLING_LOG as LOG
 from rag_assets.sources.formats import unread_labels
 from tests.labels.page.served import Client, moment
 from tests.tiny_experiment import Tiny
@@ -110,10 +111,11 @@ def test_labels_of_the_dataset_are_known_before(tiny: Tiny) -> None:
 
 
 def test_two_experiments_of_a_folder_have_a_log_each(tiny: Tiny) -> None:
-    experiment = sampled(tiny).experiment
-    names = [
-        log_file(replace(experiment, source=source)).name
-        for source in (experiment.source, tiny.folder / "other.yaml", tiny.folder)
-    ]
-    assert names == [LOG, f"other.{LOG}", LOG]
-    assert design_file(tiny.folder / f"other.{LOG}").name == "other.labelling.design.jsonl"
+    other = tiny.folder / "other.yaml"
+    other.write_text((tiny.folder / "experiment.yaml").read_text(), encoding="utf-8")
+    named = tiny.folder / "named.yaml"
+    named.write_text(other.read_text() + "judgments_log: by_hand.jsonl\n", encoding="utf-8")
+    paths = [load_experiment(one).judgments_log for one in (tiny.folder, other, named)]
+    assert [path.name for path in paths] == [LOG, f"other.{LOG}", "by_hand.jsonl"]
+    assert {path.parent for path in paths} == {tiny.folder}
+    assert design_file(paths[1]).name == "other.labelling.design.jsonl"

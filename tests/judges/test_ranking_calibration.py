@@ -14,14 +14,13 @@ from rag_assets.judges.calibration import Sample, mean_row
 from rag_assets.judges.ranking_calibration import (
     judged_rankings,
     label_grades,
-    pool_of,
     sampled_rows,
     verdict_grades,
 )
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.design import new_design
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import LabelPool
+from rag_assets.labels.sampling.label_pool import LabelPool, pool_of
 from rag_assets.schemas import RELEVANCE_VERDICTS
 from rag_assets.statistics.units import Counted
 

@@ -8,6 +8,7 @@ the torch that is there.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import zipfile
 from importlib import metadata
@@ -21,6 +22,10 @@ from tests.conftest import REPOSITORY
 from tests.packaging.environments import Environment, dependencies, need_index, run
 
 pytestmark = pytest.mark.slow
+
+minutes = pytest.mark.skipif(
+    not os.environ.get("RAG_ASSETS_PACKAGES"), reason="installs for minutes (`make packages`)"
+)
 
 TORCH = metadata.version("torch")
 
@@ -54,6 +59,7 @@ def test_no_dependency_is_held_at_one_version() -> None:
     assert set(lowest()) == {canonicalize_name(one.name) for one in dependencies()}
 
 
+@minutes
 @pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
 def test_all_is_there_for_later_pythons(version: str, tmp_path: Path) -> None:
     need_index()
@@ -89,6 +95,7 @@ def _installs(report: Path) -> list[dict[str, dict[str, str]]]:
     return listed
 
 
+@minutes
 def test_it_runs_beside_the_newest(built: tuple[Path, Path], tmp_path: Path) -> None:
     environment = Environment.make(tmp_path / "env")
     environment.install_package(built[1])
@@ -100,6 +107,7 @@ def test_it_runs_beside_the_newest(built: tuple[Path, Path], tmp_path: Path) -> 
     environment.evaluate_a_sample(tmp_path / "smoke")
 
 
+@minutes
 def test_it_runs_beside_the_lowest(built: tuple[Path, Path], tmp_path: Path) -> None:
     environment = Environment.make(tmp_path / "env")
     environment.install_package(built[1])

@@ -41,7 +41,8 @@ def test_a_column_that_is_only_stored_stands_in_the_accounting(
 def test_what_no_row_has_is_left_out() -> None:
     row = {"tokens": 0.0, "n_failed": 0}
     names = {face: [column.name for column in columns_of(face, [row])] for face in FACES}
-    assert names[TERMINAL] == names[PAGE] == ["tokens", "speed"]
+    assert names[TERMINAL] == ["tokens", "speed"]
+    assert names[PAGE] == ["tokens", "speed", "cost_time"]
     assert names[NOTEBOOK] == ["speed"]
     assert "n_failed" in names[ACCOUNTING]
     assert "n_failed" in [c.name for c in columns_of(PAGE, [row, {"n_failed": 1}])]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rag_assets import api
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.report.gate import Rules, gate
+from rag_assets.report.gate import gate
+from rag_assets.report.gate_checks import Rules
 from rag_assets.report.html import write_report
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY

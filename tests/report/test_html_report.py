@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rag_assets
+from rag_assets.report.html import write_report
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
@@ -152,6 +153,25 @@ def test_every_artifact_is_named(result: EvaluationResult, page: Page) -> None:
     assert [cells[3] for cells in artifacts[1:]] == [
         entry.digest[:16] for entry in result.evaluation.entries
     ]
+
+
+def test_a_small_page_has_the_tables_alone(result: EvaluationResult, tmp_path: Path) -> None:
+    file = write_report(result, tmp_path / "small.html", small=True)
+    text = file.read_text(encoding="utf-8")
+    assert len(text.encode()) < 100_000
+    assert "<script" not in text
+    assert "script-src 'none'" in text
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(re.findall(r'id="([^"]+)"', text))
+    board = Page(text).tables[0]
+    assert {cells[1] for cells in board[1:]} == set(View(result).retrievers)
+    written = file.stat().st_mtime_ns
+    assert write_report(result, file, small=True).stat().st_mtime_ns == written
+    write_report(result, file)
+    assert "<script" in file.read_text(encoding="utf-8"), "the large page is another one"
+
+
+def test_no_path_of_the_machine_is_on_the_page(result: EvaluationResult, text: str) -> None:
+    assert str(Path(result.evaluation.source).parent.parent) not in text
 
 
 def test_the_answer_is_the_heading(result: EvaluationResult, text: str) -> None:

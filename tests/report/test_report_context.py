@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,8 +192,8 @@ def test_accounting_adds_up(view: View) -> None:
 
 def test_provenance_has_command_versions_and_configurations(view: View) -> None:
     found = provenance(view)
-    source = view.result.evaluation.source
-    assert found["command"] == f"rag-assets evaluate {source}"
+    folder = Path(view.result.evaluation.source).parent.name
+    assert found["command"] == f"rag-assets evaluate {folder}"
     assert {"rag-assets", "duckdb", "PyStemmer"} <= {name for name, _ in found["versions"]}
     assert '"k1":1.2' in found["configs"]["lexical_index bm25"]
 

@@ -138,7 +138,7 @@ def test_an_exception_is_named_at_once(ranked: Ranked) -> None:
         "(1.00 against 0.50 of usual)."
     )
     page = write_report(EvaluationTable.current(tiny.artifacts)).read_text(encoding="utf-8")
-    (lead,) = re.findall(r'<p class="answer">(.*?)</p>', page, re.DOTALL)
+    (lead,) = re.findall(r'<p class="told">(.*?)</p>', page, re.DOTALL)
     assert r"&lt;b&gt;[red]\x1b\u202e&amp; part" in lead
     assert "<b>" not in lead
 

@@ -39,8 +39,8 @@ from rag_assets.labels.page.requests import (
     UndoBody,
 )
 from rag_assets.labels.page.session import AnsweredMeanwhile, LabelSession
-from rag_assets.labels.page.standing import standing
 from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.sampling.standing import ITEMS, PRICE, QUESTIONS, standing
 
 HOST = "127.0.0.1"
 MOST_BYTES = 100_000
@@ -74,10 +74,21 @@ class LabelPage:
         search: text, n -> the n best hits of a free search.
         metric: by which it is told how things stand.
         user: who labels, unless the page says another name.
+        clusters: one name a question; None: each is its own.
+        level: of what is told.
     """
 
-    def __init__(self, session: LabelSession, search: Search, metric: Metric, user: str) -> None:
+    def __init__(
+        self,
+        session: LabelSession,
+        search: Search,
+        metric: Metric,
+        user: str,
+        clusters: Sequence[str] | None = None,
+        level: float = 0.95,
+    ) -> None:
         self.session, self._search, self._metric = session, search, metric
+        self._clusters, self._level = clusters, level
         self._start = {"by": user, "metric": str(metric)}
 
     def app(self, port: int, token: str) -> ASGIApp:
@@ -114,7 +125,15 @@ class LabelPage:
 
     def _standing(self) -> dict[str, Any]:
         sample, lines = self.session.sample()
-        return standing(sample, self._metric, lines)
+        now = standing(sample, self._metric, lines, self._clusters, self._level)
+        return {
+            **now._asdict(),
+            "metric": str(self._metric),
+            "level": self._level,
+            "n_labels": int(sample.judged.sum() + sample.certain.sum()),
+            "targets": {"items": ITEMS, "questions": QUESTIONS},
+            "price": PRICE,
+        }
 
 
 class _Guard:

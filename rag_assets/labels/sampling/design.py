@@ -123,6 +123,21 @@ class Design:
             waiting = np.concatenate([waiting[~skipped[waiting]], waiting[skipped[waiting]]])
         return waiting[:n]
 
+    def with_systems(
+        self, items: Sequence[PooledUnit], weights: Floats, drawn: Collection[PooledUnit]
+    ) -> Design:
+        """Return the design for the systems that are there now: this one where none joined.
+
+        Args:
+            items: those of this design first, then the new ones.
+            weights: the discounts of all systems that are there now, shape (systems, items).
+            drawn: items that were asked so far.
+        """
+        if tuple(items) == self.items and (disagreement(weights) <= self.rates[-1] + 1e-9).all():
+            return self
+        asked = np.array([item in drawn for item in self.items], np.bool_)
+        return self.extended(items, weights, asked)
+
     def extended(self, items: Sequence[PooledUnit], weights: Floats, asked: Flags) -> Design:
         """Return the design after systems joined: a new epoch with rates that are not lower.
 

@@ -16,7 +16,10 @@ Two targets, which answer two questions:
   A rare label can be missing in a small sample, so the variance that the working values lead to
   expect counts beside it, as much as :data:`PRIOR` items; the interval is Student's.
 - ``questions``: *questions like these*. The error is the spread between the estimates of single
-  questions, which holds both the questions' and the items' error (clusters of questions whole).
+  questions, which holds both the questions' and the items' error (clusters of questions whole); its
+  interval is never narrower than that of the items, whose error few labels can hide.
+
+Where an item had no chance to be asked yet, nothing is known: the error is infinite.
 
 ``pool_recall@k`` is a ratio of two totals; its errors are those of the linearised ratio.
 """
@@ -43,6 +46,10 @@ PRIOR = 5.0
 """How many judged items the expected variance weighs as much as."""
 
 
+NO_CHANCE = 1e-9
+"""An item of a lower probability of being asked had no chance yet."""
+
+
 class Estimate(NamedTuple):
     """A number, and how far it can be trusted.
 
@@ -55,6 +62,7 @@ class Estimate(NamedTuple):
         n_labels: how many items have a label that this number reads, certain ones included.
         effective_labels: how many items drawn with one probability would tell as much as the
             judged ones do (Kish): (sum of 1/p)^2 / sum of 1/p^2.
+        freedom: degrees of freedom of the error, for Student's distribution.
         target: what the interval speaks of.
     """
 
@@ -66,6 +74,7 @@ class Estimate(NamedTuple):
     highest: float
     n_labels: int
     effective_labels: float
+    freedom: float
     target: Target
 
 
@@ -77,11 +86,14 @@ class Estimator:
         sample: the pool and its labels.
         metric: ``dcg@k``, ``precision@k`` or ``pool_recall@k``.
         clusters: one name a question; questions of one name are not independent.
+        n_known: of so many systems, the first ones, the working values are made; None: of all. So
+            a system that is compared with them leaves their estimates as they are.
     """
 
     sample: LabelSample
     metric: Metric
     clusters: Sequence[str] | None = None
+    n_known: int | None = None
     weights: Floats = field(init=False)
     working: WorkingValues = field(init=False)
 
@@ -98,7 +110,7 @@ class Estimator:
         self._gains = gains(self.metric, sample.grades)
         self._probabilities = sample.probabilities()
         self._judged = sample.judged
-        known = features(self.weights, sample.verdicts)
+        known = features(self.weights[: self.n_known], sample.verdicts)
         self.working = cross_fitted(
             known, self._gains, self._probabilities, self._judged, sample.pool.question
         )
@@ -141,17 +153,20 @@ class Estimator:
 
     def _rows(self, contrasts: Floats, target: Target, level: float) -> list[Estimate]:
         """Return the estimates of sums over systems, contrasts of shape (rows, systems)."""
-        from scipy.special import stdtrit
-
         values = contrasts @ self.values()
         terms = self.weights / self._denominator()
         mixed = contrasts
         if self.metric.measure == POOL_RECALL:  # linearised: the value times every item's gain
             terms = np.vstack([terms, np.full(terms.shape[1], 1.0 / self._denominator())])
             mixed = np.column_stack([contrasts, -values])
-        errors = self._item_errors if target == "items" else self._question_errors
-        error, freedom = errors(mixed, terms, values)
-        radius = stdtrit(freedom, 0.5 + level / 2) * error
+        error, freedom = self._item_errors(mixed, terms, values)
+        if target == "questions":
+            whole, units = self._question_errors(mixed, terms, values)
+            is_wider = _radius(whole, units, level) >= _radius(error, freedom, level)
+            error, freedom = np.where(is_wider, whole, error), np.where(is_wider, units, freedom)
+        hopeless = ~self.sample.certain & (self._probabilities < NO_CHANCE)
+        error[(mixed @ terms[:, hopeless] != 0).any(axis=1)] = np.inf
+        radius = _radius(error, freedom, level)
         read = contrasts @ self.weights[:, self._drawn] != 0
         sums, squares = read @ (1.0 / self._p), read @ (1.0 / self._p**2)
         effective = np.divide(sums**2, squares, out=np.zeros_like(sums), where=squares > 0)
@@ -161,6 +176,7 @@ class Estimator:
             *(values, error, values - radius, values + radius, low, high),
             read.sum(axis=1) + certain,
             effective + certain,
+            freedom,
         )
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [Estimate._make((*row, target)) for row in rows]
@@ -214,6 +230,13 @@ class Estimator:
         middle = contrasts @ (self.weights @ kept)
         denominator = self._denominator()
         return (middle + steps.sum(1)) / denominator, (middle + most.sum(1)) / denominator
+
+
+def _radius(error: Floats, freedom: Floats, level: float) -> Floats:
+    """Return half the width of Student's interval."""
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(freedom, 0.5 + level / 2) * error)
 
 
 def winner(values: Mapping[str, Estimate]) -> str:

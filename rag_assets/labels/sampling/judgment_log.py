@@ -1,4 +1,4 @@
-"""``judgments.jsonl``: every judgment of a person, one JSON object a line, only ever appended to.
+"""``labelling.jsonl``: every judgment of a person, one JSON object a line, only ever appended to.
 
     {"query_id": "q7", "document_id": "guide.md", "start": 120, "end": 480, "grade": 2,
      "status": "judged", "probability": 0.31, "by": "ada", "at": "2026-03-01T09:30:00Z",
@@ -15,7 +15,7 @@ A line is one write, and on the disk before the next item is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -82,6 +82,16 @@ def append_judgments(file: Path, judgments: Sequence[LoggedJudgment]) -> None:
     """
     if judgments:
         append_line(file, "\n".join(map(_line, judgments)))
+
+
+def drawn_items(judgments: Iterable[LoggedJudgment]) -> set[PooledUnit]:
+    """Return the items that a design asked for."""
+    return {each.item for each in judgments if each.was_drawn}
+
+
+def design_file(log: Path) -> Path:
+    """Return the file beside a log that says by which design its items were drawn."""
+    return log.with_suffix(".design.jsonl")
 
 
 def lock_file(log: Path) -> Path:

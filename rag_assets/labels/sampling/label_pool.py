@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,8 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 POOL_RECALL = "pool_recall"
 LINEAR = ("dcg", "precision", POOL_RECALL)
 """What a sample of items estimates."""
+
+PLACE = ("document_id", "start", "end")
 
 Place: TypeAlias = tuple[str, str]
 """A query id and a document id."""
@@ -80,6 +82,20 @@ class LabelPool:
         else:
             np.maximum.at(weights, places, 1.0 / np.log2(self.rank[inside] + 1.0))
         return weights
+
+
+def sampled_metrics(primary: Metric, depth: int) -> tuple[Metric, ...]:
+    """Return what a sample estimates of an experiment; the first is what it is to decide.
+
+    Args:
+        primary: the experiment's metric.
+        depth: of the pool.
+    """
+    usual = tuple(Metric(measure, depth) for measure in LINEAR)
+    is_decidable = primary.measure in LINEAR and primary.measure != POOL_RECALL
+    if not is_decidable or not 0 < (primary.cutoff or 0) <= depth:
+        return usual
+    return (primary, *(one for one in usual if one.measure != primary.measure))
 
 
 def estimable_metric(name: str) -> Metric:
@@ -159,6 +175,34 @@ def label_pool(
         np.array([item_of[passage] for _, passage, _ in rows], np.int64),
         np.array([rank for _, _, rank in rows], np.int64),
     )
+
+
+def pool_of(
+    passages: Mapping[str, pa.Table],
+    question_ids: Sequence[str],
+    depth: int,
+    earlier: Sequence[PooledUnit] = (),
+) -> LabelPool:
+    """Return the pool of passages whose places are known.
+
+    Args:
+        passages: system -> table with ``query_id``, ``rank``, ``document_id``, ``start``, ``end``.
+        question_ids: all questions.
+        depth: how many ranks of each system.
+        earlier: the items of the pool so far, which stay.
+    """
+    runs, spans = {}, {}
+    for name, table in passages.items():
+        places = list(zip(*(table[c].to_pylist() for c in PLACE), strict=True))
+        spans[name] = {unit_name(place): place for place in places}
+        ids = pa.array([unit_name(place) for place in places], pa.string())
+        runs[name] = table.select(["query_id", "rank"]).append_column("unit_id", ids)
+    return label_pool(runs, spans, question_ids, depth=depth, earlier=earlier)
+
+
+def unit_name(place: tuple[Any, ...]) -> str:
+    """Return a name for a place in a document."""
+    return "\0".join(map(str, place))
 
 
 def same_passage(first: PooledUnit, second: PooledUnit) -> bool:

@@ -13,6 +13,7 @@ from rag_assets.report.board_columns import COST_TIME, PAGE, POSITION, RETRIEVER
 from rag_assets.report.comparison_views import against
 from rag_assets.report.leaderboard import ceilings
 from rag_assets.report.page.embedded_data import rounded
+from rag_assets.report.page.glossary import WORDS, meaning
 from rag_assets.report.view import Context, View
 from rag_assets.report.winner import winner_of
 
@@ -75,7 +76,7 @@ def _facts(view: View, winner: Context) -> list[Context]:
     )
     facts = [
         {"name": view.result.evaluation.primary, "value": f"{winner[view.measure]:.4f}"}
-        | {"note": bounds}
+        | {"note": bounds, "meaning": meaning(view.measure)}
     ]
     if name in view.speed:
         value = milliseconds(view.speed[name])
@@ -90,6 +91,7 @@ def _facts(view: View, winner: Context) -> list[Context]:
         note = f"mean of the {view.cutoff} texts returned"
         facts.append(
             {"name": "tokens of context", "value": f"{winner['tokens']:,.0f}", "note": note}
+            | {"meaning": WORDS["tokens of context"]}
         )
     counted = f"{winner['n_unanswerable']} unanswerable ones are counted, not averaged"
     facts.append(

@@ -21,9 +21,11 @@ from rag_assets.report.page.answers import answers
 from rag_assets.report.page.embedded_data import json_block
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.first_hits import first_hits
+from rag_assets.report.page.glossary import glossary, meaning
 from rag_assets.report.page.history import history
 from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
+from rag_assets.report.page.sampled import sampled
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slice_tables import slices
@@ -43,6 +45,7 @@ SCRIPTS = (
     "explorer_results.js",
     "explorer_answers.js",
     "explorer.js",
+    "downloads.js",
     "start.js",
 )
 
@@ -64,6 +67,7 @@ SECTIONS = (
     Section("stages", "Where evidence is lost", stages),
     Section("answers", "Answers", answers),
     Section("judged", "Can the judge be believed?", judged),
+    Section("sampled", "What a sample of labels says", sampled),
     Section("score_gaps", "Scores and trust", score_gaps),
     Section("explorer", "Queries", explorer),
     Section("first_hits", "Questions and what was found", first_hits),
@@ -71,23 +75,32 @@ SECTIONS = (
     Section("history", "Over evaluations", history),
     Section("labels", "Labels and query accounting", labels),
     Section("provenance", "What produced these numbers", provenance),
+    Section("glossary", "Words used here", glossary),
 )
 """In the order of the page."""
 
+SMALL = frozenset({"leaderboard", "significance", "slices", "overlaps", "labels", "glossary"})
+"""Sections of the small page: tables alone, without scripts, charts and texts of documents."""
 
-def page(result: EvaluationResult, identity: str) -> str:
+
+def page(result: EvaluationResult, identity: str, *, small: bool = False) -> str:
     """Return the HTML; all text from data is escaped.
 
     Args:
         result: the evaluation.
         identity: what the page is made of, see :mod:`rag_assets.report.html`.
+        small: the sections of :data:`SMALL` only, to be sent by mail.
     """
     view = View(result)
-    built = [(section, section.build(view)) for section in SECTIONS]
+    sections = [section for section in SECTIONS if not small or section.name in SMALL]
+    built = [(section, section.build(view)) for section in sections]
     shown = [(section, context) for section, context in built if context is not None]
     data = {
-        section.name: json_block(context["data"]) for section, context in shown if "data" in context
+        section.name: json_block(context["data"])
+        for section, context in shown
+        if "data" in context and not small
     }
+    script = "" if small else _script()
     plotly = _plotly() if data else ""
     return (
         _environment()
@@ -100,8 +113,8 @@ def page(result: EvaluationResult, identity: str) -> str:
             data=data,
             style=Markup("\n".join(_file("style", name) for name in STYLES)),
             plotly=Markup(plotly),
-            script=Markup(_script()),
-            script_hashes=[_hash(script) for script in (plotly, _script()) if script],
+            script=Markup(script),
+            script_hashes=[_hash(text) for text in (plotly, script) if text],
             identity=identity,
         )
     )
@@ -113,6 +126,7 @@ def _environment() -> Environment:
     loader = PackageLoader(PACKAGE, "templates")
     made = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     made.filters["code"] = _code
+    made.filters["meaning"] = meaning
     return made
 
 

@@ -10,6 +10,7 @@ import pytest
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.sampling.confidence_sequence import (
+    Decision,
     contrasts_of,
     decisions,
     looks,
@@ -82,31 +83,64 @@ def test_with_all_labels_every_difference_is_known() -> None:
     assert len(found) == 15
     for pair, one in found.items():
         assert one.value == pytest.approx(truth(POOL, LABELS, *pair))
-        assert (one.decided, one.more) == (True, 0)
+        assert (one.decided, one.more_low, one.more_high) == (True, 0, 0)
 
 
 def test_before_the_first_label_nothing_is_known() -> None:
     found = decisions(asked(POOL, LABELS, design_of(POOL), 0), DCG, pairs=PAIRS)
     for one in found.values():
         assert (one.low, one.high, one.decided) == (-np.inf, np.inf, False)
-        assert one.more == len(LABELS)
+        assert one.more_high == len(LABELS)
 
 
-def test_the_forecast_is_about_what_it_takes() -> None:
-    """At two a question, the clearest open differences need about what they then take."""
-    ratios = []
+def test_what_it_takes_is_mostly_within_the_forecast() -> None:
+    """At two a question; on Cranfield it was in 78 to 84 % of the pairs, above it in 6 %."""
+    inside, above, n = 0, 0, 0
     for seed in range(25):
         design = design_of(POOL, np.random.default_rng(seed))
         early = decisions(asked(POOL, LABELS, design, 2 * N), DCG, pairs=[("s0", "s4")])
         (one,) = early.values()
         sample = asked(POOL, LABELS, design, len(LABELS))
         lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, [("s0", "s4")]))
-        took = int(((lows > 0) | (highs < 0))[0].argmax()) + 1
+        took = int(((lows > 0) | (highs < 0))[0].argmax()) + 1 - 2 * N
         if not one.decided:
-            assert 1 <= one.more <= len(LABELS) - 2 * N
-            ratios.append(one.more / (took - 2 * N))
-    assert len(ratios) >= 5
-    assert 0.3 < np.median(ratios) < 3
+            assert 1 <= one.more_low <= one.more_high <= len(LABELS) - 2 * N
+            inside += one.more_low <= took <= one.more_high
+            above += took > one.more_high
+            n += 1
+    assert n >= 5
+    assert inside >= 0.6 * n
+    assert above <= 0.2 * n
+
+
+def test_the_estimate_is_the_same_as_everywhere() -> None:
+    sample = asked(POOL, LABELS, design_of(POOL), 3 * N)
+    everywhere = Estimator(sample, DCG).differences(pairs=PAIRS)
+    for pair, one in decisions(sample, DCG, pairs=PAIRS).items():
+        assert one.value == everywhere[pair].value
+        assert one.low < one.value < one.high
+        assert not one.is_outside
+
+
+def test_what_people_cannot_tell_stays_unknown() -> None:
+    """A fifth without a grade: until all are asked, and then, no difference is excluded wrongly."""
+    true = np.array([truth(POOL, LABELS, *pair) for pair in PAIRS])
+    generator, excluded, n = np.random.default_rng(3), np.zeros(len(PAIRS)), 40
+    for _ in range(n):
+        answered = generator.random(len(LABELS)) > 0.2
+        sample = asked(POOL, LABELS, design_of(POOL, generator), len(LABELS), answered)
+        lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, PAIRS))
+        excluded += ((lows > true[:, None]) | (highs < true[:, None])).any(axis=1)
+    assert (excluded <= 0.15 * n).all()
+    for one in decisions(sample, DCG, pairs=PAIRS).values():
+        assert one.low < one.high
+        assert one.more_high == 0
+
+
+def test_an_estimate_beyond_what_earlier_looks_allow_is_told() -> None:
+    outside = Decision(0.3, -0.1, 0.2, False, 5, 9)
+    assert outside.is_outside
+    assert not outside._replace(value=0.1).is_outside
 
 
 def test_systems_that_joined_later_are_compared_from_then_on() -> None:

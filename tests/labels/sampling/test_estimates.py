@@ -227,6 +227,6 @@ def test_ratios_and_empty_pools_are_refused() -> None:
 
 def test_the_winner_is_the_highest_estimate() -> None:
     def one(value: float) -> Estimate:
-        return Estimate(value, 0, 0, 0, 0, 0, 0, 0, "items")
+        return Estimate(value, 0, 0, 0, 0, 0, 0, 0, 1, "items")
 
     assert winner({"a": one(0.2), "b": one(0.4), "c": one(0.4)}) == "b"

@@ -255,7 +255,8 @@ async function search(event) {
 }
 
 const number = (value) => value === null ? "?" : value.toFixed(3);
-const interval = (one) => `${number(one.low)} to ${number(one.high)}`;
+const interval = (low, high) => low === null ? "?" : `${number(low)} to ${number(high)}`;
+const range = (one, name) => one[`${name}_low`] === one[`${name}_high`] ? one[`${name}_low`] : `${one[`${name}_low`]} to ${one[`${name}_high`]}`;
 const rows = (id, cells) => $(id).tBodies[0].replaceChildren(...cells.map((row) => {
   const line = element("tr", "");
   line.append(...row.map((text, n) => n ? element("td", text) : element("th", text, { scope: "row" })));
@@ -266,13 +267,17 @@ async function standing() {
   try {
     const now = await ask("standing", {});
     $("metric").textContent = now.metric;
-    const open = now.pairs.filter((one) => !one.decided).length;
-    $("standing-text").textContent = now.labels === 0 ? "There is no label yet." :
-      `${now.labels} labels. ${now.pairs.length - open} of ${now.pairs.length} differences are decided. ` + (open ?
-      `About ${now.more} more judgments${now.minutes === null ? "" : ` (about ${now.minutes} min at the pace so far)`} decide the rest. ` : "") +
-      `All of it is about ${now.target}; intervals hold with ${100 * now.level} %.`;
-    rows("systems", now.systems.map((one) => [one.name, number(one.value), interval(one)]));
-    rows("pairs", now.pairs.map((one) => [one.names.join(" − "), number(one.value), interval(one), one.decided ? "yes" : `${one.more} more`]));
+    for (const name of ["items", "questions"]) $(name).textContent = now.targets[name];
+    $("pairs").caption.textContent = `Differences on ${now.targets.items}`;
+    $("price").textContent = `${now.price}.`;
+    const pairs = now.differences, open = pairs.filter((one) => !one.decided).length;
+    $("standing-text").textContent = now.estimates.length === 0 ? "There is no judgment of the sample yet." :
+      `${now.n_labels} labels. ${pairs.length - open} of ${pairs.length} differences are decided. ` + (open ?
+      `The rest takes about ${range(now, "more_judgments")} more judgments${now.more_minutes_low === null ? "" : ` (${range(now, "more_minutes")} min at the pace so far)`}. ` : "") +
+      `Decisions are about ${now.targets.items}; intervals hold with ${100 * now.level} %.`;
+    rows("systems", now.estimates.map((one) => [one.retriever, number(one.value), interval(one.items_low, one.items_high), interval(one.questions_low, one.questions_high)]));
+    rows("pairs", pairs.map((one) => [`${one.retriever_a} − ${one.retriever_b}`, number(one.value) + (one.outside ? " (outside)" : ""),
+      interval(one.low, one.high), one.decided ? "yes" : `${range(one, "more_judgments")} more`]));
     $("standing").showModal();
   } catch (error) { failed = null; trouble(error.message); }
 }

@@ -2,6 +2,9 @@
 
 const PAGE = 50;
 
+// report.html#query=q01 opens the page at a query.
+const LINK = "query=";
+
 function explorerChoice() {
   return {
     left: Number(byId("left").value), right: Number(byId("right").value),
@@ -17,7 +20,10 @@ function queryButton(data, query, choice, select) {
     element("span", { class: "text clip", dir: "auto", text: query.t }),
     element("span", { class: `delta ${side}`, text }),
     element("span", { class: "id text", text: query.i }));
-  button.addEventListener("click", () => select(query, button));
+  button.addEventListener("click", () => {
+    select(query, button);
+    history.replaceState(null, "", `#${LINK}${encodeURIComponent(query.i)}`);
+  });
   return element("li", {}, button);
 }
 
@@ -70,5 +76,15 @@ function startExplorer(data) {
   byId("search").addEventListener("input", again);
   byId("more").addEventListener("click", () => { shown += PAGE; list(); });
   byId("query-list").addEventListener("keydown", moveFocus);
+  const follow = () => {
+    const hash = location.hash.slice(1);
+    const linked = hash.startsWith(LINK) && data.queries.find((one) => encodeURIComponent(one.i) === hash.slice(LINK.length));
+    if (!linked) return;
+    current = linked;
+    again();
+    byId("explorer").scrollIntoView();
+  };
+  addEventListener("hashchange", follow);
   again();
+  follow();
 }

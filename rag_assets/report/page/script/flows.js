@@ -51,7 +51,7 @@ function startFlowOf(names, flows, what, control, chart) {
     draw(chart, [{
       type: "sankey", arrangement: "snap", link: { ...link, hoverinfo: "none" },
       node: { ...node, pad: 20, thickness: 14, line: { width: 0 }, hoverinfo: "none" },
-      textfont: { color: colour("ink"), size: 12, shadow: "none" },
+      textfont: { color: colour("ink"), size: printing ? 9 : 12, shadow: "none" },
     }], layout({ margin: { l: 8, r: 72, t: 16, b: 16 } }));
   };
   chosen.addEventListener("change", drawFlow);

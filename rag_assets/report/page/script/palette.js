@@ -53,8 +53,15 @@ function loadPlotly() {
   if (!window.Plotly) document.head.append(element("script", { text: byId("plotly").textContent }));
 }
 
+// Paper is narrower than the window, and a chart knows only the width of the window.
+const PAPER_WIDTH = 640;
+let printing = false;
+
 function draw(id, traces, shape) {
-  return Plotly.react(byId(id), traces, shape, { displayModeBar: false, responsive: true });
+  const chart = byId(id);
+  const paper = { width: PAPER_WIDTH, height: chart.clientHeight, autosize: false };
+  const sized = { ...shape, ...(printing ? paper : { autosize: true }) };
+  return Plotly.react(chart, traces, sized, { displayModeBar: false, responsive: true });
 }
 
 // Plotly reads a little HTML in its texts; a name has none.

@@ -21,6 +21,8 @@ function startDrawing(drawn) {
 function start() {
   document.documentElement.classList.add("js");
   document.querySelectorAll("table.sortable").forEach(makeSortable);
+  offerTables();
+  offerCharts();
   const drawn = new Map();
   for (const [section, begin] of Object.entries(DRAWN_BY)) {
     const data = dataOf(section);
@@ -34,10 +36,15 @@ function start() {
     drawn.forEach((redraw) => redraw());
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-  matchMedia("print").addEventListener("change", redrawAll);
+  const print = (isPrinting) => {
+    printing = isPrinting;
+    redrawAll();
+  };
+  matchMedia("print").addEventListener("change", (event) => print(event.matches));
+  addEventListener("afterprint", () => print(false));
   addEventListener("beforeprint", () => {
     document.querySelectorAll("details").forEach((one) => { if (one.querySelector(".pairs")) one.open = true; });
-    redrawAll();
+    print(true);
   });
   // After the first picture of the page.
   if (drawn.size) requestAnimationFrame(() => setTimeout(() => startDrawing(drawn)));

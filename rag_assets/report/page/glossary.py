@@ -1,0 +1,53 @@
+"""The words of the page in plain English: on hover where they stand, and all at its end."""
+
+from __future__ import annotations
+
+from rag_assets.evaluation.metric_names import parse_metric
+from rag_assets.report.view import Context, View
+
+METRICS = {
+    "hit_rate": "the share of questions for which at least one right result is among the first k",
+    "mrr": "how high the first right result stands: 1 when it is first, 1/2 when it is second, 1/3 "
+    "when it is third; 0 when it is not among the first k; the mean over questions",
+    "ndcg": "how much of what is right is among the first k, where a higher place counts more: 1 "
+    "when no order could be better, 0 when nothing right is there",
+    "recall": "how much of what is right for a question is among the first k",
+    "precision": "how much of the first k is right",
+    "map": "the precision at each place of a right result, averaged: high when all that is right "
+    "is found early",
+    "f1": "one number for precision and recall together; low when one of the two is low",
+}
+"""Metric -> what it says; k is the cut-off."""
+
+WORDS = {
+    "retriever": "a way to search: it gives an ordered list of passages for a question",
+    "@k, top_k": "only the first k results count: ndcg@10 looks at the first ten",
+    "label": "what a person said of a question and a passage: right, or not",
+    "interval": "where the mean lies most likely, were other questions of the same kind asked",
+    "p": "how often chance alone gives so large a difference; below .05 a difference is called "
+    "real",
+    "Holm": "a correction of p for many comparisons at once: of twenty between equals, one is "
+    "below .05 by chance",
+    "tied": "the difference is not shown to be real; it may be there, and more questions may show "
+    "it",
+    "baseline": "the retriever that the others are measured by",
+    "tokens of context": "how much text the results are for a language model; a token is about "
+    "three quarters of a word",
+    "cluster": "questions that share documents: they are right or wrong together, so they count "
+    "as fewer",
+    "split": "dev questions are for choosing settings, test questions for judging them",
+}
+"""Word -> what it means on this page."""
+
+
+def meaning(metric: str) -> str:
+    """Return what a metric, with or without cut-off, says; empty where there is no plain word."""
+    return METRICS.get(parse_metric(metric).measure, "")
+
+
+def glossary(view: View) -> Context | None:
+    """Return the words of the page, metrics first; None without labels."""
+    if not view.result.has_metrics:
+        return None
+    metrics = [(name, meaning(name)) for name in view.measures if meaning(name)]
+    return {"terms": [*metrics, *WORDS.items()]}

@@ -1,0 +1,300 @@
+"""What a sample of labels estimates of retrievers: rows for programs, and for a terminal.
+
+It stands in tables of its own, under names of its own (``sampled_dcg@10``): the leaderboard's
+columns are of complete labels. Everything speaks of *questions like these*, unless it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from rich.console import Group, RenderableType
+
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.query_facts import ALL
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
+from rag_assets.labels.sampling.estimates import Estimate, Estimator
+from rag_assets.labels.sampling.sample_stage import (
+    SAMPLED_ESTIMATES_KEY,
+    SAMPLED_LABELS_KEY,
+    SAMPLED_PASSAGES_KEY,
+    passages_of,
+)
+from rag_assets.labels.sampling.standing import ITEMS, QUESTIONS, finite
+from rag_assets.labels.sampling.stored_sample import stored_sample
+from rag_assets.report.evaluation_pairs import EvaluationPair
+from rag_assets.report.formats import interval_name, interval_text
+from rag_assets.report.metric_choice import SAMPLED
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
+from rag_assets.store.artifacts import ArtifactKey
+
+Row = dict[str, Any]
+
+_OLD = "\0old"
+"""No name of a retriever: that of the older evaluation."""
+
+HOW = "`rag-assets label` asks for the labels that tell most"
+
+
+def sampled_rows(result: EvaluationResult) -> list[Row]:
+    """Return rows of :data:`rag_assets.schemas.SAMPLED_ESTIMATES`; none without a sample."""
+    entries = result.evaluation.entries_of(SAMPLED_ESTIMATES_KEY.asset)
+    return [row for entry in entries for row in result.table(entry.key).to_pylist()]
+
+
+def sampled_table(result: EvaluationResult) -> pa.Table:
+    """Return the table of :data:`rag_assets.schemas.SAMPLED_ESTIMATES`.
+
+    Raises:
+        NotEvaluated: the evaluation has no sample of labels.
+    """
+    if not result.evaluation.entries_of(SAMPLED_ESTIMATES_KEY.asset):
+        raise _nothing(result, "labels")
+    return result.table(SAMPLED_ESTIMATES_KEY)
+
+
+def sampled_parts(result: EvaluationResult) -> list[RenderableType]:
+    """Return a heading and a table of what a sample estimates; nothing without a sample."""
+    rows = sampled_rows(result)
+    parts: list[RenderableType] = []
+    # The others are for programs and for the report.
+    for metric in dict.fromkeys(row["metric"] for row in rows[:1]):
+        own = [row for row in rows if row["metric"] == metric]
+        head = f"{metric} estimated from a sample of labels, {own[0]['n']} questions"
+        parts += ["", title_line(head), _table(own), *sampled_notes(own)]
+    return parts
+
+
+def _table(rows: Sequence[Row]) -> RenderableType:
+    table = FittedTable(required=["estimate"])
+    table.text_column("retriever")
+    level = interval_name(rows[0]["confidence"])
+    for name in ("estimate", f"{level}\n{QUESTIONS}", f"{level}\n{ITEMS}", "labels", "effective"):
+        table.number_column(name)
+    for row in rows:
+        table.add_row(
+            plain_cell(row["retriever"]),
+            number_cell(row["value"]),
+            *(interval_text(bounds(row, target)) for target in ("questions", "items")),
+            str(row["n_labels"]),
+            number_cell(row["effective_labels"], ".1f"),
+        )
+    return table
+
+
+def bounds(row: Row, target: str) -> Row:
+    """Return ``low`` and ``high`` of one target, ``items`` or ``questions``."""
+    return {"low": row[f"{target}_low"], "high": row[f"{target}_high"]}
+
+
+def sampled_notes(rows: Sequence[Row]) -> list[str]:
+    """Return what the numbers do not say."""
+    notes = []
+    if any(row["items_low"] is None for row in rows):
+        notes.append("without an interval: passages had no chance to be asked yet; label more")
+    if any(row["lowest"] != row["highest"] for row in rows):
+        notes.append("what people cannot tell is taken to be missing at random")
+    return notes
+
+
+class SampledDifference(NamedTuple):
+    """Two retrievers by a sample of labels.
+
+    Attributes:
+        row: see :func:`sampled_differences`.
+        means: the estimates of the first and the second.
+        error: standard error of the difference; infinite: nothing is known.
+        freedom: of Student's distribution.
+    """
+
+    row: Row
+    means: tuple[float, float]
+    error: float
+    freedom: float
+
+    @property
+    def p_drop(self) -> float:
+        """One-sided; how often chance alone gives so large a drop; 1 where nothing is known."""
+        from scipy.special import stdtr
+
+        if not 0 < self.error < float("inf"):
+            return 1.0
+        return float(stdtr(self.freedom, self.row["difference"] / self.error))
+
+
+def sampled_difference(
+    results: tuple[EvaluationResult, EvaluationResult],
+    names: tuple[str, str],
+    metric: Metric,
+    level: float,
+) -> SampledDifference:
+    """Compare two retrievers, of one evaluation or of two; the labels are those of the second.
+
+    Args:
+        results: whose passages; the second one's labels and questions count.
+        names: the retriever of each.
+        metric: such as ``sampled_dcg@10``.
+        level: of the intervals.
+
+    Raises:
+        NotEvaluated: one of them has no passages to be judged.
+        UsageError: no passages as deep are kept.
+    """
+    own = metric._replace(measure=metric.measure.removeprefix(SAMPLED))
+    new = results[1]
+    table = _required(new, SAMPLED_LABELS_KEY)
+    manifest = new.manifest(SAMPLED_LABELS_KEY)
+    depth = int(manifest.config["depth"]) if manifest is not None else int(own.cutoff or 0)
+    if int(own.cutoff or 0) > depth:
+        raise UsageError(f"{metric} is deeper than the sample; allowed: a cut-off up to {depth}")
+    known = sampled_names(new)
+    passages = passages_of(_required(new, SAMPLED_PASSAGES_KEY), known)
+    first, second = names
+    if results[0] is not new:
+        first = _OLD
+        passages[_OLD] = _passages(results[0], names[0])
+    if second not in known:
+        raise _nothing(new, f"labels for {second}")
+    questions = [str(one) for one in new.queries["query_id"].to_pylist()]
+    tables = [table, *passages.values()]
+    asked = [str(q) for one in tables for q in one["query_id"].unique().to_pylist()]
+    ids = list(dict.fromkeys([*questions, *asked]))
+    sample = stored_sample(table, passages, ids, depth)
+    estimator = Estimator(sample, own, _clusters(new, ids), len(known))
+    pair = second, first
+    one = estimator.differences("questions", level, [pair])[pair]
+    item = estimator.differences("items", level, [pair])[pair]
+    values = dict(zip(sample.pool.systems, estimator.values().tolist(), strict=True))
+    row: Row = {"name_a": names[0], "name_b": names[1], "metric": str(metric)}
+    row |= {"difference": one.value, "n": len(ids), "confidence": level}
+    row |= _bounds("questions", one) | _bounds("items", item)
+    row |= {"n_labels": one.n_labels, "effective_labels": one.effective_labels}
+    return SampledDifference(row, (values[first], values[second]), one.error, one.freedom)
+
+
+def _bounds(target: str, one: Estimate) -> Row:
+    return {f"{target}_low": finite(one.low), f"{target}_high": finite(one.high)}
+
+
+def _clusters(result: EvaluationResult, ids: Sequence[str]) -> list[str] | None:
+    manifest = result.manifest(SAMPLED_ESTIMATES_KEY)
+    is_clustered = manifest is not None and manifest.config["clustered"]
+    if not is_clustered or not result.evaluation.entries_of(QUERY_FACTS_KEY.asset):
+        return None
+    facts = counting_of(result.table)
+    names = dict(zip(*(facts[c].to_pylist() for c in ("query_id", "cluster")), strict=True))
+    return [names.get(one, one) for one in ids]
+
+
+def _passages(result: EvaluationResult, retriever: str) -> pa.Table:
+    table = _required(result, SAMPLED_PASSAGES_KEY)
+    if retriever not in sampled_names(result):
+        raise _nothing(result, f"labels for {retriever}")
+    return passages_of(table, [retriever])[retriever]
+
+
+def _required(result: EvaluationResult, key: ArtifactKey) -> pa.Table:
+    names = [entry.key for entry in result.evaluation.entries_of(key.asset)]
+    if key not in names:
+        raise _nothing(result, "labels")
+    return result.table(key)
+
+
+def _nothing(result: EvaluationResult, what: str) -> NotEvaluated:
+    one = result.evaluation
+    problem = f"evaluation {one.evaluation_id} of {one.experiment} has no sample of {what}"
+    return NotEvaluated(f"{problem}; {HOW}, and then evaluate")
+
+
+def sampled_pair(
+    old: EvaluationResult, new: EvaluationResult, metric: Metric, split: str | None
+) -> EvaluationPair:
+    """Return two evaluations of the same questions, seen through what a sample estimates.
+
+    Raises:
+        UsageError: the questions differ, or a split is wanted.
+    """
+    if split is not None:
+        raise UsageError(f"{metric} is of all questions together; --split does not apply to it")
+    digests = [{e.digest for e in one.evaluation.entries_of("queries")} for one in (old, new)]
+    if digests[0] != digests[1]:
+        raise UsageError(f"the questions are not the same, so {metric} is not comparable")
+    ids = frozenset(str(one) for one in new.queries["query_id"].to_pylist())
+    return EvaluationPair(old, new, metric, ALL, ids)
+
+
+def sampled_names(result: EvaluationResult) -> list[str]:
+    """Return the retrievers whose passages are sampled, in the order of the experiment."""
+    manifest = result.manifest(SAMPLED_PASSAGES_KEY)
+    return list(manifest.config["retrievers"]) if manifest is not None else []
+
+
+def sampled_differences(
+    result: EvaluationResult, metric: Metric, names: Sequence[str] = ()
+) -> list[Row]:
+    """Return a row a pair of retrievers, read as "the second minus the first".
+
+    Args:
+        result: the evaluation.
+        metric: such as ``sampled_dcg@10``.
+        names: two retrievers; all pairs when empty.
+
+    Returns:
+        ``name_a``, ``name_b``, ``metric``, ``difference``; ``questions_low``, ``questions_high``,
+        ``items_low``, ``items_high`` (None: nothing is known), ``n_labels``, ``effective_labels``,
+        ``n`` questions, ``confidence``.
+
+    Raises:
+        NotEvaluated: the evaluation has no sample of labels.
+        UsageError: an unknown retriever.
+    """
+    known = sampled_names(result)
+    _required(result, SAMPLED_LABELS_KEY)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"unknown retriever {allowed_names(name, known)}")
+    pairs = [(names[0], names[1])] if names else list(combinations(known, 2))
+    level = _level(result)
+    return [sampled_difference((result, result), pair, metric, level).row for pair in pairs]
+
+
+def _level(result: EvaluationResult) -> float:
+    manifest = result.manifest(SAMPLED_ESTIMATES_KEY)
+    return float(manifest.config["confidence"]) if manifest is not None else 0.95
+
+
+def sampled_text(row: Row) -> str:
+    """Return what an estimated difference comes to, in one sentence that claims no more."""
+    a, b = row["name_a"], row["name_b"]
+    if row["questions_low"] is None:
+        return f"{b} against {a}: passages had no chance to be asked yet; label more"
+    better, worse = (b, a) if row["difference"] >= 0 else (a, b)
+    low, high = row["questions_low"], row["questions_high"]
+    low, high = (low, high) if better == b else (-high, -low)
+    rest = f"{abs(row['difference']):.4f} [{low:.4f}, {high:.4f}], {row['n_labels']} labels"
+    if low > 0:
+        return f"{better} is better than {worse} by {rest}, on {QUESTIONS}"
+    return f"no difference shown between {a} and {b} on {QUESTIONS}: {better} is ahead by {rest}"
+
+
+def sampled_differences_view(rows: Sequence[Row], title: str) -> RenderableType:
+    """Return a table of pairs, each read as "the second minus the first", and what they come to."""
+    table = FittedTable(required=["difference"])
+    table.text_column("retrievers")
+    level = interval_name(rows[0]["confidence"])
+    for name in ("difference", f"{level}\n{QUESTIONS}", f"{level}\n{ITEMS}", "labels"):
+        table.number_column(name)
+    for row in rows:
+        table.add_row(
+            plain_cell(f"{row['name_b']} - {row['name_a']}"),
+            f"{row['difference']:+.4f}",
+            *(interval_text(bounds(row, target)) for target in ("questions", "items")),
+            str(row["n_labels"]),
+        )
+    said = (plain_cell(sampled_text(row)) for row in rows)
+    return Group(title_line(title), table, "", *said)

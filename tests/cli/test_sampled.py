@@ -1,0 +1,281 @@
+"""A sample of labels on every face, beside complete labels and never mixed with them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from rag_assets.labels.sampling.estimates import Estimator
+from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
+from rag_assets.labels.sampling.label_sample import label_sample
+from rag_assets.pipeline.label_sampling import sampled_pool
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
+from rag_assets.report.evaluation_table import EvaluationTable
+from rag_assets.report.html import render
+from rag_assets.sources.formats import LABELLING_LOG
+from tests.labels.sampling.made_pool import DCG
+from tests.tiny_experiment import JUDGMENTS, Tiny
+
+Invoke = Callable[..., Result]
+SAMPLED = ("sampled_passages", "sampled_labels", "sampled_estimates")
+METRIC = DCG._replace(cutoff=5)
+RELEVANT = {(row["query_id"], row["doc_id"]) for row in JUDGMENTS}
+
+
+def made(root: Path, *, labels: bool) -> Tiny:
+    tiny = Tiny(root / "tiny")
+    names = ("bm25", "okapi")
+    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
+    tiny.config |= {"metrics": ["dcg", "ndcg"], "primary": "dcg@5"}
+    tiny.config["top_k"] = [1, 5]
+    tiny.write()
+    if not labels:
+        (tiny.folder / "judgments.jsonl").unlink()
+    return tiny
+
+
+def evaluated(tiny: Tiny) -> None:
+    tiny.run()
+    tiny.snapshot()
+
+
+def judge(tiny: Tiny, invoke: Invoke, n: int) -> None:
+    """Fill in a sheet of the next passages: grade 1 where the dataset's labels have a document."""
+    store, sheet = tiny.settings.store, tiny.root / "sheet.csv"
+    out = invoke("pool", tiny.folder, "--sample", n, "--out", sheet, "--store", store)
+    assert out.exit_code == 0, out.output
+    with sheet.open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        row["grade"] = str(int((row["query_id"], row["document_id"]) in RELEVANT))
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    read = invoke("pool", tiny.folder, "--import", sheet, "--by", "ada")
+    assert read.exit_code == 0, read.output
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Tiny:
+    """Evaluated without labels, with 12 labels of a sample, and with 6 more."""
+    tiny = made(tmp_path_factory.mktemp("sampled"), labels=False)
+    evaluated(tiny)
+    for n in (12, 6):
+        judge(tiny, invoke, n)
+        evaluated(tiny)
+    return tiny
+
+
+@pytest.fixture(scope="module")
+def run(tiny: Tiny, invoke: Invoke) -> Invoke:
+    return lambda name, *rest: invoke(name, tiny.folder, *rest, "--store", tiny.settings.store)
+
+
+def parsed(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def estimator(tiny: Tiny) -> Estimator:
+    """Return the estimates of the page, which reads log and design themselves."""
+    settings = tiny.settings
+    pipeline = Pipeline(open_experiment(tiny.folder, settings), settings)
+    sampled = sampled_pool(pipeline, 5)
+    sample = label_sample(sampled.pool, sampled.design, sampled.lines(), sampled.earlier)
+    return Estimator(sample, METRIC)
+
+
+def test_the_leaderboard_is_what_the_page_says(tiny: Tiny, run: Invoke) -> None:
+    rows = {
+        row["retriever"]: row
+        for row in parsed(run("leaderboard", "--format", "json"))
+        if row["metric"] == "dcg@5"
+    }
+    of_items, of_questions = (estimator(tiny).estimates(one) for one in ("items", "questions"))
+    for name, row in rows.items():
+        assert row["value"] == pytest.approx(of_items[name].value, abs=1e-12)
+        assert row["items_low"] == pytest.approx(of_items[name].low)
+        assert row["questions_high"] == pytest.approx(of_questions[name].high)
+        assert row["effective_labels"] == pytest.approx(of_items[name].effective_labels)
+        assert row["questions_high"] - row["questions_low"] >= row["items_high"] - row["items_low"]
+    shown = run("leaderboard").stdout
+    assert "dcg@5 estimated from a sample of labels, 6 questions" in shown
+    assert "questions like these" in shown
+    assert "these questions and this pool" in shown
+    assert set(parsed(run("label", "--status", "--format", "json"))["targets"].values()) == {
+        "these questions and this pool",
+        "questions like these",
+    }
+
+
+def test_status_and_evaluation_say_the_same(run: Invoke) -> None:
+    status = parsed(run("label", "--status", "--format", "json"))
+    board = parsed(run("leaderboard", "--format", "json"))
+    names = ("value", "items_low", "questions_low", "n_labels", "highest")
+    assert len(status["estimates"]) == 6
+    for one, other in zip(status["estimates"], board, strict=True):
+        assert (one["metric"], one["retriever"]) == (other["metric"], other["retriever"])
+        assert [one[name] for name in names] == pytest.approx([other[name] for name in names])
+
+
+def test_pairs_are_compared(tiny: Tiny, run: Invoke) -> None:
+    (row,) = parsed(run("compare", "--metric", "sampled_dcg@5", "--format", "json"))
+    want = estimator(tiny).differences("questions", pairs=[("okapi", "bm25")])["okapi", "bm25"]
+    assert (row["name_a"], row["name_b"]) == ("bm25", "okapi")
+    assert row["difference"] == pytest.approx(want.value)
+    assert row["questions_low"] == pytest.approx(want.low)
+    board = parsed(run("leaderboard", "--format", "json"))
+    values = {one["retriever"]: one["value"] for one in board if one["metric"] == "dcg@5"}
+    assert row["difference"] == pytest.approx(values["okapi"] - values["bm25"])
+    shown = run("compare", "bm25", "okapi", "--metric", "sampled_dcg").stdout
+    assert "okapi - bm25" in shown
+    assert "on questions like these" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("metric", ["ndcg@5", "recall@5", "mrr@5", "map@5"])
+def test_ratios_are_refused_in_one_line(run: Invoke, metric: str) -> None:
+    for command in (["compare"], ["gate", "--against", "previous"], ["history"]):
+        refused = run(*command, "--metric", f"sampled_{metric}")
+        assert refused.exit_code == 2, refused.output
+        assert "judge whole questions for it" in refused.stderr.replace("\n", " ")
+        assert "Traceback" not in refused.stderr
+
+
+def test_the_gate_compares_with_the_labels_of_the_newer_evaluation(tiny: Tiny, run: Invoke) -> None:
+    same = parsed(run("gate", "--metric", "sampled_dcg@5", "--against", "previous",
+                      "--format", "json"))  # fmt: skip
+    assert same["passed"]
+    assert {check["drop"]["change"] for check in same["checks"]} == {0.0}
+    other = parsed(run("gate", "--metric", "sampled_dcg@5", "--against", "baseline",
+                       "--format", "json"))  # fmt: skip
+    (check,) = other["checks"]
+    (row,) = parsed(run("compare", "--metric", "sampled_dcg@5", "--format", "json"))
+    sign = 1 if check["retriever"] == "okapi" else -1
+    assert check["drop"]["change"] == pytest.approx(sign * row["difference"])
+    low = row["questions_low"] if sign == 1 else -row["questions_high"]
+    assert check["drop"]["low"] == pytest.approx(low)
+
+
+def test_the_history_has_each_estimate(tiny: Tiny, run: Invoke) -> None:
+    rows = parsed(run("history", "--metric", "sampled_dcg@5", "--format", "json"))
+    by_id: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["retriever"] is not None:
+            by_id.setdefault(row["evaluation_id"], {})[row["retriever"]] = row["value"]
+    assert len(by_id) == 2
+    now = {name: one.value for name, one in estimator(tiny).estimates().items()}
+    assert list(by_id.values())[-1] == pytest.approx(now)
+    assert "sampled labels" in run("history", "--metric", "sampled_dcg@5").stdout
+
+
+def test_the_report_and_python_have_them(tiny: Tiny) -> None:
+    table = EvaluationTable.current(tiny.settings.store / "tiny")
+    assert table.sampled.num_rows == 6
+    page = render(table)
+    assert "What a sample of labels says" in page
+    assert "questions like these" in page
+
+
+def test_a_new_judgment_makes_exactly_the_estimates_stale(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = made(tmp_path, labels=True)
+    evaluated(tiny)
+    before = board_of(tiny)
+    sampled_pool(tiny.pipeline(), 5)
+    log = tiny.folder / LABELLING_LOG
+    log.write_text("", encoding="utf-8")
+    evaluated(tiny)
+    judged = {"query_id": "q1", "document_id": "fares.md", "start": 0, "end": 20}
+    line = {**judged, "grade": 1, "status": "judged", "probability": 0.5}
+    log.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    assert tiny.run() == {"sampled_labels", "sampled_estimates"}
+    tiny.snapshot()
+    assert len(read_judgments(log)) == 1
+    assert board_of(tiny) == before
+
+
+def board_of(tiny: Tiny) -> list[dict[str, Any]]:
+    rows = EvaluationTable.current(tiny.settings.store / "tiny").leaderboard.to_pylist()
+    timed = ("seconds", "ms")
+    return [{n: v for n, v in row.items() if not any(t in n for t in timed)} for row in rows]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["leaderboard", "--by", "tag"], ["diff", "previous", "latest"]],
+    ids=lambda words: words[0],
+)
+def test_what_needs_a_value_of_each_question_refuses(
+    tmp_path: Path, invoke: Invoke, command: list[str]
+) -> None:
+    tiny = made(tmp_path, labels=True)
+    evaluated(tiny)
+    judge(tiny, invoke, 4)
+    evaluated(tiny)
+    name, *rest = command
+    given = [name, tiny.folder, *rest, "--metric", "sampled_dcg@5"]
+    refused = invoke(*given, "--store", tiny.settings.store)
+    assert refused.exit_code == 2, refused.output
+    assert "over all questions together" in " ".join(refused.stderr.split())
+
+
+def test_a_sheet_of_a_sample_is_never_taken_for_complete_labels(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    tiny = made(tmp_path, labels=False)
+    evaluated(tiny)
+    judge(tiny, invoke, 3)
+    assert not (tiny.folder / "judgments.jsonl").exists()
+    lines = read_judgments(tiny.folder / LABELLING_LOG)
+    assert [(line.by, line.was_drawn) for line in lines] == [("ada", True)] * 3
+    sheet = tiny.root / "sheet.csv"
+    again = invoke("pool", tiny.folder, "--import", sheet)
+    assert "0 judgments added" in again.stderr.replace("\n", " ")
+    text = sheet.read_text(encoding="utf-8")
+    sheet.write_text(text.rsplit(",", 1)[0] + ",9\r\n", encoding="utf-8")
+    refused = invoke("pool", tiny.folder, "--import", sheet)
+    assert refused.exit_code == 1
+    assert "sheet.csv:8: `grade`: is '9'" in refused.stderr.replace("\n", "")
+    assert read_judgments(tiny.folder / LABELLING_LOG) == lines
+    design_file(tiny.folder / LABELLING_LOG).unlink()
+    lost = invoke("pool", tiny.folder, "--import", sheet)
+    assert lost.exit_code == 2
+    assert "is a sheet of a sample" in lost.stderr.replace("\n", " ")
+
+
+def test_options_that_do_not_belong_together(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = made(tmp_path, labels=False)
+    evaluated(tiny)
+    store = ("--store", tiny.settings.store)
+    sheet = tmp_path / "complete.csv"
+    assert invoke("pool", tiny.folder, "--depth", 5, "--out", sheet, *store).exit_code == 0
+    wrong = {
+        ("pool", tiny.folder, "--import", sheet, "--by", "ada"): "belongs to the --import",
+        ("pool", tiny.folder, "--import", sheet, "--sample", 3): "is of a sheet that is written",
+        ("label", tiny.folder, "--format", "json", *store): "belongs to --status",
+        ("label", tiny.folder, "--status", "--port", 80, *store): "is of the page",
+        ("label", tiny.folder, "--status", "--depth", 99, *store): "deeper than the runs",
+    }
+    for command, said in wrong.items():
+        refused = invoke(*command)
+        assert refused.exit_code == 2, refused.output
+        assert said in " ".join(refused.stderr.split())
+
+
+def test_without_a_sample_it_is_said_how_to_begin(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = made(tmp_path, labels=True)
+    evaluated(tiny)
+    store = ("--store", tiny.settings.store)
+    refused = invoke("compare", tiny.folder, "--metric", "sampled_dcg@5", *store)
+    assert "no sample of labels; `rag-assets label` asks" in " ".join(refused.stderr.split())
+    shown = invoke("leaderboard", tiny.folder, *store).stdout
+    assert "sample of labels" not in shown
+    status = invoke("label", tiny.folder, "--status", *store)
+    assert "nothing is estimated yet" in status.stdout

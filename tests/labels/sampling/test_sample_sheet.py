@@ -1,0 +1,247 @@
+"""The sheet of a sample: what is asked comes back with its probability, and nothing else does."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rag_assets.errors import DataError
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.sampling.design import Design, new_design
+from rag_assets.labels.sampling.judgment_log import (
+    CANNOT_TELL,
+    JUDGED,
+    SEARCH,
+    SKIPPED,
+    LoggedJudgment,
+    append_judgments,
+    read_judgments,
+)
+from rag_assets.labels.sampling.label_pool import LabelPool
+from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
+from rag_assets.labels.sampling.sample_sheet import (
+    item_id,
+    new_judgments,
+    next_units,
+    read_sample_sheet,
+    sample_sheet_text,
+)
+from rag_assets.sources.csv_files import CELL_LIMIT
+from tests.labels.page.served import pool_of, tables
+
+TEXTS = {
+    "=cmd|' /C calc'!A0": '=HYPERLINK("https://evil.example")\r\n+1\t@SUM(A1)',
+    "lines": 'one\r\ntwo\n\nthree "quoted", and\rfour',
+    "'quoted": "'=1+1 is no formula here",
+    "long": "- word " * 9_000,
+    "wide": "\U0001f6a2" * 20_000,
+    "rtl": "\u202eabc\u202c \u05d0\u05d1",
+}
+QUESTIONS = {"-1+2": "=what?\nand how", "q2": '@who, "then"'}
+AT = "2026-03-01T09:30:00+00:00"
+
+
+class Sheet:
+    """A sample of hostile texts, its sheet, and its log."""
+
+    def __init__(self, folder: Path, n: int = 8) -> None:
+        self.pool: LabelPool = pool_of(TEXTS, QUESTIONS, depth=6)
+        self.design: Design = new_design(self.pool.items, self.pool.weights(Metric("dcg", 6)))
+        self.documents, self.queries = tables(TEXTS, QUESTIONS)
+        self.log, self.file = folder / "labelling.jsonl", folder / "sheet.csv"
+        self.rows = self.written(n)
+
+    def lines(self) -> list[LoggedJudgment]:
+        return read_judgments(self.log) if self.log.is_file() else []
+
+    def sample(self) -> LabelSample:
+        return label_sample(self.pool, self.design, self.lines())
+
+    def written(self, n: int) -> list[dict[str, str]]:
+        lengths = {name: len(text) for name, text in TEXTS.items()}
+        self.units = next_units(self.sample(), n, lengths)
+        text = sample_sheet_text(self.units, self.sample(), self.documents, self.queries)
+        self.file.write_text(text, encoding="utf-8", newline="")
+        with self.file.open(encoding="utf-8-sig", newline="") as stream:
+            return list(csv.DictReader(stream))
+
+    def fill(self, *cells: Mapping[str, str]) -> None:
+        with self.file.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, self.rows[0])
+            writer.writeheader()
+            padded = [*cells, *({} for _ in range(len(self.rows) - len(cells)))]
+            writer.writerows({**row, **cell} for row, cell in zip(self.rows, padded, strict=True))
+
+    def read(self) -> list[LoggedJudgment]:
+        """Import the sheet, as the command does."""
+        answers, _ = read_sample_sheet(self.file, self.design, self.documents, self.queries)
+        new = new_judgments(answers, self.lines(), self.design, file=self.file, by="ada", at=AT)
+        append_judgments(self.log, new)
+        return new
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Sheet:
+    return Sheet(tmp_path)
+
+
+def test_what_was_written_comes_back_with_its_probability(sheet: Sheet) -> None:
+    grades = ["0", "1", "2", "3", "?", "skip", "3", "0"]
+    sheet.fill(*({"grade": grade} for grade in grades))
+    assert len(sheet.read()) == 8
+    touched = np.zeros(len(sheet.pool.items), np.bool_)
+    touched[sheet.design.order()[:8]] = True
+    p = sheet.design.drawn_probabilities(touched)
+    status = {"?": CANNOT_TELL, "skip": SKIPPED}
+    for line, unit, grade, row in zip(sheet.lines(), sheet.units, grades, sheet.rows, strict=True):
+        number = sheet.pool.items.index(unit)
+        assert line.item == unit
+        assert (line.status, line.by, line.at) == (status.get(grade, JUDGED), "ada", AT)
+        assert line.grade == (int(grade) if grade.isdecimal() else None)
+        assert line.probability == p[number]
+        assert row["probability"] == f"{p[number]:.4g}"
+        assert row["item"] == item_id(unit, 0)
+    sample = sheet.sample()
+    assert int(sample.judged.sum()) == 6
+    assert int(sample.cannot_tell.sum()) == 1
+
+
+def test_the_rows_are_the_next_of_the_sample_in_its_order(sheet: Sheet) -> None:
+    order = [sheet.pool.items[number] for number in sheet.design.order()]
+    assert sheet.units == order[:8]
+    sheet.fill(*({"grade": "1"} for _ in range(4)))
+    sheet.read()
+    sheet.written(5)
+    assert sheet.units == order[4:9]
+
+
+def test_probabilities_are_those_of_the_last_row_that_was_answered(sheet: Sheet) -> None:
+    sheet.fill({"grade": "1"}, {}, {"grade": "0"})
+    new = sheet.read()
+    touched = np.zeros(len(sheet.pool.items), np.bool_)
+    touched[sheet.design.order()[:3]] = True
+    p = sheet.design.drawn_probabilities(touched)
+    assert [line.probability for line in new] == [
+        p[sheet.pool.items.index(sheet.units[number])] for number in (0, 2)
+    ]
+    sample = sheet.sample()  # the empty row was asked, and is missing
+    assert int(sample.asked.sum()) == 3
+    assert int(sample.judged.sum()) == 2
+
+
+def test_no_cell_is_a_formula_or_too_long(tmp_path: Path) -> None:
+    sheet = Sheet(tmp_path, n=12)
+    assert len(sheet.rows) == 12
+    for row in sheet.rows:
+        for name, cell in row.items():
+            assert cell[:1] not in ("=", "+", "-", "@", "\t", "\r"), name
+            assert len(cell.encode("utf-16-le")) // 2 < CELL_LIMIT, name
+    sheet.fill(*({"grade": "1"} for _ in range(12)))
+    assert {line.item for line in sheet.read()} == set(sheet.pool.items)
+
+
+def test_evidence_is_a_span_of_the_document(tmp_path: Path) -> None:
+    sheet = Sheet(tmp_path, n=12)
+    number = next(n for n, unit in enumerate(sheet.units) if unit.document_id == "lines")
+    sheet.fill(*({} for _ in range(number)), {"grade": "2", "evidence": "two\n\nthree"})
+    (line,) = sheet.read()
+    ((start, end),) = line.evidence
+    assert TEXTS["lines"][start:end] == "two\n\nthree"
+
+
+def test_the_same_sheet_again_adds_nothing(sheet: Sheet) -> None:
+    sheet.fill({"grade": "1"}, {"grade": "?"}, {"grade": "skip"})
+    sheet.read()
+    before = sheet.log.read_bytes()
+    assert sheet.read() == []
+    assert sheet.log.read_bytes() == before
+
+
+def test_a_skipped_row_can_be_answered_later(sheet: Sheet) -> None:
+    sheet.fill({"grade": "skip"}, {"grade": "1"})
+    sheet.read()
+    sheet.fill({"grade": "3"}, {"grade": "skip"})
+    (line,) = sheet.read()
+    assert (line.item, line.grade) == (sheet.units[0], 3)
+    assert sheet.lines()[-1] == line
+
+
+def test_another_grade_than_the_log_has_is_refused(sheet: Sheet) -> None:
+    sheet.fill({"grade": "1"}, {"grade": "2"})
+    sheet.read()
+    before = sheet.log.read_bytes()
+    sheet.fill({"grade": "0"}, {"grade": "?"}, {"grade": "3"})
+    with pytest.raises(DataError) as error:
+        sheet.read()
+    assert f"{sheet.file}:2: `grade`: is 0, but the log has 1 by 'ada'" in str(error.value)
+    assert "(and 1 more rows); nothing was imported" in str(error.value)
+    assert sheet.log.read_bytes() == before
+
+
+def test_a_label_of_a_free_search_is_no_answer_to_the_row(sheet: Sheet) -> None:
+    append_judgments(sheet.log, [LoggedJudgment(sheet.units[0], 3, source=SEARCH)])
+    sheet.fill({"grade": "0"})
+    (line,) = sheet.read()
+    assert line.grade == 0
+
+
+WRONG: dict[str, tuple[dict[str, str], str]] = {
+    "grade": ({"grade": "4"}, "`grade`: is '4'; allowed: 0 to 3, ? for cannot tell, or skip"),
+    "word": ({"grade": "yes"}, "`grade`: is 'yes'; allowed"),
+    "item": ({"grade": "1", "item": "i000"}, "`item`: 'i000' is not this passage in the sample"),
+    "query": ({"grade": "1", "query_id": "q9"}, "`query_id`: "),
+    "document": ({"grade": "1", "document_id": "gone"}, "`document_id`: "),
+    "end": ({"grade": "1", "end": "9999999"}, "`end`: the span 0-9999999 is not in"),
+    "text": ({"grade": "1", "text": "changed"}, "`text`: 'changed' is not what stands at"),
+    "evidence": ({"grade": "1", "evidence": "nowhere"}, "`evidence`: 'nowhere' is not in the text"),
+    "no grade": ({"evidence": "nowhere"}, "`grade`: is ''; allowed"),
+    "grade 0": ({"grade": "0", "evidence": "a"}, "`evidence`: "),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_row_is_named_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    cells, said = WRONG[name]
+    sheet = Sheet(tmp_path, n=12)
+    # Rows whose cells hold line ends come last: the third one begins on line 4.
+    sheet.rows.sort(key=lambda row: "\n" in "".join(row.values()).replace("\r", "\n"))
+    sheet.fill({"grade": "1"}, {"grade": "1"}, cells)
+    with pytest.raises(DataError) as error:
+        sheet.read()
+    assert f"{sheet.file}:4: {said}" in str(error.value)
+    assert not sheet.log.exists()
+
+
+def test_a_row_twice_with_two_answers_is_refused(sheet: Sheet) -> None:
+    sheet.rows = [sheet.rows[0], sheet.rows[0]]
+    sheet.fill({"grade": "1"}, {"grade": "2"})
+    with pytest.raises(DataError, match="line 2 answers the same in another way"):
+        sheet.read()
+
+
+def test_a_missing_column_is_named(sheet: Sheet) -> None:
+    sheet.rows = [{k: v for k, v in row.items() if k != "end"} for row in sheet.rows]
+    sheet.fill({"grade": "1"})
+    with pytest.raises(DataError, match=r"sheet.csv:1: lacks the columns end"):
+        sheet.read()
+
+
+def test_the_sheet_of_another_seed_is_refused(sheet: Sheet) -> None:
+    weights = sheet.pool.weights(Metric("dcg", 6))
+    sheet.fill({"grade": "1"})
+    sheet.design = new_design(sheet.pool.items, weights, 7)
+    with pytest.raises(DataError, match="is not this passage in the sample"):
+        sheet.read()
+
+
+def test_ids_tell_nothing_of_the_item() -> None:
+    ids = {item_id(PooledUnit("q", "d", start, 9), seed) for start in range(9) for seed in (0, 1)}
+    assert len(ids) == 18
+    assert all(one[0] == "i" and one[1:].isalnum() for one in ids)
+    assert isinstance(pa.array(sorted(ids)), pa.StringArray)
