@@ -112,9 +112,10 @@ STAGES: Mapping[str, Stage] = {
         SecondListSimilarities(),
         Metrics(),
         MetricsSummary(),
-        Leaderboard(),
         Intervals(),
         Comparisons(),
+        # Behind the comparisons, which say who wins: Dagster is told of that with the board.
+        Leaderboard(),
         Answerability(),
         Overlaps(),
         Attributions(_ALL_RUNS),
