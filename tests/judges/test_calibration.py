@@ -219,7 +219,8 @@ def test_two_equal_systems_and_a_judge_that_likes_one() -> None:
     script = runpy.run_path(str(BENCHMARK))
     world = script["WORLDS"]["equal, judge likes the old more"]
     alarms = script["alarms"](world, 1000, 11)
-    assert alarms["gate"] <= 0.06
+    assert alarms["gate"] <= alarms["one test"] <= 0.06
     assert alarms["verdicts alone"] >= 0.99
     drop = script["alarms"](script["WORLDS"]["drop of .10, judge likes the new"], 300, 12)
-    assert drop["gate"] > drop["labels alone"] > drop["verdicts alone"]
+    assert drop["one test"] > drop["labels alone"] > drop["verdicts alone"]
+    assert drop["gate"] > drop["verdicts alone"]
