@@ -5,8 +5,8 @@
 Every repetition draws the true answers of two systems, a judge's verdicts on them, and the
 questions that people label. "gate" is a look as `rag-assets gate` takes it: the drop of the
 calibrated mean against no drop, one-sided, at .05 / 20. "one test" is the same at .05, and so are
-those on the verdicts alone and on the labels alone. The judge sees a right answer as right with the sensitivity, and a wrong one as wrong
-with the specificity, of the system whose answer it is.
+those on the verdicts alone and on the labels alone. The judge sees a right answer as right with the
+sensitivity, and a wrong one as wrong with the specificity, of the system whose answer it is.
 """
 
 from __future__ import annotations
