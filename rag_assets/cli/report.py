@@ -42,8 +42,7 @@ def command(
     The page needs no network and no other file, so you can send it to anyone. Nothing is searched
     again, and a page that is up to date is left alone.
 
-    With --serve: nothing is written; who opens the address sees the report as it is then. Ctrl-C
-    ends it.
+    With --serve: whoever opens the address sees the report as it is then. Ctrl-C ends it.
 
     Example: rag-assets report data/handbook
     """

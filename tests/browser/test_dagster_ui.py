@@ -9,12 +9,15 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser
 
+from rag_assets.assets.descriptions import VARIABLE
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import register
+from rag_assets.report.server import ReportServer
 from tests.browser.conftest import browser_program
 from tests.browser.dagster_page import VIEW, DagsterPage, errors_in
 from tests.dagster_state import evaluate_now
@@ -57,8 +60,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ask(tiny, [*(f"{STRANGE[n % 2]} {n}" for n in range(10)), *words[10:]])
     evaluate_now(tiny)
     register(tiny.pipeline().experiment, tiny.settings)
-    with webserver(tiny) as address:
-        yield address
+    with ReportServer(tiny.settings.store) as reports, pytest.MonkeyPatch.context() as patch:
+        thread = Thread(target=reports.serve_forever, daemon=True)
+        thread.start()
+        patch.setenv(VARIABLE, reports.address)
+        with webserver(tiny) as address:
+            yield address
+        reports.shutdown()
+        thread.join()
 
 
 @pytest.fixture
@@ -106,6 +115,14 @@ def test_who_wins_stands_above_the_columns(ui: DagsterPage) -> None:
     assert box["y"] < VIEW["height"]
     ui.picture("winner")
     assert ui.wrong == []
+
+
+def test_the_report_opens_from_the_ui(ui: DagsterPage) -> None:
+    page = ui.open("/assets/ferry/leaderboard")
+    page.get_by_role("link", name="Open the report").click()
+    page.wait_for_url("**/ferry/report.html")
+    assert page.locator("h1").is_visible()
+    assert "ferry" in page.title()
 
 
 def test_a_check(ui: DagsterPage) -> None:
