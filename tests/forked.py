@@ -132,7 +132,10 @@ def _run(place: Place, *arguments: str) -> None:
 
             cli.main(list(arguments[1:]), prog_name="dagster")
         else:
+            from rag_assets.cli import progress_bars
             from rag_assets.cli.main import main
+
+            progress_bars.SAID = 3600.0  # how busy the machine is changes no output
 
             main.main(list(arguments), prog_name="rag-assets")
     except SystemExit as end:

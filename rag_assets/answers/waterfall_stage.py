@@ -87,7 +87,7 @@ class AnswerWaterfall(Stage):
         experiment = context.experiment
         retriever = _ranked_by(experiment, key)
         own = (
-            {"k": _cutoff(experiment, key), "family": experiment.family(retriever)}
+            {"k": _cutoff(experiment, key), "family": experiment.retrievers[retriever].family}
             if retriever
             else {}
         )

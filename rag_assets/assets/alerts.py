@@ -19,6 +19,7 @@ from rag_assets.assets.polling_intervals import sensor_seconds
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.report.unjudged_newcomers import unjudged_since_anchor
+from rag_assets.report.value_changes import drop_lines
 from rag_assets.servers.failures import ServerFailure
 from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.settings import StoreSettings
@@ -95,7 +96,7 @@ def alert_sensors(experiment: Experiment, settings: StoreSettings) -> list[dg.Se
     @dg.sensor(
         name=f"{plain_name(experiment)}_alerts",
         minimum_interval_seconds=sensor_seconds(),
-        description=f"Posts failed checks and runs of {experiment.name} to {VARIABLE}.",
+        description=f"Posts failed checks and runs to {VARIABLE}.",
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
@@ -119,8 +120,10 @@ def _look(
     runs = list(_failed_runs(ended, context.instance, experiment))
     if checks or runs:
         try:
-            pages = unjudged_since_anchor(settings.store / experiment.name, settings.locks)
-            post(address, _message(experiment, checks, runs, pages))
+            root = settings.store / experiment.name
+            drops = drop_lines(root, settings.locks) if checks else []
+            pages = unjudged_since_anchor(root, settings.locks)
+            post(address, _message(experiment, checks, runs, drops, pages))
         except RagAssetsError as error:
             raise dg.Failure(str(error)) from None
     told = f"{len(checks)} failed checks and {len(runs)} failed runs"
@@ -186,11 +189,13 @@ def _message(
     experiment: Experiment,
     checks: Sequence[Problem],
     runs: Sequence[Problem],
+    drops: Sequence[str],
     pages: Sequence[str],
 ) -> Mapping[str, object]:
     """Return what is posted; ``text`` is what a chat shows.
 
-    Its last lines are ``pages`` that nobody judged: they may be why something fell.
+    Its last lines are what fell, from which value to which and on which questions, and ``pages``
+    that nobody judged: they may be why.
     """
     lines = [f"{experiment.name}: {len(checks)} failed checks, {len(runs)} failed runs"]
     for problem in checks:
@@ -198,12 +203,13 @@ def _message(
         place += f"[{problem['partition']}]" if problem["partition"] else ""
         lines.append(f"{problem['check']} of {place}: {problem['what']}")
     lines += [f"run {problem['run']}: {problem['what']}" for problem in runs]
-    lines += pages
+    lines += [*drops, *pages]
     return {
         "text": "\n".join(lines),
         "experiment": experiment.name,
         "failed_checks": list(checks),
         "failed_runs": list(runs),
+        "drops": list(drops),
     }
 
 

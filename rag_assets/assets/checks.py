@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from rag_assets.assets.descriptions import first_line
 from rag_assets.assets.metadata import DIGITS
 from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.engine.stage import Stage
@@ -30,7 +31,7 @@ def check_specs(
         dg.AssetCheckSpec(
             name=check.name,
             asset=asset_key(experiment.name, stage.name),
-            description=check.meaning,
+            description=first_line(check.meaning),
             blocking=check.blocking,
             partitions_def=partitions,
         )

@@ -18,10 +18,12 @@ import dagster as dg
 
 from rag_assets.assets.alerts import alert_sensors
 from rag_assets.assets.build import PipelineFactory, build_assets
+from rag_assets.assets.descriptions import described
 from rag_assets.assets.executors import executor_of
 from rag_assets.assets.job import evaluation_job
 from rag_assets.assets.names import partition_key, plain_name
 from rag_assets.assets.polling_intervals import sensor_seconds
+from rag_assets.assets.report_job import report_job
 from rag_assets.assets.reported_versions import ReportedVersions
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.sensors import sources_sensor
@@ -39,8 +41,9 @@ from rag_assets.store.settings import StoreSettings
 def schedules_of(experiment: Experiment, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
     """Return the schedule of the experiment's job, or nothing where the YAML has none.
 
-    It is on as soon as it is loaded: who wrote the time into the YAML wants it to happen, and a
-    second switch somewhere else would be forgotten. It can be stopped in the UI.
+    It is on as soon as it is loaded, unless the YAML says ``running: false``: who wrote the time
+    wants it to happen, and a second switch somewhere else would be forgotten. It can be stopped in
+    the UI.
     """
     schedule = experiment.schedule
     if schedule is None:
@@ -53,7 +56,9 @@ def schedules_of(experiment: Experiment, job: dg.JobDefinition) -> list[dg.Sched
             cron_schedule=schedule.cron,
             execution_timezone=schedule.timezone,
             description=f"Evaluate {experiment.name} again: `schedule` in {source}.",
-            default_status=dg.DefaultScheduleStatus.RUNNING,
+            default_status=dg.DefaultScheduleStatus.RUNNING
+            if schedule.running
+            else dg.DefaultScheduleStatus.STOPPED,
         )
     ]
 
@@ -180,7 +185,7 @@ def definitions_of(
 
     Raises:
         UsageError: ``RAG_ASSETS_SENSOR_SECONDS`` is no number of seconds, or
-            ``RAG_ASSETS_EXECUTOR`` is no executor.
+            ``RAG_ASSETS_EXECUTOR`` is no executor, or ``RAG_ASSETS_REPORTS`` no address.
     """
     open_pipeline = partial(Pipeline, experiment, settings)
     versions = code_versions(settings.code_versions)
@@ -189,8 +194,8 @@ def definitions_of(
     )
     job = evaluation_job(experiment, settings)
     return dg.Definitions(
-        assets=assets,
-        jobs=[job],
+        assets=described(assets, experiment, settings),
+        jobs=[job, report_job(experiment, settings)],
         schedules=schedules_of(experiment, job),
         sensors=[
             sources_sensor(experiment, settings, job),

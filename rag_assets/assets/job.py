@@ -95,7 +95,7 @@ def one_step_job(
 
     @dg.job(
         name=job_name(experiment),
-        description=f"What `rag-assets evaluate` does for {source}, recorded here.",
+        description=f"Bring up to date what is not:\nas `rag-assets evaluate {source}`.",
         executor_def=dg.in_process_executor,
         resource_defs=resources,
     )

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from rag_assets.answers.answer_metrics import answer_means
 from rag_assets.answers.metrics_stage import metric_names
+from rag_assets.assets.leaderboard_result import result_of
 from rag_assets.assets.names import asset_key
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of, summarise
@@ -133,7 +134,9 @@ def of_asset(stage: Stage, origins: ColumnLineage) -> Metadata:
     experiment = origins.experiment
     measures = metrics_of(stage.schema, experiment)
     columns = [*_columns(stage.schema), *(_metric_column(name) for name in measures)]
-    shown["dagster/column_schema"] = dg.MetadataValue.table_schema(dg.TableSchema(columns))
+    schema = "columns" if stage.name == "leaderboard" else "dagster/column_schema"
+    # Dagster shows its own name for it above all else, and the result of a board comes first.
+    shown[schema] = dg.MetadataValue.table_schema(dg.TableSchema(columns))
     lineage = {
         column: [dg.TableColumnDep(asset_key(experiment.name, asset), name) for asset, name in made]
         for column, made in origins.of(stage).items()
@@ -188,7 +191,8 @@ def of_materialization(
     artifact = outcome.artifact
     manifest = artifact.manifest
     rows = "dagster/partition_row_count" if stage.dimensions else "dagster/row_count"
-    shown = numbers_of(stage, outcome, pipeline)
+    shown = result_of(pipeline) if stage.name == "leaderboard" else {}
+    shown |= numbers_of(stage, outcome, pipeline)
     shown[rows] = dg.MetadataValue.int(manifest.rows)
     if stage.schema is not None:
         preview = _board if stage.name == "leaderboard" else _preview

@@ -51,3 +51,8 @@ def artifact_key(stage: Stage, partition: str | None) -> ArtifactKey:
 def dimension_values(keys: Sequence[ArtifactKey], dimension: str) -> list[str]:
     """Return the values of one dimension, in the order of the experiment."""
     return list(dict.fromkeys(key[dimension] for key in keys))
+
+
+def report_job_name(experiment: Experiment) -> str:
+    """Return ``<experiment>_report``."""
+    return f"{plain_name(experiment)}_report"

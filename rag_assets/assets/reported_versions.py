@@ -9,12 +9,14 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from rag_assets.pipeline.evaluations import CURRENT
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.locks import locked
+from rag_assets.store.settings import StoreSettings
 
 FOLDER = "rag_assets"
 
@@ -25,8 +27,7 @@ class ReportedVersions:
     def __init__(self, pipeline: Pipeline) -> None:
         """Open the record; absent means that nothing was reported."""
         self._pipeline = pipeline
-        name = pipeline.experiment.name
-        self._file = pipeline.settings.dagster_home / FOLDER / f"{name}.json"
+        self._file = _record(pipeline.settings, pipeline.experiment.name)
         self._states = _read(self._file)
 
     def is_current(self, key: ArtifactKey) -> bool:
@@ -55,6 +56,16 @@ class ReportedVersions:
                 inputs[str(item.key)] = self._pipeline.data_version(parent, item.key)
         own = self._pipeline.data_version(artifact, key)
         return fingerprint([artifact.manifest.fingerprint, own, inputs])
+
+
+def knows_nothing(settings: StoreSettings, experiment: str) -> bool:
+    """Whether an instance was never told of an experiment that the store has an evaluation of."""
+    is_evaluated = (settings.store / experiment / CURRENT).is_file()
+    return is_evaluated and not _record(settings, experiment).is_file()
+
+
+def _record(settings: StoreSettings, experiment: str) -> Path:
+    return settings.dagster_home / FOLDER / f"{experiment}.json"
 
 
 def _read(file: Path) -> Mapping[str, str | None]:

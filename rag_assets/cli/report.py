@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import path_argument, store_option
+from rag_assets.cli.options import path_argument, refuse_given, store_option
 from rag_assets.cli.terminal import print_line, shown_path
 from rag_assets.errors import UsageError
-from rag_assets.pipeline.registry import open_to_read
+from rag_assets.pipeline.registry import open_experiment, open_to_read
 from rag_assets.report.html import write_report
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.server import ReportServer, report_path
 from rag_assets.store.settings import StoreSettings
 
 
@@ -24,18 +26,42 @@ from rag_assets.store.settings import StoreSettings
     help="Write this file  [default: report.html, or report_small.html, in the store]",
 )
 @click.option("--small", is_flag=True, help="Tables alone, to be sent by mail: below 100 KB.")
+@click.option(
+    "--serve",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Show the reports of the store to browsers of this machine, at http://127.0.0.1:PORT; "
+    "0 is any free port",
+)
 @store_option
-def command(path: Path, out: Path | None, small: bool, store: Path | None) -> None:
+def command(
+    path: Path, out: Path | None, small: bool, serve: int | None, store: Path | None
+) -> None:
     """Write the last evaluation of PATH as one HTML page, and print where it is.
 
     The page needs no network and no other file, so you can send it to anyone. Nothing is searched
     again, and a page that is up to date is left alone.
+
+    With --serve: nothing is written; who opens the address sees the report as it is then. Ctrl-C
+    ends it.
 
     Example: rag-assets report data/handbook
     """
     if out is not None and out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
     settings = StoreSettings.resolve(store)
+    if serve is not None:
+        refuse_given(["out", "small"], "is of a page that is written, and --serve writes none")
+        _serve(path, settings, serve)
+        return
     experiment = open_to_read(path, settings)
     root = settings.store / experiment.name
     print_line(shown_path(write_report(EvaluationResult.current(root), out, small=small)))
+
+
+def _serve(path: Path, settings: StoreSettings, port: int) -> None:
+    """Answer browsers until the process is interrupted."""
+    experiment = open_experiment(path, settings)
+    with ReportServer(settings.store, port) as server, suppress(KeyboardInterrupt):
+        print_line(f"{server.address}/{report_path(experiment.name)}")
+        server.serve_forever()

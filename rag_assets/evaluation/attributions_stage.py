@@ -65,7 +65,7 @@ class Attributions(Stage):
         experiment, retriever = context.experiment, key["retriever"]
         return {
             "k": int(key["top_k"]),
-            "family": experiment.family(retriever),
+            "family": experiment.retrievers[retriever].family,
             "inputs": list(experiment.inputs(retriever)),
             **({"all_units_known": False} if experiment.located_of(retriever) else {}),
         }
@@ -128,7 +128,7 @@ class RankingsRead:
             context.artifact(QRELS_KEY).table(),
             read_parquet(corpus, ["document_id"]),
             k=k,
-            family=context.experiment.family(retriever),
+            family=context.experiment.retrievers[retriever].family,
             all_units_known=not context.experiment.located_of(retriever),
             inputs={item[0]: self._ranking(context, *item) for item in inputs},
         )
@@ -156,10 +156,7 @@ def _looked_at(experiment: Experiment, name: str, k: int) -> list[tuple[str, int
         return [(name, k, k), *[(name_of_input, k, k) for name_of_input in experiment.inputs(name)]]
     largest = max(experiment.top_k)
     itself = (name, largest, experiment.depth(name))
-    return [
-        itself,
-        *[(name_of_input, largest, int(candidates)) for name_of_input in experiment.inputs(name)],
-    ]
+    return [itself, *[(one, largest, int(candidates)) for one in experiment.inputs(name)]]
 
 
 def cutoffs_read(experiment: Experiment) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.retrieval.reranking.mmr import MMR
-from rag_assets.retrieval.reranking.stage import FAMILY, texts_by_chunk, texts_key
+from rag_assets.retrieval.reranking.stage import FAMILY, SECOND_FAMILY, texts_by_chunk, texts_key
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import LIST_SIMILARITIES
 from rag_assets.store.artifacts import ArtifactKey
@@ -37,6 +37,7 @@ class ListSimilarities(Stage):
     """
 
     name = "list_similarities"
+    family: ClassVar[str] = FAMILY
     dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
     schema = LIST_SIMILARITIES
     row = "One query: how alike the results of a reranker, and of its input, are."
@@ -47,8 +48,8 @@ class ListSimilarities(Stage):
         if not any(isinstance(config, MMR) for config in experiment.retrievers.values()):
             return []
         return [
-            similarities_key(name, top_k)
-            for name in experiment.of_family(FAMILY)
+            ArtifactKey.of(self.name, retriever=name, top_k=top_k)
+            for name in experiment.of_family(self.family)
             for top_k in experiment.top_k
             if top_k > 1
         ]
@@ -57,11 +58,11 @@ class ListSimilarities(Stage):
         return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        (before,) = experiment.inputs(key["retriever"])
+        (before,) = experiment.retrievers[key["retriever"]].input_names
         return [
             Input("run", run_key(experiment, key["retriever"], key["top_k"])),
             Input("input_run", run_key(experiment, before, key["top_k"])),
-            Input("texts", texts_key(key["retriever"])),
+            Input("texts", texts_key(experiment, key["retriever"])),
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
@@ -93,6 +94,17 @@ class ListSimilarities(Stage):
             yield key, TableProduct(LIST_SIMILARITIES.from_rows(rows))
 
 
+class SecondListSimilarities(ListSimilarities):
+    """The same of rerankers that read a reranked retriever."""
+
+    name = "second_list_similarities"
+    family = SECOND_FAMILY
+
+
+SIMILARITIES = (ListSimilarities.name, SecondListSimilarities.name)
+"""All assets of this kind."""
+
+
 def _similarities(context: StageContext, retriever: str, run: pa.Table) -> dict[str, float | None]:
     """Return query id -> the mean cosine of its results, at most top_k of them."""
     texts = texts_by_chunk(context, retriever)
@@ -110,11 +122,6 @@ def _config(experiment: Experiment, retriever: str) -> MMR:
     """Return the retriever itself, or the first one for diversity."""
     configs = (experiment.retrievers[retriever], *experiment.retrievers.values())
     return next(config for config in configs if isinstance(config, MMR))
-
-
-def similarities_key(retriever: str, top_k: int | str) -> ArtifactKey:
-    """Return the similarities of one retriever at one cut-off."""
-    return ArtifactKey.of("list_similarities", retriever=retriever, top_k=top_k)
 
 
 def intra_list_similarity(vectors: Vectors, k: int) -> float | None:

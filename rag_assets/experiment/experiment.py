@@ -28,7 +28,7 @@ from rag_assets.experiment.config import (
     StatisticsConfig,
 )
 from rag_assets.experiment.llm import LlmConfig
-from rag_assets.experiment.retriever_rules import tune_of
+from rag_assets.experiment.retriever_rules import reads_reranked, tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.base import RELEVANCE, Kind
 from rag_assets.labels.sampling.judgment_log import design_file
@@ -202,15 +202,26 @@ class Experiment:
         return tuple(sorted({*self.answer_cutoffs, *self.judged_cutoffs}))
 
     def family(self, retriever: str) -> str:
-        """Return ``lexical``, ``embedding``, ``imported``, ``external``, ``fused``, ..."""
-        return self.retrievers[retriever].family
+        """Return ``lexical``, ``embedding``, ``imported``, ``external``, ``fused``, ...
+
+        Of what reads a reranked retriever it is ``second_fused`` or ``second_reranked``: an asset
+        of Dagster's cannot read other partitions of itself.
+        """
+        config = self.retrievers[retriever]
+        is_second = reads_reranked(config, self.retrievers)
+        return f"second_{config.family}" if is_second else config.family
 
     def of_family(self, family: str) -> tuple[str, ...]:
         """Return the retrievers of one family, in the order of the YAML."""
         return tuple(name for name in self.retrievers if self.family(name) == family)
 
     def inputs(self, retriever: str) -> tuple[str, ...]:
-        """Return the retrievers that this one fuses or reranks; none for a base retriever."""
+        """Return the retrievers whose rankings this one reads; none where it scores all units."""
+        config = self.retrievers[retriever]
+        asks_none = isinstance(config, DerivedRetriever) and config.scores_all
+        return () if asks_none else self._named_by(retriever)
+
+    def _named_by(self, retriever: str) -> tuple[str, ...]:
         config = self.retrievers[retriever]
         return config.input_names if isinstance(config, FusedRetriever | RerankedRetriever) else ()
 
@@ -223,7 +234,7 @@ class Experiment:
 
     def chunkings_of(self, retriever: str) -> tuple[str, ...]:
         """Return every chunking whose chunks can be in this retriever's runs, sorted."""
-        inputs = self.inputs(retriever)
+        inputs = self._named_by(retriever)
         if not inputs:
             name = self.chunking_of(retriever)
             return (name,) if name != OWN else ()
@@ -239,7 +250,7 @@ class Experiment:
 
     def located_of(self, retriever: str) -> tuple[str, ...]:
         """Return the base retrievers with chunks of their own that can be in its runs, sorted."""
-        names = self.inputs(retriever)
+        names = self._named_by(retriever)
         if not names:
             return (retriever,) if self.locates(retriever) else ()
         return tuple(sorted({base for name in names for base in self.located_of(name)}))

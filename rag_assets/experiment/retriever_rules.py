@@ -1,4 +1,4 @@
-"""Rules between retrievers: inputs exist, no cycle, three levels.
+"""Rules between retrievers: inputs exist, no cycle, levels.
 
 What an experiment must have where weights of a fusion are chosen on dev.
 """
@@ -15,11 +15,18 @@ from rag_assets.evaluation.metric_names import (
     refuse_lower_is_better,
 )
 from rag_assets.experiment.config import RetrieverConfig
-from rag_assets.retrieval.derived import FusedRetriever, Tune
+from rag_assets.retrieval.derived import (
+    DerivedRetriever,
+    FusedRetriever,
+    RerankedRetriever,
+    Tune,
+)
+from rag_assets.retrieval.external.base import OWN
+from rag_assets.retrieval.retriever import MOST_DERIVED, RERANKED, SECOND
 
 LEVEL_RULE = (
     "three levels: base (bm25, embedding, ...) -> fused (rrf, ...) -> "
-    "reranked (of a base or fused one)"
+    "reranked (of a base or fused one); what is reranked may be fused or reranked once more"
 )
 
 Fail = Callable[[tuple[int | str, ...], str], Exception]
@@ -37,6 +44,8 @@ def check_retrievers(retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> N
         _check_no_cycle(name, retrievers, fail)
     for name in retrievers:
         _check_levels(name, retrievers, fail)
+    for name in retrievers:
+        _check_all_candidates(name, retrievers, fail)
 
 
 def _check_names(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
@@ -65,11 +74,54 @@ def _check_no_cycle(start: str, retrievers: Mapping[str, RetrieverConfig], fail:
 def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
     config = retrievers[name]
     for number, item in enumerate(config.input_names):
-        if retrievers[item].level >= config.level:
+        place = _location(name, number, retrievers)
+        if _level(item, retrievers) >= _level(name, retrievers):
+            family = retrievers[item].family
+            raise fail(place, f"'{item}' is itself a {family} retriever; {LEVEL_RULE}")
+        if _derivations(item, retrievers) >= MOST_DERIVED:
             raise fail(
-                _location(name, number, retrievers),
-                f"'{item}' is itself a {retrievers[item].family} retriever; {LEVEL_RULE}",
+                place,
+                f"'{item}' is fused or reranked {MOST_DERIVED} times; a "
+                f"{config.family} retriever of it would be one more than there may be",
             )
+
+
+def _check_all_candidates(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+    """Check that all units are known, and that every query may find each of them."""
+    config = retrievers[name]
+    if not isinstance(config, DerivedRetriever) or not config.scores_all:
+        return
+    for base in _bases(name, retrievers):
+        read = retrievers[base]
+        if getattr(read, "filters", False):
+            problem = f"all chunks would pass the filters of '{base}'; give a number"
+            raise fail(("retrievers", name, "candidates"), problem)
+        if read.family == "external" or getattr(read, "chunking", None) == OWN:
+            problem = f"all chunks are not known: '{base}' has no chunking; give a number"
+            raise fail(("retrievers", name, "candidates"), problem)
+
+
+def _bases(name: str, retrievers: Mapping[str, RetrieverConfig]) -> list[str]:
+    names = retrievers[name].input_names
+    return [base for one in names for base in _bases(one, retrievers)] if names else [name]
+
+
+def _level(name: str, retrievers: Mapping[str, RetrieverConfig]) -> int:
+    config = retrievers[name]
+    return config.level + SECOND * reads_reranked(config, retrievers)
+
+
+def reads_reranked(config: RetrieverConfig, retrievers: Mapping[str, RetrieverConfig]) -> bool:
+    """Return whether a retriever reads what is reranked, or is made of that."""
+    if not isinstance(config, FusedRetriever | RerankedRetriever):
+        return False
+    return any(_level(item, retrievers) >= RERANKED for item in config.input_names)
+
+
+def _derivations(name: str, retrievers: Mapping[str, RetrieverConfig]) -> int:
+    """Return how many fusions and rerankings lie between a retriever and its base ones."""
+    below = [_derivations(one, retrievers) for one in retrievers[name].input_names]
+    return 1 + max(below) if below else 0
 
 
 def _location(
@@ -82,10 +134,11 @@ def _location(
 
 
 def tuned_retrievers(retrievers: Mapping[str, RetrieverConfig]) -> frozenset[str]:
-    """Return the fusions whose weights are chosen on dev, and what reranks one of them."""
-    fusions = {name for name in retrievers if tune_of(retrievers[name]) is not None}
-    readers = {name for name, config in retrievers.items() if fusions & set(config.input_names)}
-    return frozenset(fusions | readers)
+    """Return the fusions whose weights are chosen on dev, and what reads one of them."""
+    found = {name for name in retrievers if tune_of(retrievers[name]) is not None}
+    for _ in range(MOST_DERIVED):
+        found |= {name for name, config in retrievers.items() if found & set(config.input_names)}
+    return frozenset(found)
 
 
 def tune_of(config: RetrieverConfig) -> Tune | None:
@@ -115,6 +168,9 @@ def check_tuning(
         tune = tune_of(config)
         if tune is None:
             continue
+        if reads_reranked(config, retrievers):
+            problem = "weights are tuned of base retrievers; of reranked ones give numbers"
+            raise fail(("retrievers", name, "weights"), problem)
         if "split" in lacks:
             problem = (
                 "tuned weights are chosen on dev and reported on test; add the key `split`, such "

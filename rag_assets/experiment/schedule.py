@@ -60,11 +60,13 @@ def checked_cron(expression: str) -> str:
 class ScheduleConfig(Options):
     """When the experiment is evaluated again; no result and no fingerprint depends on it.
 
-    ``cron`` has five fields; hours are those of ``timezone``.
+    ``cron`` has five fields; hours are those of ``timezone``. It is on as soon as it is loaded,
+    unless ``running`` is false: then it waits for somebody to start it in the UI.
     """
 
     cron: Annotated[str, AfterValidator(checked_cron)]
     timezone: Annotated[str, AfterValidator(_checked_zone)] = "UTC"
+    running: bool = True
 
 
 class _Field(NamedTuple):

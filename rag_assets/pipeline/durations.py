@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from rag_assets.engine.measurements import Measurement, measured_here
 from rag_assets.store.artifacts import ArtifactKey
 
 FEW = 20
-"""Texts; of fewer the time is that of loading the model."""
+"""Texts or pairs; of fewer the time is that of loading the model."""
 
 
 class Durations:
@@ -38,10 +38,18 @@ class Durations:
         Args:
             retriever: of the experiment; its own measurements count where there are any.
         """
-        timed = [one for one in self._of("embed") if not one["cached"] and one["amount"] >= FEW]
+        return self._each("embed", retriever, others=True)
+
+    def pair(self, retriever: str | None) -> float | None:
+        """Return the seconds that a reranker takes to score a pair; None: it was not measured."""
+        return self._each("ask", retriever, others=False)
+
+    def _each(self, what: str, retriever: str | None, *, others: bool) -> float | None:
+        timed = [one for one in self._of(what) if not one["cached"] and one["amount"] >= FEW]
         own = [one for one in timed if _is_of(one, self._experiment, retriever)]
+        counted = own or timed if others else own
         return _median(
-            one["seconds"] / one["amount"] for one in own or timed if one["seconds"] is not None
+            one["seconds"] / one["amount"] for one in counted if one["seconds"] is not None
         )
 
     def _of(self, what: str) -> list[Measurement]:
@@ -68,23 +76,23 @@ NO_TIME = ExpectedTime(0.0, 0.0, ())
 
 
 def expected_time(
-    durations: Durations, work: Iterable[tuple[ArtifactKey, bool, int | None]]
+    durations: Durations, work: Iterable[tuple[ArtifactKey, bool, Mapping[str, int]]]
 ) -> ExpectedTime:
     """Return how long partitions take.
 
     Args:
         durations: what was measured.
-        work: a partition; whether it is computed in any case; how many texts it embeds at most,
-            None where it embeds none or that is not known.
+        work: a partition; whether it is computed in any case; how many ``texts`` it embeds and
+            ``pairs`` it scores at most, where that is known.
     """
     seconds = {True: 0.0, False: 0.0}
     unknown: dict[str, None] = {}
-    for key, is_certain, texts in work:
+    for key, is_certain, amounts in work:
         retriever = dict(key.partition).get("retriever")
         known = durations.partition(key.asset, retriever)
-        each = durations.text(retriever) if texts is not None else None
-        if texts is not None and each is not None:
-            known = texts * each
+        for what, seconds_each in (("texts", durations.text), ("pairs", durations.pair)):
+            each = seconds_each(retriever) if what in amounts else None
+            known = known if each is None else amounts[what] * each
         if known is None:
             unknown[key.asset] = None
         seconds[is_certain] += known or 0.0

@@ -148,23 +148,19 @@ def _packages() -> dict[str, str]:
     return versions
 
 
-def record(
+def snapshot(
     pipeline: Pipeline,
     *,
     started: datetime,
-    trigger: str,
-    computed: int,
+    trigger: str = "",
+    computed: int = 0,
     dagster_runs: tuple[str, ...] = (),
 ) -> Evaluation:
-    """Write the snapshot of what is current now and its row of the history, and make it current.
-
-    Raises:
-        StoreError: the store cannot be written, or what was found in it may be gone.
-    """
+    """Return what is current now as an evaluation that ends now; nothing is written."""
     experiment = pipeline.experiment
     entries = tuple(_entries(pipeline))
     cells = len(experiment.retrievers) * len(experiment.top_k)
-    evaluation = Evaluation(
+    return Evaluation(
         evaluation_id=new_evaluation_id(started),
         experiment=experiment.name,
         source=str(experiment.source),
@@ -183,14 +179,32 @@ def record(
         origin=origin_of(experiment, _code_versions(pipeline)),
         unread_labels=experiment.unread_labels,
     )
+
+
+def record(
+    pipeline: Pipeline,
+    *,
+    started: datetime,
+    trigger: str,
+    computed: int,
+    dagster_runs: tuple[str, ...] = (),
+) -> Evaluation:
+    """Write the snapshot of what is current now and its row of the history, and make it current.
+
+    Raises:
+        StoreError: the store cannot be written, or what was found in it may be gone.
+    """
+    evaluation = snapshot(
+        pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=dagster_runs
+    )
     root = pipeline.root
     pipeline.store.verified.save()
-    snapshot = root / FOLDER / f"{evaluation.evaluation_id}.json"
-    write_text(snapshot, snapshot_text(evaluation))
+    file = root / FOLDER / f"{evaluation.evaluation_id}.json"
+    write_text(file, snapshot_text(evaluation))
     try:
         check_lease(pipeline.settings.store)
     except StoreError:
-        remove(snapshot)
+        remove(file)
         raise
     HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
     locks = pipeline.settings.locks

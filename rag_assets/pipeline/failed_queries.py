@@ -121,6 +121,8 @@ def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
         return int(pc.count_distinct(without.column("query_id")).as_py())
     if isinstance(STAGES[key.asset], _COUNTING):
         return int(artifact.manifest.facts.get(UNANSWERED, 0))
-    (name,) = pipeline.experiment.inputs(key["retriever"])
-    before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
-    return len(failures_of(artifact.manifest).keys() - failures_of(before.manifest).keys())
+    failed = set(failures_of(artifact.manifest))
+    for name in pipeline.experiment.inputs(key["retriever"]):
+        before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
+        failed -= failures_of(before.manifest).keys()
+    return len(failed)

@@ -24,8 +24,10 @@ from rag_assets.pipeline.llm_needs import answers_needed, variants_needed, verdi
 from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
+from rag_assets.retrieval.derived import ALL
 from rag_assets.retrieval.reranking.cohere import Cohere
 from rag_assets.retrieval.reranking.listwise import Listwise, windows
+from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -70,7 +72,7 @@ def outgoing(pipeline: Pipeline, computed: Iterable[ArtifactKey]) -> tuple[Outgo
     lines: dict[str, Outgoing] = {}
     ranked: set[str] = set()
     for key in computed:
-        if key.asset == "reranked_runs":
+        if key.asset in RERANKED_RUNS:
             if key["retriever"] in ranked:
                 continue  # its cells are cut from one ranking
             ranked.add(key["retriever"])
@@ -95,7 +97,7 @@ def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
     if key.asset not in (
         "embedding_index",
         "embedding_queries",
-        "reranked_runs",
+        *RERANKED_RUNS,
         "external_rankings",
     ):
         return None
@@ -227,7 +229,7 @@ def _reranked(pipeline: Pipeline, line: Outgoing, name: str) -> Outgoing:
     retriever = experiment.retrievers[name]
     queries = pipeline.current(QUERIES_KEY)
     wish = getattr(retriever, "candidates", None)
-    if queries is None or wish is None:
+    if queries is None or wish in (None, ALL):
         return line
     depth = max(experiment.top_k) if wish == "top_k" else int(wish)
     n = queries.manifest.rows

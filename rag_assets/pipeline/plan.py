@@ -39,13 +39,14 @@ from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.lexical.analyzers import AUTO
+from rag_assets.retrieval.reranking.stage import RERANKED_RUNS, all_pairs
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import ArtifactKey
 
 COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
 ACTIONS = (COMPUTE, CHECK, REUSE)
 
-LLM_CALLS, TEXTS = "llm_calls", "texts"
+LLM_CALLS, TEXTS, PAIRS = "llm_calls", "texts", "pairs"
 
 SEARCHED = ExternalRankings.name
 
@@ -59,7 +60,8 @@ class Step:
         action: ``compute``, ``check`` or ``reuse``.
         reasons: why it is not just reused; empty for ``reuse``.
         work: what it costs at most, where that is known: ``llm_calls`` that are not in the cache,
-            or ``texts`` to embed, of which those in the cache are not embedded again.
+            ``texts`` to embed or ``pairs`` of a query and a chunk to score, of which those in the
+            cache are not computed again.
         same_as: the first partition of the plan that has the same artifact; None: this one is it.
             An artifact counts once, however many partitions have it.
     """
@@ -110,7 +112,7 @@ class Plan:
         return sum(step.action == action for step in self.artifacts)
 
     def work(self, what: str) -> int | None:
-        """Return the sum of ``llm_calls`` or ``texts`` over all steps; None: none is known."""
+        """Return the sum of ``llm_calls``, ``texts`` or ``pairs`` over all steps; None: unknown."""
         amounts = [step.work[what] for step in self.artifacts if step.work and what in step.work]
         return sum(amounts) if amounts else None
 
@@ -150,7 +152,7 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
         expected_time(
             Durations(pipeline.measurements.folder, pipeline.experiment.name),
             [
-                (step.key, step.action == COMPUTE, (step.work or {}).get(TEXTS))
+                (step.key, step.action == COMPUTE, step.work or {})
                 for step in planner.steps.values()
                 if step.action != REUSE and step.same_as is None
             ],
@@ -226,9 +228,17 @@ class _Planner:
                 self._sources.add(key)
                 why = with_row_changes(why, row_changes)
         work = _expected_work(self._pipeline, key)
+        if work and PAIRS in work and self._has_pairs(key["retriever"]):
+            work = None  # its cells are cut from one ranking
         unclear = wanted.unknown - {item.role for item in pending}
         same = self._same(key, "" if unclear else wanted.recipe.fingerprint, pending)
         self.steps[key] = Step(key, action, tuple(dict.fromkeys(why)), work, same)
+
+    def _has_pairs(self, retriever: str) -> bool:
+        return any(
+            PAIRS in (step.work or {}) and key["retriever"] == retriever
+            for key, step in self.steps.items()
+        )
 
     def _same(
         self, key: ArtifactKey, fingerprint: str, pending: Sequence[Input]
@@ -345,10 +355,11 @@ class _Planner:
 
 
 def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | None:
-    """Return ``llm_calls`` or ``texts``, where the partition has any and they can be counted.
+    """Return ``llm_calls``, ``texts`` or ``pairs``, where there are any and they can be counted.
 
     ``llm_calls`` are requests to a language model whose answers are not in the cache. ``texts`` are
     those that an embedding retriever needs as vectors; the ones in the cache are not embedded.
+    ``pairs`` are those of a reranker that scores all chunks, likewise.
     """
     if key.asset in LLM_NEEDS:
         needs = LLM_NEEDS[key.asset](pipeline, key)
@@ -359,6 +370,9 @@ def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | 
             read = chunks_key(experiment.chunking_of(key["retriever"]))
         case "embedding_queries":
             read = query_set_key(experiment.query_set_of(key["retriever"]))
+        case asset if asset in RERANKED_RUNS:
+            pairs = all_pairs(pipeline, key["retriever"])
+            return {PAIRS: pairs} if pairs is not None else None
         case _:
             return None
     artifact = pipeline.current(read)

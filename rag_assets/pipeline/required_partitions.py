@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rag_assets.evaluation.attributions_stage import cutoffs_read
+from rag_assets.evaluation.list_similarities_stage import SIMILARITIES
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
@@ -61,7 +62,8 @@ def _ends(
     cells = [(retriever, k) for retriever in retrievers for k in cutoffs]
     alike = [
         key
-        for key in STAGES["list_similarities"].keys(experiment)
+        for asset in SIMILARITIES
+        for key in STAGES[asset].keys(experiment)
         if (key["retriever"], int(key["top_k"])) in cells
     ]
     alike += _answered(experiment, retrievers, cutoffs)

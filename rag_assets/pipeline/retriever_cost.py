@@ -13,10 +13,10 @@ _COSTS = {"lexical": 0, "imported": 0, "embedding": 1, "external": 1}
 
 def cost(experiment: Experiment, retriever: str) -> int:
     """Return 0 for what needs no model and no server; the dearer, the greater."""
-    family = experiment.family(retriever)
+    family = experiment.retrievers[retriever].family
     if family in _COSTS:
         return _COSTS[family]
-    below = max(cost(experiment, name) for name in experiment.inputs(retriever))
+    below = max(cost(experiment, name) for name in experiment.retrievers[retriever].input_names)
     return below + (1 if family == "fused" else 3)
 
 

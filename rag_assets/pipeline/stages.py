@@ -15,7 +15,7 @@ from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.answerability_stage import Answerability
 from rag_assets.evaluation.attributions_stage import Attributions
 from rag_assets.evaluation.contexts_stage import Contexts, RetrieverContexts
-from rag_assets.evaluation.list_similarities_stage import ListSimilarities
+from rag_assets.evaluation.list_similarities_stage import ListSimilarities, SecondListSimilarities
 from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSummary
 from rag_assets.evaluation.overlaps_stage import Overlaps
 from rag_assets.evaluation.query_facts_stage import QueryFacts
@@ -36,7 +36,7 @@ from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.external.stage import ExternalHits, ExternalRuns, ExternalUnits
-from rag_assets.retrieval.fusion.stage import FusedRuns
+from rag_assets.retrieval.fusion.stage import FusedRuns, SecondFusedRuns
 from rag_assets.retrieval.fusion.tuning_stage import Tuning
 from rag_assets.retrieval.imported.stage import ImportedRankings, ImportedRuns
 from rag_assets.retrieval.lexical.stage import (
@@ -46,7 +46,12 @@ from rag_assets.retrieval.lexical.stage import (
     TermCounts,
 )
 from rag_assets.retrieval.query_filters_stage import QueryFilters
-from rag_assets.retrieval.reranking.stage import RerankedRuns, RerankingTexts
+from rag_assets.retrieval.reranking.stage import (
+    RerankedRuns,
+    RerankingTexts,
+    SecondRerankedRuns,
+    SecondRerankingTexts,
+)
 from rag_assets.sources.stage import Documents, Qrels, Queries
 from rag_assets.statistics.comparisons_stage import Comparisons
 from rag_assets.statistics.intervals_stage import Intervals
@@ -61,7 +66,12 @@ _BASE_RUNS = {
 }
 _FUSED_RUNS = FusedRuns(_BASE_RUNS)
 _RERANKED_RUNS = RerankedRuns({**_BASE_RUNS, _FUSED_RUNS.family: _FUSED_RUNS})
-_ALL_RUNS = (*_BASE_RUNS.values(), _FUSED_RUNS, _RERANKED_RUNS)
+_FIRST_RUNS = {stage.family: stage for stage in (*_BASE_RUNS.values(), _FUSED_RUNS, _RERANKED_RUNS)}
+_SECOND_FUSED_RUNS = SecondFusedRuns(_FIRST_RUNS)
+_SECOND_RERANKED_RUNS = SecondRerankedRuns(
+    {**_FIRST_RUNS, _SECOND_FUSED_RUNS.family: _SECOND_FUSED_RUNS}
+)
+_ALL_RUNS = (*_FIRST_RUNS.values(), _SECOND_FUSED_RUNS, _SECOND_RERANKED_RUNS)
 
 STAGES: Mapping[str, Stage] = {
     stage.name: stage
@@ -95,12 +105,17 @@ STAGES: Mapping[str, Stage] = {
         _FUSED_RUNS,
         RerankingTexts(),
         _RERANKED_RUNS,
+        _SECOND_FUSED_RUNS,
+        SecondRerankingTexts(),
+        _SECOND_RERANKED_RUNS,
         ListSimilarities(),
+        SecondListSimilarities(),
         Metrics(),
         MetricsSummary(),
-        Leaderboard(),
         Intervals(),
         Comparisons(),
+        # Behind the comparisons, which say who wins: Dagster is told of that with the board.
+        Leaderboard(),
         Answerability(),
         Overlaps(),
         Attributions(_ALL_RUNS),

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from rag_assets.engine.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.errors import StoreError
+from rag_assets.evaluation.list_similarities_stage import SIMILARITIES
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     FORMER_ASSETS,
@@ -63,19 +64,21 @@ Labels = Mapping[str, str]
 _logger = logging.getLogger("rag_assets")
 
 _TABLES = {
-    "query_facts": "query_facts",
-    "query_metrics": "metrics",
-    "metrics_summary": "metrics_summary",
-    "leaderboard": "leaderboard",
-    "intervals": "intervals",
-    "comparisons": "comparisons",
-    "answerability": "answerability",
-    "run_overlaps": "overlaps",
-    "attributions": "attributions",
-    "list_similarities": "list_similarities",
-    "tuning": "tuning",
+    "query_facts": ("query_facts",),
+    "query_metrics": ("metrics",),
+    "metrics_summary": ("metrics_summary",),
+    "leaderboard": ("leaderboard",),
+    "intervals": ("intervals",),
+    "comparisons": ("comparisons",),
+    "answerability": ("answerability",),
+    "run_overlaps": ("overlaps",),
+    "attributions": ("attributions",),
+    "list_similarities": SIMILARITIES,
+    "tuning": ("tuning",),
 }
-"""Table -> the asset whose partitions it unites; OVERLAPS is a reserved word in SQL."""
+"""Table -> the assets whose partitions it unites; OVERLAPS is a reserved word in SQL."""
+
+_HELD = frozenset(asset for assets in _TABLES.values() for asset in assets)
 
 _HISTORY_VIEWS = {
     "evaluations": (HISTORY, evaluations_sql),
@@ -113,7 +116,7 @@ _VIEWS = {
     **{
         name: (name,)
         for name, stage in STAGES.items()
-        if stage.schema is not None and name not in (*_TABLES.values(), *_RUNS)
+        if stage.schema is not None and name not in (*_HELD, *_RUNS)
     },
     "runs": _RUNS,
 }
@@ -191,9 +194,9 @@ class _Builder:
 
     def fill(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create all tables and views."""
-        for table, asset in _TABLES.items():
-            selects = [_select(labels, parquet_rows(p)) for labels, p in self._files((asset,))]
-            self._create(connection, "TABLE", table, selects, asset)
+        for table, assets in _TABLES.items():
+            selects = [_select(labels, parquet_rows(p)) for labels, p in self._files(assets)]
+            self._create(connection, "TABLE", table, selects, assets[0])
         for view, assets in _VIEWS.items():
             selects = list(self._views(self._files(assets), STAGES[assets[0]].schema))
             self._create(connection, "VIEW", view, selects, assets[0])

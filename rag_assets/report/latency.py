@@ -108,7 +108,7 @@ class _RetrieverMeasurements:
         return isinstance(self._experiment.query_sets.get(query_set), PromptedQuerySet)
 
     def _known_scores(self, retriever: str) -> list[Measurement]:
-        if self._experiment.family(retriever) != "reranked":
+        if self._experiment.retrievers[retriever].family != "reranked":
             return []
         runs = self._asking.get(retriever, [])
         lookups = [self._measurements.find("ask", one, cached=True) for one in runs]
@@ -167,7 +167,7 @@ class _RetrieverMeasurements:
         }
 
     def rerank_seconds(self, retriever: str) -> float | None:
-        if self._experiment.family(retriever) != "reranked":
+        if self._experiment.retrievers[retriever].family != "reranked":
             return None
         ranking = self._rankings.get(retriever, "")
         measured = self._measurements.find("search", ranking)

@@ -141,6 +141,9 @@ def _sums(plan: Plan) -> Iterable[str]:
         yield f"language model: {calls} calls{_limits(plan)}"
     if texts is not None:
         yield f"embeddings: at most {texts} texts; those in the cache are not embedded again"
+    pairs = plan.work("pairs")
+    if pairs is not None:
+        yield f"reranking of all chunks: at most {pairs:,} pairs; known scores are not computed"
     for one in plan.outgoing:
         yield f"to {one.host} ({one.client}), at most: {_amounts(one)}"
 

@@ -378,8 +378,8 @@ class EvaluationResult:
         """Return retriever -> table of :data:`rag_assets.schemas.LIST_SIMILARITIES`."""
         return {
             entry.partition["retriever"]: self._table(entry)
-            for entry in self.evaluation.entries_of("list_similarities")
-            if entry.partition["top_k"] == str(top_k)
+            for entry in self.evaluation.entries
+            if entry.asset.endswith("list_similarities") and entry.partition["top_k"] == str(top_k)
         }
 
     @property

@@ -35,7 +35,8 @@ def status_rows(settings: StoreSettings) -> list[Row]:
     ``primary``, ``best`` (the retrievers in the first place; more than one where they are equal),
     ``value`` (their primary metric; None without labels), ``compute`` and ``check`` (how many
     artifacts an evaluation would compute, or check), ``problem`` (why that is not known),
-    ``anchor`` (id of the pinned evaluation) and ``schedule`` (cron and time zone).
+    ``anchor`` (id of the pinned evaluation) and ``schedule`` (cron, time zone, and ``stopped``
+    where it is).
     """
     known = registered(settings)
     roots = {root.name: root for root in all_experiments(settings.store)}
@@ -100,10 +101,11 @@ def _now(settings: StoreSettings, source: object) -> Row:
     except RagAssetsError as error:
         return {"problem": str(error)}
     schedule = experiment.schedule
+    stopped = ", stopped" if schedule is not None and not schedule.running else ""
     return {
         "compute": wanted.count(COMPUTE),
         "check": wanted.count(CHECK),
-        "schedule": None if schedule is None else f"{schedule.cron} {schedule.timezone}",
+        "schedule": None if schedule is None else f"{schedule.cron} {schedule.timezone}{stopped}",
     }
 
 

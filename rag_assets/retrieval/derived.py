@@ -18,6 +18,10 @@ TUNED = "tuned"
 """Stands under ``weights`` where they are chosen on the dev split."""
 
 
+ALL = "all"
+"""Stands under ``candidates`` where every unit is scored, whatever the input ranks."""
+
+
 Weight = Annotated[Number, Field(ge=0)]
 
 
@@ -38,7 +42,12 @@ class DerivedRetriever(Retriever, ABC):
     ``candidates`` is a number, or ``top_k`` to read the lists already cut at the cell's top_k.
     """
 
-    candidates: Depth | Literal["top_k"]
+    candidates: Depth | Literal["top_k", "all"]
+
+    @property
+    def scores_all(self) -> bool:
+        """Whether it reads no ranking, but every unit that its inputs could return."""
+        return self.candidates == ALL
 
 
 class FusedRetriever(DerivedRetriever, ABC):
@@ -136,22 +145,43 @@ class Reranked(NamedTuple):
 class RerankedRetriever(DerivedRetriever, ABC):
     """The candidates of another retriever in a new order; nothing below them is returned.
 
+    With ``candidates: all`` they are all chunks that the input can return, and the input is not
+    asked; more than ``max_pairs`` pairs of a query and a chunk are refused.
+
     Attributes:
         drops: whether it may leave candidates out.
+        scores_pairs: whether a score depends on the query and the text alone, and costs no money:
+            then all chunks can be its candidates.
     """
 
     drops: ClassVar[bool] = False
+    scores_pairs: ClassVar[bool] = False
 
     family: ClassVar[str] = "reranked"
     level: ClassVar[int] = RERANKED
 
     input: str
-    candidates: Depth | Literal["top_k"] = 50
+    candidates: Depth | Literal["top_k", "all"] = 50
+    max_pairs: Annotated[int, Field(ge=1, strict=True)] = 200_000
+
+    @field_validator("candidates")
+    @classmethod
+    def _all_by_pairs(cls, candidates: int | str) -> int | str:
+        if candidates == ALL and not cls.scores_pairs:
+            raise ValueError(
+                "all is for local models that score each text alone, such as cross_encoder, "
+                "maxsim and query_likelihood; give a number or top_k"
+            )
+        return candidates
 
     @property
     def input_names(self) -> tuple[str, ...]:
         """The retriever whose candidates are reranked."""
         return (self.input,)
+
+    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
+        """Return the options that determine rankings; a limit does not."""
+        return super().described(exclude=exclude | {"max_pairs"})
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the scores besides the options, such as a model's weights."""

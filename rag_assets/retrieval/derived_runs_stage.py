@@ -39,7 +39,8 @@ class DerivedRuns(RunsStage):
         """Return the retriever's options, with the number of candidates of this cell."""
         experiment, retriever = context.experiment, key["retriever"]
         chosen = dict(experiment.retrievers[retriever].described())
-        chosen["candidates"] = self.candidates(experiment, retriever, int(key["top_k"]))
+        if chosen["candidates"] == "top_k":
+            chosen["candidates"] = int(key["top_k"])
         return {**chosen, "judge": experiment.judge}
 
     def input_digests(
@@ -47,9 +48,9 @@ class DerivedRuns(RunsStage):
     ) -> Iterator[tuple[str, str | None]]:
         """Yield the digests of the inputs' rankings at the depth that is read, then of the rest."""
         experiment, top_k = context.experiment, int(key["top_k"])
-        candidates = self.candidates(experiment, key["retriever"], top_k)
         names = experiment.inputs(key["retriever"])
         for number, name in enumerate(names):
+            candidates = self.candidates(experiment, key["retriever"], top_k)
             stage = self._families[experiment.family(name)]
             digest = context.rankings.digest(stage, name, top_k, candidates)
             there = context.current(run_key(experiment, name, top_k)) is not None
@@ -71,7 +72,7 @@ class DerivedRuns(RunsStage):
     def candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return how many ranks of each input are read for a cell."""
         candidates = DerivedRetriever.named(retriever, experiment.retrievers).candidates
-        return top_k if candidates == "top_k" else candidates
+        return candidates if isinstance(candidates, int) else top_k
 
     def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool

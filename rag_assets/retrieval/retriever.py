@@ -28,7 +28,11 @@ Queries = TypeVar("Queries", contravariant=True)
 
 
 BASE, FUSED, RERANKED = 0, 1, 2
-"""The three levels; a retriever reads only retrievers of lower levels."""
+"""The levels of the types; what reads a reranked retriever stands :data:`SECOND` levels higher."""
+
+SECOND = 2
+MOST_DERIVED = 3
+"""So many fusions and rerankings may stand one on the other."""
 
 
 class Searcher(Protocol[Queries]):
@@ -113,7 +117,7 @@ class Retriever(FileOptions):
     Attributes:
         family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``external``,
             ``fused`` or ``reranked``.
-        level: a retriever reads only retrievers of lower levels.
+        level: of the type; a retriever reads only retrievers of lower levels.
         search_options: options that an index does not depend on.
         model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.
         search_kind: what searches, likewise.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -13,13 +15,16 @@ import pytest
 from rag_assets.assets.alerts import VARIABLE, alert_sensors
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.instance import open_instance
+from rag_assets.pipeline.checks import asset_checks
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.value_changes import drop_lines
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
-from tests.dagster_state import QUIET, run_as_ui
+from tests.dagster_state import QUIET, evaluate_now, run_as_ui
 from tests.damage import damage, set_cell
 from tests.loopback_webhook import Webhook, webhook
-from tests.tiny_experiment import Tiny
+from tests.tiny_experiment import QUERIES, Tiny
 
 BAD = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
 
@@ -82,18 +87,18 @@ def test_a_message_that_is_not_taken_is_posted_again(tiny: Tiny, server: Webhook
     assert server.messages[0] == server.messages[1]
 
 
+def made_worse(table: pa.Table) -> pa.Table:
+    worse = {"p_randomisation": 0.001, "p_adjusted": 0.01, "difference": -0.3}
+    rows = table.to_pylist()
+    for row in rows:
+        if (row["retriever_a"], row["retriever_b"]) == ("bm25", "okapi"):
+            row.update(worse)
+    return COMPARISONS.from_rows(rows)
+
+
 def test_a_regression_is_told_where_it_is_an_error(tiny: Tiny, server: Webhook) -> None:
     """The table of comparisons is made to say that one retriever is worse."""
-    worse = {"p_randomisation": 0.001, "p_adjusted": 0.01, "difference": -0.3}
-
-    def change(table: pa.Table) -> pa.Table:
-        rows = table.to_pylist()
-        for row in rows:
-            if (row["retriever_a"], row["retriever_b"]) == ("bm25", "okapi"):
-                row.update(worse)
-        return COMPARISONS.from_rows(rows)
-
-    damage(tiny, COMPARISONS_KEY, change)
+    damage(tiny, COMPARISONS_KEY, made_worse)
     _, start = tick(tiny, None)
     assert run_as_ui(tiny, ["comparisons"]).success
     _, start = tick(tiny, start)
@@ -109,6 +114,61 @@ def test_a_regression_is_told_where_it_is_an_error(tiny: Tiny, server: Webhook) 
         "no_regression of comparisons: okapi is worse than bm25 on ndcg@5 (all) by 0.3000, "
         "p = 0.0100"
     )
+
+
+def test_a_failed_check_names_what_fell_and_the_worst_questions(
+    tiny: Tiny, server: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six questions show no regression, so the check is made to find one."""
+    _, start = tick(tiny, None)
+    tiny.snapshot()
+    before = {r["retriever"]: r["ndcg"] for r in board(tiny)}
+    for number in (0, 2):
+        tiny.write_document(f"new{number}.md", f"{QUERIES[number]['text']} " * 3)
+    evaluate_now(tiny)
+    now = {r["retriever"]: r["ndcg"] for r in board(tiny)}
+    tiny.config["checks"] = {"regression": "error"}
+    tiny.write_config()
+    monkeypatch.setattr(asset_checks, "regressions", lambda *_: ["okapi is worse than bm25"])
+    assert run_as_ui(tiny, ["comparisons"]).success
+    tick(tiny, start)
+    (message,) = server.messages
+    assert set(message["drops"]) <= set(message["text"].splitlines())
+    (line,) = [one for one in message["drops"] if one.startswith("bm25: ")]
+    head, lost = line.split("; lost most: ")
+    assert head == f"bm25: ndcg@5 {before['bm25']:.4f} -> {now['bm25']:.4f}"
+    for number in (0, 2):
+        assert f'{QUERIES[number]["query_id"]} "{QUERIES[number]["text"]}" ' in lost
+    assert re.search(r" \(since \d{8}T", lost)
+
+
+def test_a_retriever_below_the_baseline_is_named_with_both_values(tiny: Tiny) -> None:
+    """The table of comparisons is made to say so of one that is; the values are real."""
+    for number in (0, 2):
+        tiny.write_document(f"new{number}.md", f"{QUERIES[number]['text']} " * 3)
+    tiny.config["baseline"] = "bm25-whole"
+    tiny.write_config()
+    tiny.run()
+
+    def change(table: pa.Table) -> pa.Table:
+        rows = table.to_pylist()
+        for row in rows:
+            row["p_adjusted"] = 0.01 if "hybrid" in (row["retriever_a"], row["retriever_b"]) else 1
+        return COMPARISONS.from_rows(rows)
+
+    damage(tiny, COMPARISONS_KEY, change)
+    tiny.snapshot()
+    values = {r["retriever"]: r["ndcg"] for r in board(tiny)}
+    lines = drop_lines(tiny.artifacts, tiny.settings.locks)
+    assert [" against " in one for one in lines] == [True] + [False] * (len(lines) - 1)
+    assert lines[0].startswith(
+        f"hybrid against bm25-whole: ndcg@5 {values['bm25-whole']:.4f} -> {values['hybrid']:.4f}"
+    )
+
+
+def board(tiny: Tiny) -> list[dict[str, Any]]:
+    rows = EvaluationResult.current(tiny.artifacts).leaderboard.to_pylist()
+    return [row for row in rows if row["top_k"] == 5]
 
 
 def test_other_experiments_and_runs_that_are_started_again_are_no_news(

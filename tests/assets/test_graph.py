@@ -222,6 +222,10 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "query_set_answers",
         "reranked_runs",
         "reranking_texts",
+        "second_fused_runs",
+        "second_list_similarities",
+        "second_reranked_runs",
+        "second_reranking_texts",
         "tuning",
     }
 

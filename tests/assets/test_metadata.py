@@ -12,9 +12,12 @@ from rag_assets.errors import ConfigError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import REPORT_FILE
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.view import View
+from rag_assets.report.winner import winner_of
 from rag_assets.store.artifacts import ArtifactKey
-from tests.dagster_state import definitions, latest
-from tests.tiny_experiment import Tiny
+from tests.dagster_state import definitions, evaluate_now, latest
+from tests.tiny_experiment import QUERIES, Tiny
 
 
 def specs(tiny: Tiny) -> dict[str, dg.AssetSpec]:
@@ -27,7 +30,8 @@ def test_every_asset_says_what_it_is(fresh: Tiny) -> None:
     fresh.write_config()
     for name, spec in specs(fresh).items():
         stage = STAGES[name]
-        assert spec.description == stage.row
+        assert spec.description is not None
+        assert spec.description.replace("\n", " ") == stage.row
         assert spec.owners == ["team:search", "ann@example.org"]
         assert spec.tags["rag_assets/experiment"] == "tiny"
         assert spec.tags["rag_assets/stage"] == name
@@ -38,7 +42,7 @@ def test_every_asset_says_what_it_is(fresh: Tiny) -> None:
 
 
 def columns(spec: dg.AssetSpec) -> list[str]:
-    table = spec.metadata.get("dagster/column_schema")
+    table = spec.metadata.get("dagster/column_schema") or spec.metadata.get("columns")
     return [column.name for column in table.schema.columns] if table else []
 
 
@@ -64,6 +68,51 @@ def test_the_leaderboard_links_to_the_report(tiny: Tiny) -> None:
     assert url.startswith("file:///")
     # The copy of the experiment has the events of the original.
     assert Path(unquote(urlparse(url).path)).parts[-3:] == ("store", "tiny", REPORT_FILE)
+
+
+def rows(value: object) -> list[dict[str, object]]:
+    assert isinstance(value, dg.TableMetadataValue)
+    return [dict(record.data) for record in value.records]
+
+
+def test_who_wins_what_changed_and_the_worst_questions_come_first(tiny: Tiny) -> None:
+    """Pages that repeat two questions push down what answers them."""
+    tiny.snapshot()
+    best = EvaluationResult.current(tiny.artifacts).leaderboard.to_pylist()
+    before = {row["retriever"]: row["ndcg"] for row in best if row["top_k"] == 5}
+    for number in (0, 2):
+        tiny.write_document(f"new{number}.md", f"{QUERIES[number]['text']} " * 3)
+    evaluate_now(tiny)
+    shown = latest(tiny, LEADERBOARD_KEY).metadata
+    assert list(shown)[:4] == ["winner", "change", "change_since", "worst_questions"]
+    said = " ".join(str(row["in words"]) for row in rows(shown["winner"]))
+    winner = winner_of(View(EvaluationResult.current(tiny.artifacts)))
+    assert winner is not None
+    assert said == " ".join([winner.title, *winner.sentences])
+    now = {
+        row["retriever"]: row["ndcg"]
+        for row in EvaluationResult.current(tiny.artifacts).leaderboard.to_pylist()
+        if row["top_k"] == 5
+    }
+    changes = rows(shown["change"])
+    assert {row["retriever"] for row in changes} == set(now)
+    for row in changes:
+        name = str(row["retriever"])
+        assert (row["before"], row["now"]) == (f"{before[name]:.4f}", f"{now[name]:.4f}")
+        assert row["lost"] == 2
+    drops = [float(str(row["change"])) for row in changes]
+    assert drops == sorted(drops)
+    assert drops[-1] < 0
+    worst = rows(shown["worst_questions"])
+    assert {row["query_id"] for row in worst[:2]} == {"q1", "q3"}
+    assert all(float(str(row["now"])) < float(str(row["before"])) for row in worst[:2])
+    assert {row["question"] for row in worst[:2]} == {QUERIES[0]["text"], QUERIES[2]["text"]}
+
+
+def test_a_first_leaderboard_has_no_change(tiny: Tiny) -> None:
+    shown = latest(tiny, LEADERBOARD_KEY).metadata
+    assert next(iter(shown)) == "winner"
+    assert "change" not in shown
 
 
 @pytest.mark.parametrize(

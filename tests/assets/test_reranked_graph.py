@@ -16,12 +16,16 @@ def test_parents_are_exactly_the_inputs(tmp_path: Path) -> None:
     tiny = Tiny(tmp_path).write()
     tiny.configure("late", type="maxsim", input="hybrid", candidates=5)
     tiny.configure("diverse", type="mmr", input="bm25", candidates=5)
+    tiny.configure("last", type="maxsim", input="late", candidates=3)
+    tiny.configure("joined", type="rrf", inputs=["bm25", "diverse"])
+    tiny.configure("full", type="maxsim", input="bm25", candidates="all")
     experiment = tiny.pipeline().experiment
     assets = build_assets(experiment, tiny.pipeline)
     graph = dg.Definitions(assets=assets).resolve_asset_graph()
     n_edges = 0
     with dg.partition_loading_context():
-        for name in ("reranked_runs", "list_similarities", "metrics"):
+        runs = ("reranked_runs", "second_fused_runs", "second_reranked_runs")
+        for name in (*runs, "list_similarities", "second_list_similarities", "metrics"):
             for key in STAGES[name].keys(experiment):
                 inputs = STAGES[name].inputs(experiment, key)
                 for parent in {item.key.asset for item in inputs if item.key.partition}:

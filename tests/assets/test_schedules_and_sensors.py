@@ -20,6 +20,7 @@ from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import Experiment
 from rag_assets.pipeline.evaluations import read_current
+from rag_assets.pipeline.registry import open_experiment
 from tests.dagster_state import QUIET, counts, n_runs, not_fresh
 from tests.tiny_experiment import Tiny, matching
 
@@ -131,6 +132,16 @@ class TestSchedule:
         assert schedule.cron_schedule == SCHEDULE["cron"]
         assert schedule.execution_timezone == SCHEDULE["timezone"]
         assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+
+    def test_that_of_the_sample_waits_to_be_started(self, tiny: Tiny) -> None:
+        handbook = open_experiment(Path(__file__).parents[2] / "data" / "handbook", tiny.settings)
+        found = definitions_of(handbook, tiny.settings)
+        (schedule,) = found.schedules or []
+        assert isinstance(schedule, dg.ScheduleDefinition)
+        assert schedule.name == "handbook_schedule"
+        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+        sources = [one for one in found.sensors or [] if one.name == "handbook_sources"]
+        assert [one.default_status for one in sources] == [dg.DefaultSensorStatus.STOPPED]
 
 
 class Sensor:

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import register
 from tests.browser.conftest import browser_program
-from tests.browser.dagster_page import DagsterPage, errors_in
+from tests.browser.dagster_page import VIEW, DagsterPage, errors_in
 from tests.dagster_state import evaluate_now
 from tests.dagster_webserver import ROOT, webserver
 from tests.tiny_experiment import QUERIES, Tiny
@@ -91,8 +91,20 @@ def test_a_partition_of_the_grid(ui: DagsterPage) -> None:
 
 def test_a_materialization(ui: DagsterPage) -> None:
     ui.open("/assets/ferry/leaderboard", view="events")
-    ui.sees("Metadata", "position", "bm25-whole", "report")
+    ui.sees("Metadata", "winner", "position", "bm25-whole", "report")
     ui.picture("leaderboard")
+    assert ui.wrong == []
+
+
+def test_who_wins_stands_above_the_columns(ui: DagsterPage) -> None:
+    page = ui.open("/assets/ferry/leaderboard")
+    ui.sees("winner")
+    words = page.get_by_text(re.compile("No winner yet|^Use ")).first
+    words.wait_for()
+    box = words.bounding_box()
+    assert box is not None
+    assert box["y"] < VIEW["height"]
+    ui.picture("winner")
     assert ui.wrong == []
 
 

@@ -270,7 +270,8 @@ BETWEEN_KEYS = {
         f"retrievers: {{{TWO}, f: {{type: rrf, inputs: [x, y]}},\n"
         "  g: {type: rrf, inputs: [x, f]}}\n",
         ":2: `retrievers.g.inputs.1`: 'f' is itself a fused retriever; three levels: base "
-        "(bm25, embedding, ...) -> fused (rrf, ...) -> reranked (of a base or fused one)",
+        "(bm25, embedding, ...) -> fused (rrf, ...) -> reranked (of a base or fused one); what "
+        "is reranked may be fused or reranked once more",
     ),
     "unknown chunking": (
         "chunking: {whole: {strategy: none}}\nretrievers:\n  a:\n    type: bm25\n"

@@ -22,6 +22,8 @@ def test_a_schedule_is_read(load: Load) -> None:
         cron="0 3 * * mon-fri", timezone="UTC"
     )
     assert load("top_k: [3]\n").schedule is None
+    stopped = load("schedule: {cron: 0 3 * * *, running: false}\n").schedule
+    assert stopped == ScheduleConfig(cron="0 3 * * *", running=False)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_a_schedule_is_read(load: Load) -> None:
         ("schedule: {timezone: UTC}\n", ":1: `schedule`: needs the key 'cron'"),
         (
             "schedule: {cron: 0 3 * * *, tz: UTC}\n",
-            ":1: `schedule.tz`: unknown key 'tz'; allowed: cron, timezone",
+            ":1: `schedule.tz`: unknown key 'tz'; allowed: cron, timezone, running",
         ),
         (
             "schedule: 0 3 * * *\n",

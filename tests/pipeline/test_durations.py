@@ -30,6 +30,8 @@ def measured(tmp_path: Path) -> Path:
     other.add("lexical_runs", "d" * 64, 500.0, retriever="bm25")
     own.add("embed", "e" * 64, 100.0, 50, retriever="minilm", cached=False)
     own.add("embed", "f" * 64, None, 700, retriever="minilm", cached=True)
+    own.add("ask", "3" * 64, 5.0, 100, retriever="cross", cached=False)
+    other.add("ask", "4" * 64, 90.0, 100, retriever="large", cached=False)
     own.add("embed", "1" * 64, 60.0, 2, retriever="minilm", cached=False)  # loading the model
     other.add("embed", "2" * 64, 10.0, 100, retriever="large", cached=False)
     return folder
@@ -42,6 +44,8 @@ def test_what_was_measured_for_the_retriever_comes_first(measured: Path) -> None
     assert durations.partition("metrics", "bm25") is None
     assert durations.text("minilm") == 2.0
     assert durations.text("new") == pytest.approx((2.0 + 0.1) / 2)
+    assert durations.pair("cross") == 0.05
+    assert durations.pair("new") is None  # another model's pairs say nothing
     assert Durations(measured, "none").partition("lexical_runs", "bm25") is None
 
 
@@ -54,9 +58,16 @@ def test_a_plan_adds_up_what_is_certain_and_what_is_checked(measured: Path) -> N
     runs = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=1)
     index = ArtifactKey.of("embedding_index", retriever="minilm")
     metrics = ArtifactKey.of("metrics", retriever="bm25", top_k=1)
-    work = [(index, True, 300), (runs, True, None), (runs, False, None), (metrics, False, None)]
+    full = ArtifactKey.of("reranked_runs", retriever="cross", top_k=1)
+    work = [
+        (index, True, {"texts": 300}),
+        (full, False, {"pairs": 20}),
+        (runs, True, {}),
+        (runs, False, {}),
+        (metrics, False, {}),
+    ]
     expected = expected_time(Durations(measured, "ferry"), work)
-    assert expected == ExpectedTime(602.0, 2.0, ("metrics",))
+    assert expected == ExpectedTime(602.0, 3.0, ("metrics",))
     assert _time(expected) == (
         "time: about 10 minutes, and at most a few seconds for what is checked (as measured here "
         "before); not measured yet: metrics"

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from rag_assets.chunking.stage import chunks_key, texts_to_index
-from rag_assets.evaluation.list_similarities_stage import similarities_key
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.leaderboard import result_rows
 from rag_assets.report.overlaps import similarity_parts
 from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.store.artifacts import ArtifactKey
 from tests.shown_board import evaluated
 from tests.tiny_experiment import Tiny, matching
 
@@ -28,7 +28,7 @@ def test_how_alike_the_results_are(bm25_only: Tiny, static_model: Path) -> None:
     bm25_only.configure("diverse", type="mmr", input="vectors", model=model, **{"lambda": 0.3})
     bm25_only.run()
     pipeline = bm25_only.pipeline()
-    key = similarities_key("diverse", 3)
+    key = ArtifactKey.of("list_similarities", retriever="diverse", top_k=3)
     rows = pipeline.artifact(key).table().to_pylist()
     chunks = pipeline.artifact(chunks_key("parts")).table()
     ids = chunks.column("chunk_id").to_pylist()

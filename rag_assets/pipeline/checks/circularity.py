@@ -17,6 +17,7 @@ from rag_assets.labels.generation.question_files import TAG
 from rag_assets.pipeline.checks.check import Check, Found, Reads
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
@@ -72,7 +73,7 @@ def _works(
         config = experiment.query_sets[key["query_set"]]
         if isinstance(config, PromptedQuerySet) and (model := _model_of(experiment, config.llm)):
             yield model, f"writes the queries of {key['query_set']}"
-    elif key.asset == "reranked_runs":
+    elif key.asset in RERANKED_RUNS:
         model = getattr(experiment.retrievers[key["retriever"]], "model", None)
         if isinstance(model, str):
             yield model, f"reranks for {key['retriever']}"

@@ -72,6 +72,13 @@ class FusedRuns(DerivedRuns):
         return lambda one: config.fuse(read[one], candidates=candidates, depth=depth)
 
 
+class SecondFusedRuns(FusedRuns):
+    """The same of fusions that read a reranked retriever."""
+
+    name = "second_fused_runs"
+    family = "second_fused"
+
+
 def _config(context: StageContext, retriever: str) -> FusedRetriever:
     """Return the options of a fusion, with its chosen weights if they are tuned."""
     config = FusedRetriever.named(retriever, context.experiment.retrievers)

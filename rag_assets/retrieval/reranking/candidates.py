@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rag_assets.evaluation.units import unit_ranking
+from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.schemas import RUNS
 from rag_assets.scratch_duckdb import scratch_connection
 
@@ -63,6 +65,58 @@ def candidate_lists(
         query = asked[ids[start]]
         found.append(Candidates(ids[start], query, items[start:end], own, scores[start:end]))
     return found
+
+
+def complete_lists(
+    queries: pa.Table, chunks: pa.Table, texts: Mapping[str, str]
+) -> list[Candidates]:
+    """Return all chunks as the candidates of every query, by ascending query id.
+
+    Args:
+        queries: with the columns ``query_id`` and ``text``.
+        chunks: with the column ``chunk_id``; the order is that of the candidates.
+        texts: chunk id -> text.
+    """
+    ids = chunks.column("chunk_id").to_pylist()
+    own, none = [texts[chunk] for chunk in ids], np.zeros(len(ids))
+    ordered = queries.sort_by("query_id")
+    asked = zip(ordered["query_id"].to_pylist(), ordered["text"].to_pylist(), strict=True)
+    return [Candidates(query_id, text, ids, own, none) for query_id, text in asked]
+
+
+def best_units(
+    chunks: pa.Table,
+    candidates: Sequence[Candidates],
+    scores: Sequence[Scores],
+    failures: Mapping[str, str],
+    *,
+    judge: str,
+    depth: int,
+) -> pa.Table:
+    """Return the ranking of the units of all chunks; a unit's score is that of its best chunk.
+
+    Args:
+        chunks: with ``chunk_id``, ``document_id`` and, where there are parents,
+            ``parent_chunk_id``.
+        candidates: :func:`complete_lists` of them.
+        scores: for each, one score a chunk.
+        failures: queries without scores; they have no rows.
+        judge: ``document``, or a unit that is the chunk or its parent.
+        depth: how many ranks are kept.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.RUNS`.
+    """
+    order = byte_order_ranks(chunks.column("chunk_id").to_pylist())
+
+    def search(numbers: Sequence[int], k: int) -> list[Hits]:
+        best = [top_k(scores[number], order, k) for number in numbers]
+        return [Hits(own, scores[n][own]) for n, own in zip(numbers, best, strict=True)]
+
+    left = [n for n, one in enumerate(candidates) if one.query_id not in failures]
+    scores = [scores[n] for n in left]
+    names = [candidates[n].query_id for n in left]
+    return unit_ranking(names, chunks, search, judge=judge, depth=depth)
 
 
 def reordered(

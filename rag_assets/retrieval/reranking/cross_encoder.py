@@ -47,6 +47,7 @@ class CrossEncoder(RerankedRetriever):
     """
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
+    scores_pairs: ClassVar[bool] = True
 
     type: Literal["cross_encoder"]
     model: str = Field(min_length=1)

@@ -34,6 +34,7 @@ class MaxSim(RerankedRetriever):
     """
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
+    scores_pairs: ClassVar[bool] = True
 
     type: Literal["maxsim"]
     model: str = Field(default=DEFAULT_MODEL, min_length=1)

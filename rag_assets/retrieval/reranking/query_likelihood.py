@@ -52,6 +52,7 @@ class QueryLikelihood(RerankedRetriever):
     """
 
     model_kind: ClassVar[str | None] = "transformers"
+    scores_pairs: ClassVar[bool] = True
 
     type: Literal["query_likelihood"]
     model: str = Field(min_length=1)

@@ -1,10 +1,15 @@
-"""``reranked_runs``: the candidates of a base or fused retriever in a new order."""
+"""``reranked_runs``: the candidates of another retriever in a new order.
+
+What reads a reranked retriever is ``second_reranked_runs``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
@@ -14,19 +19,30 @@ from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
+from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
+from rag_assets.retrieval.base_runs_stage import UNITS
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.derived_runs_stage import DerivedRuns
 from rag_assets.retrieval.external.stage import chunk_keys, units_key
-from rag_assets.retrieval.reranking.candidates import candidate_lists, reordered
+from rag_assets.retrieval.reranking.candidates import (
+    Candidates,
+    best_units,
+    candidate_lists,
+    complete_lists,
+    reordered,
+)
 from rag_assets.retrieval.runs_stage import model_kinds, run_key
 from rag_assets.schemas import RERANKING_TEXTS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
-FAMILY = "reranked"
+FAMILY, SECOND_FAMILY = "reranked", "second_reranked"
+RERANKED_RUNS = (f"{FAMILY}_runs", f"{SECOND_FAMILY}_runs")
+"""The assets of rerankers: of base and fused retrievers, and of what reads a reranked one."""
+
 RERANK = "rerank"
 
 
@@ -38,13 +54,14 @@ class RerankingTexts(Stage):
     """
 
     name = "reranking_texts"
+    family: ClassVar[str] = FAMILY
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = RERANKING_TEXTS
     row = "One table of texts that this reranker reads: the queries, or the chunks of a chunking."
     group = "runs"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [texts_key(name) for name in experiment.of_family(FAMILY)]
+        return [texts_key(experiment, name) for name in experiment.of_family(self.family)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         tables = chunk_keys(experiment, key["retriever"])
@@ -69,6 +86,13 @@ class RerankingTexts(Stage):
             yield key, TableProduct(RERANKING_TEXTS.from_rows(rows))
 
 
+class SecondRerankingTexts(RerankingTexts):
+    """The same of rerankers that read a reranked retriever."""
+
+    name = "second_reranking_texts"
+    family = SECOND_FAMILY
+
+
 class RerankedRuns(DerivedRuns):
     """One partition a reranked retriever and top_k."""
 
@@ -76,11 +100,14 @@ class RerankedRuns(DerivedRuns):
     family = FAMILY
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        return self.kinds | model_kinds(experiment, FAMILY)
+        return self.kinds | model_kinds(experiment, self.family)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         """Return the input's cell, and the texts."""
-        return [*super().inputs(experiment, key), Input("texts", texts_key(key["retriever"]))]
+        return [
+            *super().inputs(experiment, key),
+            Input("texts", texts_key(experiment, key["retriever"])),
+        ]
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         config = RerankedRetriever.named(key["retriever"], context.experiment.retrievers)
@@ -102,16 +129,26 @@ class RerankedRuns(DerivedRuns):
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Score the candidates of every query anew."""
         experiment = context.experiment
-        (ranking,) = self.input_rankings(context, retriever, top_k)
         queries = context.artifact(QUERIES_KEY).table()
-        lists = candidate_lists(ranking.table, queries, texts_by_chunk(context, retriever))
-        key = run_key(experiment, retriever, top_k)
+        texts = texts_by_chunk(context, retriever)
         config = RerankedRetriever.named(retriever, experiment.retrievers)
-        found = config.rerank(lists, context.workspace(retriever, key))
-        failures = {**ranking.failures, **found.failures}
-        table = reordered(ranking.table, lists, found.scores, failures, depth)
+        workspace = context.workspace(retriever, run_key(experiment, retriever, top_k))
+        if config.scores_all:
+            chunks, _ = _all_chunks(context, retriever), all_pairs(context, retriever)
+            lists = complete_lists(queries, chunks, texts)
+            found = config.rerank(lists, workspace)
+            failures = dict(found.failures)
+            table = best_units(
+                chunks, lists, found.scores, failures, judge=experiment.judge, depth=depth
+            )
+        else:
+            (ranking,) = self.input_rankings(context, retriever, top_k)
+            lists = candidate_lists(ranking.table, queries, texts)
+            found = config.rerank(lists, workspace)
+            failures = {**ranking.failures, **found.failures}
+            table = reordered(ranking.table, lists, found.scores, failures, depth)
         facts = {UNANSWERED: len(found.failures)} if found.failures else {}
-        return Ranked(table, failures, facts, _served(context, retriever, found))
+        return Ranked(table, failures, facts, _served(context, retriever, found, self.name))
 
     def searcher(
         self,
@@ -125,11 +162,16 @@ class RerankedRuns(DerivedRuns):
 
         Scores that are known take no time, and say nothing of what a new query takes.
         """
-        read = self.rankings_by_query(context, retriever, top_k, query_ids)
+        config = RerankedRetriever.named(retriever, context.experiment.retrievers)
         queries = context.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(context, retriever)
-        lists = {one: candidate_lists(tables[0], queries, texts) for one, tables in read.items()}
-        config = RerankedRetriever.named(retriever, context.experiment.retrievers)
+        lists: dict[str, list[Candidates]]
+        if config.scores_all:
+            complete = complete_lists(queries, _all_chunks(context, retriever), texts)
+            lists = {one.query_id: [one] for one in complete if one.query_id in set(query_ids)}
+        else:
+            read = self.rankings_by_query(context, retriever, top_k, query_ids)
+            lists = {name: candidate_lists(t[0], queries, texts) for name, t in read.items()}
         # A bar for each query, or the way to a cluster, would be most of what is timed.
         workspace = replace(context.workspace(retriever), progress=no_progress, compute=LOCAL)
         first = next((own[0] for own in lists.values() if own), None)
@@ -138,7 +180,14 @@ class RerankedRuns(DerivedRuns):
         return lambda one: [config.rerank_now(own, workspace) for own in lists[one]]
 
 
-def _served(context: StageContext, retriever: str, found: Reranked) -> Part | None:
+class SecondRerankedRuns(RerankedRuns):
+    """The same of rerankers that read a reranked retriever, or a fusion of some."""
+
+    name = "second_reranked_runs"
+    family = SECOND_FAMILY
+
+
+def _served(context: StageContext, retriever: str, found: Reranked, asset: str) -> Part | None:
     """Return what a server takes to rerank, with what was measured of other queries before."""
     if found.seconds is None:
         return None
@@ -148,8 +197,41 @@ def _served(context: StageContext, retriever: str, found: Reranked) -> Part | No
     times = {query_id: 1000 * seconds for query_id, seconds in found.seconds.items()}
     cost = earlier.cost if found.cost is None else found.cost
     part = Part({**earlier.times, **times}, cost)
-    keep_part(context, RERANK, asked, part, asset=RerankedRuns.name, retriever=retriever)
+    keep_part(context, RERANK, asked, part, asset=asset, retriever=retriever)
     return part
+
+
+def _all_chunks(context: StageContext, retriever: str) -> pa.Table:
+    """Return the ids of all chunks that a retriever can return, of their documents and parents."""
+    tables = [
+        context.artifact(chunks_key(name)).table().select(UNITS)
+        for name in context.experiment.chunkings_of(retriever)
+    ]
+    return pa.concat_tables(tables).sort_by("chunk_id").combine_chunks()
+
+
+def all_pairs(context: StageContext, retriever: str) -> int | None:
+    """Return how many pairs of a query and a chunk a reranker of all chunks scores.
+
+    None where candidates are chosen, or where queries or chunks are not up to date.
+
+    Raises:
+        UsageError: they are more than its ``max_pairs``.
+    """
+    experiment = context.experiment
+    config = RerankedRetriever.named(retriever, experiment.retrievers)
+    names = experiment.chunkings_of(retriever)
+    found = [context.current(key) for key in (QUERIES_KEY, *map(chunks_key, names))]
+    if not config.scores_all or any(one is None for one in found):
+        return None
+    queries, *chunks = [one.manifest.rows for one in found if one is not None]
+    pairs = queries * sum(chunks)
+    if pairs > config.max_pairs:
+        raise UsageError(
+            f"retrievers.{retriever}: `candidates: all` is {queries:,} queries x {sum(chunks):,} "
+            f"chunks = {pairs:,} pairs; max_pairs allows {config.max_pairs:,}"
+        )
+    return pairs
 
 
 def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
@@ -166,6 +248,8 @@ def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
     return texts
 
 
-def texts_key(retriever: str) -> ArtifactKey:
+def texts_key(experiment: Experiment, retriever: str) -> ArtifactKey:
     """Return the texts that a reranker reads."""
-    return ArtifactKey.of("reranking_texts", retriever=retriever)
+    is_second = experiment.family(retriever) == SECOND_FAMILY
+    stage = SecondRerankingTexts if is_second else RerankingTexts
+    return ArtifactKey.of(stage.name, retriever=retriever)

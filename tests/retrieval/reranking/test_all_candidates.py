@@ -1,0 +1,177 @@
+"""``candidates: all``: every chunk is scored, the input is not asked, and a guard on the pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.cli import main
+from rag_assets.errors import ConfigError, UsageError
+from rag_assets.pipeline.plan import plan
+from rag_assets.pipeline.selection import Selection
+from rag_assets.retrieval.reranking.candidates import best_units, complete_lists
+from rag_assets.retrieval.runs_stage import run_key
+from tests.tiny_experiment import Tiny
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(0, 2)), min_size=1, max_size=12),
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 6),
+    st.sampled_from(["document", "evidence"]),
+)
+def test_a_unit_has_the_score_of_its_best_chunk(
+    owners: list[tuple[int, int | None]], seed: int, depth: int, judge: str
+) -> None:
+    chunks = pa.table(
+        {
+            "chunk_id": [f"c{number:02}" for number in range(len(owners))],
+            "document_id": [f"d{document}" for document, _ in owners],
+            "parent_chunk_id": pa.array(
+                [None if parent is None else f"d{d}p{parent}" for d, parent in owners], pa.string()
+            ),
+        }
+    )
+    queries = pa.table({"query_id": ["q2", "q1"], "text": ["two", "one"]})
+    texts = {chunk: f"text of {chunk}" for chunk in chunks["chunk_id"].to_pylist()}
+    lists = complete_lists(queries, chunks, texts)
+    assert [(one.query_id, one.query) for one in lists] == [("q1", "one"), ("q2", "two")]
+    drawn = np.random.default_rng(seed).integers(0, 4, (2, len(owners))).astype(float)
+    found = best_units(chunks, lists, list(drawn), {}, judge=judge, depth=depth)
+    for query, scores in zip(("q1", "q2"), drawn, strict=True):
+        best: dict[str, float] = {}
+        for row, score in zip(chunks.to_pylist(), scores, strict=True):
+            of_parent = row["parent_chunk_id"] or row["chunk_id"]
+            unit = row["document_id"] if judge == "document" else of_parent
+            best[unit] = max(best.get(unit, -1.0), float(score))
+        expected = sorted(best.items(), key=lambda one: (one[1], one[0]), reverse=True)[:depth]
+        rows = [row for row in found.to_pylist() if row["query_id"] == query]
+        assert [(row["unit_id"], row["score"]) for row in rows] == expected
+    failed = best_units(chunks, lists, list(drawn), {"q1": "why"}, judge=judge, depth=depth)
+    assert set(failed["query_id"].to_pylist()) == {"q2"}
+
+
+RETRIEVERS: dict[str, Any] = {
+    "bm25": {"type": "bm25", "chunking": "parts"},
+    "minilm": {"type": "embedding", "chunking": "parts"},
+    "deep": {"type": "maxsim", "input": "minilm", "candidates": 1000},
+    "full": {"type": "maxsim", "input": "bm25", "candidates": "all"},
+}
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Tiny:
+    made = Tiny(tmp_path).write()
+    made.config["retrievers"] = {name: dict(own) for name, own in RETRIEVERS.items()}
+    made.write_config()
+    return made
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"strategy": "recursive", "max_tokens": 16, "overlap": 0},
+        {
+            "strategy": "parent",
+            "child": {"strategy": "recursive", "max_tokens": 8, "overlap": 0},
+            "parent": {"strategy": "recursive", "max_tokens": 32, "overlap": 0},
+        },
+    ],
+)
+def test_it_is_the_reranking_of_an_input_that_finds_everything(
+    tiny: Tiny, parts: dict[str, Any]
+) -> None:
+    tiny.config["chunking"]["parts"] = parts
+    tiny.config["retrievers"]["deep"] = {"type": "late_interaction", "chunking": "parts"}
+    tiny.write_config()
+    tiny.run()
+    pipeline = tiny.pipeline()
+    tables = {
+        name: pipeline.artifact(run_key(pipeline.experiment, name, 5)).table()
+        for name in ("bm25", "deep", "full")
+    }
+    ids = {name: table.select(["query_id", "rank", "unit_id"]) for name, table in tables.items()}
+    assert ids["full"].equals(ids["deep"])
+    scores = {name: tables[name]["score"].to_numpy() for name in ("full", "deep")}
+    np.testing.assert_allclose(scores["full"], scores["deep"], atol=1e-4)
+    # BM25 finds nothing where no word is shared; `all` does not ask it.
+    assert len(tables["full"]) == 6 * 5 > len(tables["bm25"])
+
+
+def test_the_input_is_not_read(tiny: Tiny) -> None:
+    del tiny.config["retrievers"]["deep"]
+    tiny.write_config()
+    tiny.run()
+    tiny.configure("bm25", k1=0.3)
+    computed = tiny.run()
+    assert "lexical_runs/bm25/5" in computed
+    assert not {name for name in computed if name.startswith("reranked_runs")}
+    tiny.replace("fares.md", "40 crowns", "41 crowns")
+    assert "reranked_runs/full/5" in tiny.run()
+
+
+def test_pairs_are_planned_and_guarded(tiny: Tiny) -> None:
+    del tiny.config["retrievers"]["deep"]
+    tiny.configure("full", max_pairs=10_000)
+    tiny.run()
+    tiny.configure("full", query_prompt="query: ", model="sentence-transformers/all-MiniLM-L6-v2")
+    pipeline = tiny.pipeline()
+    chunks = pipeline.artifact(chunks_key("parts")).manifest.rows
+    expected = plan(pipeline, Selection.of(pipeline.experiment))
+    assert expected.work("pairs") == 6 * chunks  # once, though there are two cut-offs
+    words = ["plan", str(tiny.folder), "--store", str(tiny.settings.store)]
+    shown = CliRunner().invoke(main, words)
+    assert f"reranking of all chunks: at most {6 * chunks} pairs" in shown.output
+    tiny.configure("full", max_pairs=6 * chunks - 1)
+    problem = (
+        f"retrievers.full: `candidates: all` is 6 queries x {chunks} chunks = {6 * chunks} pairs; "
+        f"max_pairs allows {6 * chunks - 1}"
+    )
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 2
+    assert problem in refused.output.replace("\n", " ")
+    with pytest.raises(UsageError, match=f"= {6 * chunks} pairs"):
+        tiny.run()
+
+
+@pytest.mark.parametrize(
+    ("retrievers", "problem"),
+    [
+        (
+            {"full": {"type": "mmr", "input": "bm25", "candidates": "all"}},
+            "all is for local models that score each text alone",
+        ),
+        (
+            {"bm25": {"type": "bm25", "chunking": "parts", "filters": True}},
+            "all chunks would pass the filters of 'bm25'; give a number",
+        ),
+        (
+            {
+                "bm25": {
+                    "type": "http",
+                    "url": "http://127.0.0.1:9",
+                    "body": {"q": "{query}", "n": "{k}"},
+                    "hits": "hits",
+                    "text": "text",
+                    "revision": "1",
+                }
+            },
+            "all chunks are not known: 'bm25' has no chunking; give a number",
+        ),
+    ],
+)
+def test_where_all_means_nothing_it_is_refused(
+    tiny: Tiny, retrievers: dict[str, Any], problem: str
+) -> None:
+    tiny.config["retrievers"].update(retrievers)
+    tiny.write_config()
+    with pytest.raises(ConfigError, match=problem):
+        tiny.pipeline()
