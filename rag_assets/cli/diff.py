@@ -90,9 +90,10 @@ def command(
 ) -> None:
     """Say what differs between EVAL_A and EVAL_B, and compare their metrics.
 
-    Of answerers it lists the answers that changed, and whether by question, context or generator;
-    of judges how much of a change is by answers, and how much by the judge. A page that was added
-    or changed, that nobody has judged, and that a question now finds first or lost by, is named.
+    For answerers, it lists the answers that changed, and whether the question, the context or the
+    generator is the cause. For judges, it says how much of a change comes from the answers, and how
+    much from the judge. It names pages that are new or changed, that nobody has judged, and that
+    now rank first for a question or push its evidence down.
 
     Name an evaluation as `latest`, `previous` or `anchor`, or by the start or end of its id. If the
     queries or labels differ, metrics are not compared and the exit code is 1.

@@ -55,33 +55,33 @@ _STRICT = (
     type=Number(0, 1),
     default=0.01,
     show_default=True,
-    help="So much a mean may fall.",
+    help="A mean may drop by this much.",
 )
 @click.option(
     "--alpha",
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
-    help="Chance that any of the 20 looks at an anchor fails without a drop.",
+    help="Chance that any of the 20 looks at an anchor fails although nothing dropped.",
 )
 @click.option(
     "--cannot-tell",
     "unknown",
     type=click.Choice(("pass", "fail")),
-    help="What it is when nobody can tell, where it must be one of the two.",
+    help='Take "cannot tell" as a pass or as a fail.',
 )
 @click.option("--strict", is_flag=True, hidden=True)
 @click.option(
     "--intersection",
     is_flag=True,
-    help="Where queries or labels differ: compare on those that are the same in both.",
+    help="If queries or labels differ, compare on those that are the same in both.",
 )
 @click.option(
     "--junit",
     "junit_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the result as JUnit XML too.",
+    help="Also write the result as JUnit XML.",
 )
 @click.option(
     "--format",
@@ -111,13 +111,13 @@ def command(
 ) -> None:
     """Pass or fail the last evaluation of PATH, or say that nobody can tell.
 
-    A retriever, or with --answerer or a metric of answers an answerer, fails when its mean dropped
-    by more than --max-drop and chance does not explain it. It passes when nothing changed, or when
-    such a drop is ruled out. Else nobody can tell, and it is said how many more questions would.
-    An evaluation that is not complete, or in which a query failed, always fails.
+    A retriever fails if its mean dropped by more than --max-drop and chance does not explain it. It
+    passes if nothing changed, or if such a drop is ruled out. Otherwise nobody can tell, and the
+    gate says about how many more questions would. The same holds for answerers, with --answerer or
+    a metric of answers. An evaluation that is not complete, or in which a query failed, always
+    fails.
 
-    Exit codes: 0 it passes, 1 it fails, 4 cannot tell, 2 it cannot be judged: wrong usage, or the
-    queries or labels are not the same.
+    Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, or the queries or labels differ.
 
     Example: rag-assets gate data/handbook --against anchor --junit gate.xml
     """

@@ -67,7 +67,7 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     if lacks_questions:
         examples = experiment.dataset.root / "queries.jsonl"
         write_text(examples, template_text())
-        print_line(f"{shown_path(examples)}: {N_EXAMPLES} examples, for questions of yours")
+        print_line(f"{shown_path(examples)}: {N_EXAMPLES} example questions to replace")
     chunker = next(iter(experiment.chunkings.values()))
     with work_board(lambda: "looking for near-duplicates, cutting, timing the model"):
         summary = summarise(documents, chunker)
@@ -76,7 +76,7 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     print_note(experiment.unread_labels)
     place = shlex.quote(str(out or (path if lacks_questions else shown_path(file))))
     if lacks_questions:
-        messages().print(f'next: rag-assets ask {place} "a question of yours"', soft_wrap=True)
+        messages().print(f'next: rag-assets ask {place} "your question"', soft_wrap=True)
         messages().print(
             f"then: replace the examples in queries.jsonl, and rag-assets evaluate {place}",
             soft_wrap=True,
@@ -124,10 +124,10 @@ def _said(
     lengths = summary.lengths
     yield (
         "characters",
-        f"{summary.characters:,}; a document has {lengths[0]:,} to {lengths[-1]:,}, the middle one "
+        f"{summary.characters:,}; a document has {lengths[0]:,} to {lengths[-1]:,}, median "
         f"{summary.median_length:,}",
     )
-    yield "language", f"{summary.language} (how words are read by BM25)"
+    yield "language", f"{summary.language} (BM25 splits text into words by it)"
     yield "near-duplicates", _pairs(documents, summary)
     about = "" if summary.is_exact else "about "
     yield "chunks", f"{about}{summary.chunks:,} ({next(iter(experiment.chunkings))})"

@@ -25,7 +25,7 @@ from rag_assets.store.settings import StoreSettings
     metavar="FILE",
     help="Write this file  [default: report.html, or report_small.html, in the store]",
 )
-@click.option("--small", is_flag=True, help="Tables alone, to be sent by mail: below 100 KB.")
+@click.option("--small", is_flag=True, help="Write only tables, below 100 KB, to send by mail.")
 @click.option(
     "--serve",
     type=click.IntRange(0, 65535),
@@ -42,7 +42,8 @@ def command(
     The page needs no network and no other file, so you can send it to anyone. Nothing is searched
     again, and a page that is up to date is left alone.
 
-    With --serve: whoever opens the address sees the report as it is then. Ctrl-C ends it.
+    With --serve, it writes nothing. It serves the page, and shows each visitor the report as it is
+    then. Ctrl-C ends it.
 
     Example: rag-assets report data/handbook
     """

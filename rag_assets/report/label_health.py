@@ -70,7 +70,7 @@ def pooling_advice(result: EvaluationResult) -> str | None:
     finds something new looks worse than it is.
     """
     if not result.has_metrics:
-        return "write what the retrievers found as a sheet, to be judged by people"
+        return "to get metrics, grade what was found: with `rag-assets label`, or in a sheet"
     shares = {
         row["retriever"]: row["judged"]
         for row in result.leaderboard.to_pylist()

@@ -32,6 +32,6 @@ def example_problem(text: str) -> str | None:
     if text not in _TEXTS:
         return None
     return (
-        "is still the example that `rag-assets init` wrote; put a question of yours in its place, "
+        "is still the example that `rag-assets init` wrote; put your own question in its place, "
         "or delete the line"
     )

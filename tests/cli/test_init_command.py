@@ -75,8 +75,8 @@ def test_markdown_is_cut_and_says_so(invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("init", data)
     assert result.stdout == (
         f"{data / 'experiment.yaml'}: 1 documents, 1 queries, 1 judgments\n"
-        "characters       33; a document has 33 to 33, the middle one 33\n"
-        "language         standard (how words are read by BM25)\n"
+        "characters       33; a document has 33 to 33, median 33\n"
+        "language         standard (BM25 splits text into words by it)\n"
         "near-duplicates  none\n"
         "chunks           1 (sections_200)\n"
         "evaluate takes   less than a minute\n"
@@ -110,9 +110,9 @@ def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("init", data, *store)
     assert result.exit_code == 0, result.output
     assert "9 documents, 0 queries, 0 judgments\n" in result.stdout
-    assert "queries.jsonl: 3 examples, for questions of yours\n" in result.stdout
+    assert "queries.jsonl: 3 example questions to replace\n" in result.stdout
     assert "near-duplicates  1: copy.md and crew.md (1.00)\n" in result.stdout
-    assert f'next: rag-assets ask {data} "a question of yours"\n' in result.stderr
+    assert f'next: rag-assets ask {data} "your question"\n' in result.stderr
     assert "# There are no questions yet." in (data / "experiment.yaml").read_text()
     lines = (data / "queries.jsonl").read_text().splitlines()
     assert len(lines) == 3

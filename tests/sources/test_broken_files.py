@@ -178,7 +178,7 @@ NEEDED = (
     "where there are labels"
 )
 EXAMPLE = (
-    "is still the example that `rag-assets init` wrote; put a question of yours in its place, or "
+    "is still the example that `rag-assets init` wrote; put your own question in its place, or "
     "delete the line"
 )
 MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
