@@ -207,6 +207,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         *OF_JUDGES,
         *OF_SAMPLES,
         "dev_relevant_units",
+        "document_fields",
         "embedding_index",
         "embedding_queries",
         "embedding_runs",
@@ -223,6 +224,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "reranked_runs",
         "reranking_texts",
         "tuning",
+        "written_filters",
     }
 
 
