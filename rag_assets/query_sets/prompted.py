@@ -97,6 +97,8 @@ class PromptedQuerySet(QuerySet, ABC):
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("template",)
+    reads_list: ClassVar[bool] = False
+    """Whether the answer is a list of texts, so that a model may write several."""
     reads_fields: ClassVar[bool] = False
     """Whether the prompt names the fields of the documents; see :meth:`prompted_for`."""
 
