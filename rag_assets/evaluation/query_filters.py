@@ -9,7 +9,7 @@ is ``"2024"``, and ``true`` is ``"true"``.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from rag_assets.errors import allowed_names
 from rag_assets.evaluation.query_facts import Fail, Fields, metadata_of
-from rag_assets.schemas import TAGS, TEXT, Column, TableSchema
+from rag_assets.schemas import COUNT, TAGS, TEXT, Column, TableSchema
 from rag_assets.store.canonical import canonical_json
 
 FIELD = "filter"
@@ -30,6 +30,21 @@ QUERY_FILTERS = TableSchema(
         Column("filter", TEXT, "JSON object: field -> the values that match, as sorted texts"),
         Column("query_ids", TAGS, "the queries that have it, sorted"),
         Column("document_ids", TAGS, "the documents that match, sorted"),
+    ),
+)
+
+WRITTEN_FILTERS = TableSchema(
+    "written_filters", "one filter that a language model wrote", ("filter",), QUERY_FILTERS.columns
+)
+
+DOCUMENT_FIELDS = TableSchema(
+    "document_fields",
+    "one value of one field that documents have",
+    ("field", "value"),
+    (
+        Column("field", TEXT, "name of the field in the metadata"),
+        Column("value", TEXT, "the text by which filters compare it"),
+        Column("n_documents", COUNT, "documents that have it"),
     ),
 )
 
@@ -51,14 +66,25 @@ def query_filters(queries: pa.Table, documents: pa.Table, fail: Fail) -> pa.Tabl
     Raises:
         DataError: by way of ``fail``: a filter is none, or asks for a field of no document.
     """
+    return QUERY_FILTERS.from_rows(filter_rows(filters_by_hand(queries, fail), documents, fail))
+
+
+def filters_by_hand(queries: pa.Table, fail: Fail) -> dict[str, Filter]:
+    """Return query id -> what its filter asks for; errors as in :func:`query_filters`."""
+    each = {name: filter_of(name, fields, fail) for name, fields in metadata_of(queries).items()}
+    return {query_id: query_filter for query_id, query_filter in each.items() if query_filter}
+
+
+def filter_rows(
+    by_query: Mapping[str, Filter], documents: pa.Table, fail: Fail
+) -> list[dict[str, object]]:
+    """Return the rows of a table of filters; arguments and errors as in :func:`query_filters`."""
     query_ids: dict[str, list[str]] = defaultdict(list)
-    for query_id, fields in metadata_of(queries).items():
-        query_filter = filter_of(query_id, fields, fail)
-        if query_filter:
-            text = canonical_json({name: list(values) for name, values in query_filter.items()})
-            query_ids[text].append(query_id)
+    for query_id, query_filter in by_query.items():
+        text = canonical_json({name: list(values) for name, values in query_filter.items()})
+        query_ids[text].append(query_id)
     if not query_ids:
-        return QUERY_FILTERS.empty()
+        return []
     filters = {text: json.loads(text) for text in sorted(query_ids)}
     matching = FilteredDocuments(
         documents, {name for fields in filters.values() for name in fields}
@@ -71,7 +97,21 @@ def query_filters(queries: pa.Table, documents: pa.Table, fail: Fail) -> pa.Tabl
                 raise fail(f"query {query_ids[text][0]!r}: no document has the field {field}")
         ids = {"query_ids": sorted(query_ids[text]), "document_ids": matching.of(fields)}
         rows.append({"filter": text, **ids})
-    return QUERY_FILTERS.from_rows(rows)
+    return rows
+
+
+def document_fields(documents: pa.Table) -> pa.Table:
+    """Return every value of every field that a filter can ask for, as :data:`DOCUMENT_FIELDS`."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for metadata in documents.column("metadata").to_pylist():
+        row = json.loads(metadata)
+        counts.update({(name, text) for name in row for text in _texts(row[name])})
+    return DOCUMENT_FIELDS.from_rows(
+        [
+            {"field": name, "value": text, "n_documents": counts[name, text]}
+            for name, text in sorted(counts)
+        ]
+    )
 
 
 def filter_of(query_id: str, fields: Fields, fail: Fail) -> Filter:
@@ -83,17 +123,29 @@ def filter_of(query_id: str, fields: Fields, fail: Fail) -> Filter:
     given = fields.get(FIELD)
     if isinstance(given, str):
         given = _parsed(given) if given.strip() else None
+    try:
+        return filter_values(given)
+    except ValueError as error:
+        raise fail(f"query {query_id!r} {error}") from error
+
+
+def filter_values(given: object) -> Filter:
+    """Return what the JSON value of a filter asks for; empty for null and an empty object.
+
+    Raises:
+        ValueError: it is no object of values and lists of values; "has ...; must be ...".
+    """
     if given is None:
         return {}
-    shape = "an object {field: value} or {field: [values]}"
     if not isinstance(given, dict):
-        raise fail(f"query {query_id!r} has {_shown(fields[FIELD])}; must be {shape}")
+        shape = "an object {field: value} or {field: [values]}"
+        raise ValueError(f"has {_shown(given)}; must be {shape}")
     values_by_field = {}
     for name, value in sorted(given.items()):
         texts = [_text(item) for item in (value if isinstance(value, list) else [value])]
         if not texts or None in texts:
             problem = f"has {_shown(value)} under {name!r}; must be a text, a number, true or false"
-            raise fail(f"query {query_id!r} {problem}, or a list of such")
+            raise ValueError(f"{problem}, or a list of such")
         values_by_field[name] = tuple(sorted({text for text in texts if text is not None}))
     return values_by_field
 
@@ -120,11 +172,8 @@ class FilteredDocuments:
             row = json.loads(metadata)
             self.names |= row.keys()
             for name in row.keys() & fields:
-                value = row[name]
-                for item in value if isinstance(value, list) else [value]:
-                    text = _text(item)
-                    if text is not None:
-                        self._ids[name, text].add(document_id)
+                for text in _texts(row[name]):
+                    self._ids[name, text].add(document_id)
 
     def of(self, fields: Mapping[str, Sequence[str]]) -> list[str]:
         """Return the documents that match, sorted."""
@@ -133,6 +182,12 @@ class FilteredDocuments:
             for name, texts in fields.items()
         ]
         return sorted(set.intersection(*each))
+
+
+def _texts(value: Any) -> list[str]:  # noqa: ANN401 (any JSON)
+    """Return what the value of a field is compared by: one text, or one for each item of a list."""
+    texts = (_text(item) for item in (value if isinstance(value, list) else [value]))
+    return [text for text in texts if text is not None]
 
 
 def _text(value: Any) -> str | None:  # noqa: ANN401 (any JSON)

@@ -46,7 +46,7 @@ def llm_client(experiment: Experiment, name: str | None) -> Client | None:
         UsageError: no model is named, or only the environment names its host.
     """
     llm = experiment.language_model(name)
-    if llm is None or llm.type == "local":
+    if llm is None or llm.type != "openai":
         return None
     key, address = "llm" if name is None else f"llms.{name}", llm.endpoint().place
     return None if is_loopback(address) else Client(key, address, llm.names_host, llm.is_bounded)

@@ -22,6 +22,9 @@ OF_SERVER = frozenset(
 )
 """Options of ``llm`` that a model in this process has no use for."""
 
+OF_TRANSFORMERS = frozenset({"beams", "sequences"})
+"""Options of ``llm`` of which only ``type: transformers`` knows."""
+
 
 class LlmConfig(Options):
     """A language model that writes query variants and questions.
@@ -31,10 +34,12 @@ class LlmConfig(Options):
     ``RAG_ASSETS_LLM_MODEL``; ``OPENAI_BASE_URL`` counts for a server on this machine. The key is
     read from the environment variable ``api_key_env``, null for a server that needs none.
     ``type: local`` is the small model of the extra ``local-llm``, and has no options of a server.
+    ``type: transformers`` runs ``model``, a folder or a name at the hub, in this process: with more
+    than one of ``beams`` by beam search; of ``sequences`` all are variants of a ``multi_query``.
     ``max_calls`` and ``max_cost`` bound one evaluation; prices are money a million tokens.
     """
 
-    type: Literal["openai", "local"] = "openai"
+    type: Literal["openai", "local", "transformers"] = "openai"
     model: str = ""
     base_url: str | None = None
     api_key_env: str | None = "OPENAI_API_KEY"
@@ -42,6 +47,8 @@ class LlmConfig(Options):
     concurrency: Count = 4
     retries: Annotated[int, Field(ge=0, strict=True)] = 4
     backoff: NotNegative = 1.0
+    beams: Count = 1
+    sequences: Count = 1
     max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
     max_cost: NotNegative | None = None
     prompt_price: NotNegative | None = None
@@ -53,11 +60,24 @@ class LlmConfig(Options):
         if self.type == "local" and others:
             local_model = "type: local is one model, SmolLM2-135M-Instruct in this process"
             raise ValueError(f"{', '.join(others)}: only for type: openai; {local_model}")
+        of_transformers = sorted(self.model_fields_set & OF_TRANSFORMERS)
+        if self.type != "transformers" and of_transformers:
+            raise ValueError(f"{', '.join(of_transformers)}: only for type: transformers")
+        if self.type == "transformers":
+            self._check_transformers(sorted(set(others) - {"model"}))
         try:
             self.limits()
         except UsageError as error:
             raise ValueError(str(error)) from error
         return self
+
+    def _check_transformers(self, of_server: list[str]) -> None:
+        if of_server:
+            raise ValueError(f"{', '.join(of_server)}: only for type: openai")
+        if not self.model:
+            raise ValueError("type: transformers needs a model: a folder, or a name at the hub")
+        if self.beams > 1 and self.sequences > self.beams:
+            raise ValueError(f"{self.sequences} sequences need as many beams, not {self.beams}")
 
     def limits(self) -> Limits:
         """Return what one evaluation may spend.
@@ -82,11 +102,16 @@ class LlmConfig(Options):
 
         Raises:
             UsageError: an extra is not installed, no model is named, or its key is not set.
+            ModelUnavailable: the files of a model in this process cannot be had.
         """
         if self.type == "local":
             from rag_assets.llm.local_gguf import LocalGguf
 
             return LocalGguf()
+        if self.type == "transformers":
+            from rag_assets.llm.local_transformers import LocalTransformers
+
+            return LocalTransformers(self.model, beams=self.beams, sequences=self.sequences)
         from rag_assets.llm.openai_compatible import OpenAICompatible
 
         return OpenAICompatible(self.endpoint())
@@ -96,8 +121,9 @@ class LlmConfig(Options):
 
         Raises:
             UsageError: the local model is not installed.
+            ModelUnavailable: its files cannot be had.
         """
-        if self.type == "local":
+        if self.type != "openai":
             return self.chat_model().identity
         return self.endpoint().described
 

@@ -16,7 +16,12 @@ LIMIT = "`max_calls`, or `max_cost` with `prompt_price` and `completion_price`"
 
 
 def check_llm(
-    name: str | None, location: Location, config: ExperimentConfig, fail: Fail
+    name: str | None,
+    location: Location,
+    config: ExperimentConfig,
+    fail: Fail,
+    *,
+    reads_list: bool = False,
 ) -> LlmConfig:
     """Return the language model that something in an experiment names.
 
@@ -25,19 +30,22 @@ def check_llm(
         location: of what names it; the name is its key ``llm``.
         config: the experiment.
         fail: makes the error.
+        reads_list: whether an answer may be a list of texts.
 
     Raises:
-        ConfigError: there is no such model, or none.
+        ConfigError: there is no such model, or none, or its answers are lists.
     """
     if name is not None and name not in config.llms:
         raise fail((*location, "llm"), f"unknown model {allowed_names(name, config.llms)}")
-    if name is not None:
-        return config.llms[name]
-    if config.llm is None:
+    llm = config.llm if name is None else config.llms[name]
+    if llm is None:
         names = ", ".join(config.llms)
         lacks = f"name one of `llms`: `llm: {names}`" if config.llms else "add the key `llm`"
         raise fail(location, f"needs a language model; {lacks}")
-    return config.llm
+    if llm.sequences > 1 and not reads_list:
+        problem = f"its model writes {llm.sequences} `sequences`; only a query set with "
+        raise fail(location, f"{problem}`strategy: multi_query` can read more than one")
+    return llm
 
 
 def check_llms(llms: Mapping[str, LlmConfig], fail: Fail) -> None:
@@ -47,7 +55,7 @@ def check_llms(llms: Mapping[str, LlmConfig], fail: Fail) -> None:
         ConfigError: one lacks its host, or its limit, and is not on this machine.
     """
     for name, llm in llms.items():
-        if llm.type == "local" or (llm.base_url and is_loopback(llm.base_url)):
+        if llm.type != "openai" or (llm.base_url and is_loopback(llm.base_url)):
             continue
         if not llm.names_host:
             problem = f"names no host; add `base_url: {DEFAULT_BASE_URL}`, or another one"

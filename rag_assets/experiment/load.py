@@ -382,7 +382,7 @@ def _query_set(
     given = config.files()
     config = _with_files("query_sets", name, config, base, fail)
     if isinstance(config, PromptedQuerySet):
-        check_llm(config.llm, ("query_sets", name), experiment, fail)
+        check_llm(config.llm, ("query_sets", name), experiment, fail, reads_list=config.reads_list)
         try:
             places = config.prompted().template.places
         except UsageError as error:

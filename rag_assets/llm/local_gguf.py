@@ -7,7 +7,6 @@ is no measure of quality.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.errors import ModelUnavailable, UsageError
-from rag_assets.llm.client import LENGTH, STOP, Answer, ChatRequest, Completion, Failure, now
+from rag_assets.llm.client import Answer, ChatRequest
+from rag_assets.llm.local_transformers import generated
 from rag_assets.models.model_files import sha256
 from rag_assets.models.quiet import quiet_models
 
@@ -68,39 +68,7 @@ class LocalGguf:
     def answer(self, request: ChatRequest) -> Answer:
         """Answer a request."""
         with quiet_models():
-            return self._answer(request)
-
-    def _answer(self, request: ChatRequest) -> Answer:
-        tokenizer, model = self._load()
-        started = time.perf_counter()
-        messages = [message._asdict() for message in request.messages]
-        asked = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
-        )
-        n_asked = int(asked["input_ids"].shape[1])
-        context = int(model.config.max_position_embeddings)
-        if n_asked + request.max_tokens > context:
-            needed = f"{n_asked} tokens and {request.max_tokens} of the answer"
-            return Failure(f"{needed} do not fit into the model's {context}")
-        written = self._generate(model, asked, request)[0, n_asked:].tolist()
-        ends = model.generation_config.eos_token_id
-        ended = bool(written) and written[-1] in (ends if isinstance(ends, list) else [ends])
-        text = tokenizer.decode(written, skip_special_tokens=True).strip()
-        seconds = time.perf_counter() - started
-        reason = STOP if ended else LENGTH
-        return Completion(text, n_asked, len(written), reason, seconds, time=now())
-
-    def _generate(self, model: Any, asked: Any, request: ChatRequest) -> Any:  # noqa: ANN401
-        import torch
-
-        drawn = bool(request.temperature)
-        sampling = {"temperature": request.temperature, "top_k": 0} if drawn else {}
-        with torch.random.fork_rng(devices=[]), torch.inference_mode():
-            if request.seed is not None:
-                torch.manual_seed(request.seed)
-            return model.generate(
-                **asked, max_new_tokens=request.max_tokens, do_sample=drawn, **sampling
-            )
+            return generated(*self._load(), request)
 
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:

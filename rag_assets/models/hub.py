@@ -22,6 +22,8 @@ DATA_FILES = (
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
+    "generation_config.json",
+    "chat_template.jinja",
     "artifact.metadata",  # of Stanford's ColBERT: how it was trained, as JSON
     TOKENIZER_FILE,
     *SLOW_TOKENIZER_FILES,

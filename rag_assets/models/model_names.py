@@ -60,6 +60,32 @@ def resolve_model(name: str) -> ModelFiles:
         raise ModelUnavailable(_what_to_do(full_name, [refused, str(error)])) from error
 
 
+def resolve_hub_model(name: str, kind: str) -> ModelFiles:
+    """Return the files of a model: an existing folder, the local cache of the hub, or the hub.
+
+    Args:
+        name: a folder, or a name at the hub.
+        kind: what it must be, for the error: ``cross-encoder``.
+
+    Raises:
+        ModelUnavailable: neither; one line that says why and what to do.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return read_model_files(name, folder.resolve(), "", "folder")
+    if name.startswith((".", "/", "~")):
+        raise ModelUnavailable(f"{kind} folder '{name}' does not exist; give an existing one")
+    try:
+        snapshot = hub_snapshot(name)
+        return read_model_files(name, snapshot, snapshot.name, "hub")
+    except ModelUnavailable as error:
+        raise ModelUnavailable(
+            f"{kind} '{name}' is not available: {error}; do one of: connect this machine to the "
+            "hub once; give the path of a folder with config.json, model.safetensors and "
+            "tokenizer.json"
+        ) from error
+
+
 def load_tokenizer(name: str) -> Tokenizer:
     """Return the tokenizer of a model with truncation and padding off: it counts all tokens.
 

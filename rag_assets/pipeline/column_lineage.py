@@ -64,6 +64,10 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     "query_filters": _each("filter", "queries.metadata")
     | _each("query_ids", "queries.query_id")
     | _each("document_ids", "documents.document_id documents.metadata"),
+    "document_fields": _each("field value n_documents", "documents.metadata"),
+    "written_filters": _each("filter", "query_set_answers.text document_fields.value")
+    | _each("query_ids", "query_set_answers.query_id")
+    | _each("document_ids", "documents.document_id documents.metadata"),
     "chunks": _each("document_id", "documents.document_id")
     | _each("chunk_id parent_chunk_id", "documents.document_id documents.text")
     | _each("start end text heading_path parent_start parent_end", "documents.text")

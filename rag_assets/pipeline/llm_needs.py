@@ -18,7 +18,7 @@ from rag_assets.judges.verdicts_stage import (
 from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.prompted import PromptedQuerySet, requests_for
-from rag_assets.query_sets.stage import QuerySetAnswers
+from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY, QuerySetAnswers
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def variants_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
     """Return what the variants of a query set need that are not stored.
 
-    None where no model writes them, or where the queries are not up to date.
+    None where no model writes them, or where the queries, or the fields of the documents that the
+    prompt names, are not up to date.
     """
     config = pipeline.experiment.query_sets[key["query_set"]]
     queries = pipeline.current(QUERIES_KEY)
@@ -38,7 +39,11 @@ def variants_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
     llm = pipeline.experiment.language_model(config.llm)
     if llm is None:
         return None
-    requests = requests_for(queries.table(), config.prompted())
+    fields = pipeline.current(DOCUMENT_FIELDS_KEY) if config.reads_fields else None
+    if config.reads_fields and fields is None:
+        return None
+    strategy = config.prompted_for(fields.table() if fields is not None else None)
+    requests = requests_for(queries.table(), strategy)
     return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
 
 

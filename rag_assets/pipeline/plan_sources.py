@@ -20,6 +20,7 @@ from rag_assets.experiment.hosts import clients
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
 from rag_assets.pipeline.reasons import Reason, row_changes
 from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.query_sets.stage import reads_fields
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class StoredArtifacts:
 
 
 SOURCES = ("documents", "queries", "qrels")
-READABLE = (*SOURCES, "query_facts")
+READABLE = (*SOURCES, "query_facts", "document_fields")
 """Assets that are read from files in a moment, and so for a plan too."""
 
 FILES = Reason("files changed")
@@ -107,9 +108,10 @@ def read_source(
         stored: with what it is compared.
 
     Returns:
-        Which of its rows differ; empty for query facts. None where it was not read: with nothing
-        stored there is nothing to compare with, neither here nor below. Queries are read also then
-        where they tell how often a language model, or a server elsewhere, is asked.
+        Which of its rows differ; of sources alone. None where it was not read: with nothing stored
+        there is nothing to compare with, neither here nor below. Queries, and what a prompt says of
+        documents, are read also then where they tell how often a language model, or a server
+        elsewhere, is asked.
 
     Raises:
         DataError: the files break their format.
@@ -117,6 +119,9 @@ def read_source(
     sets = pipeline.experiment.query_sets.values()
     is_prompted = any(isinstance(query_set, PromptedQuerySet) for query_set in sets)
     asks = stage.name == "queries" and (is_prompted or clients(pipeline.experiment))
+    asks = asks or (
+        stage.name in ("documents", "document_fields") and reads_fields(pipeline.experiment)
+    )
     if stored is None and not asks:
         return None
     _, product = next(iter(stage.compute(pipeline, [key])))

@@ -32,7 +32,7 @@ from rag_assets.labels.sampling.sample_stage import (
     SampledLabels,
     SampledPassages,
 )
-from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
+from rag_assets.query_sets.stage import DocumentFields, QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.external.stage import ExternalHits, ExternalRuns, ExternalUnits
@@ -45,7 +45,7 @@ from rag_assets.retrieval.lexical.stage import (
     LexicalRuns,
     TermCounts,
 )
-from rag_assets.retrieval.query_filters_stage import QueryFilters
+from rag_assets.retrieval.query_filters_stage import QueryFilters, WrittenFilters
 from rag_assets.retrieval.reranking.stage import (
     RerankedRuns,
     RerankingTexts,
@@ -82,11 +82,13 @@ STAGES: Mapping[str, Stage] = {
         QueryFacts(),
         QueryFilters(),
         Chunks(),
+        DocumentFields(),
         QuerySetAnswers(),
         QuerySets(),
         TermCounts(),
         LexicalIndexes(),
         EmbeddingIndexes(),
+        WrittenFilters(),
         LexicalQueries(),
         EmbeddingQueries(),
         ExternalRankings(),

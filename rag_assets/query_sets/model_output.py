@@ -15,6 +15,12 @@ class Unusable(NamedTuple):
     reason: str
 
 
+class Rejected(NamedTuple):
+    """Why what a model wrote is not taken; the query is searched as it was asked, without fail."""
+
+    reason: str
+
+
 Parsed = list[str] | Unusable
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rag_assets.errors import UsageError
 from rag_assets.query_sets.model_output import parsed_list
@@ -26,6 +26,8 @@ TEMPLATE = "multi_query"
 
 class MultiQuerySet(PromptedQuerySet):
     """``n`` paraphrases of each query: RAG-Fusion when their rankings are fused by ``rrf``."""
+
+    reads_list: ClassVar[bool] = True
 
     strategy: Literal["multi_query"]
     n: Count = 4

@@ -16,7 +16,7 @@ from rag_assets.llm.client import Answer, ChatRequest, Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import Number
-from rag_assets.query_sets.model_output import Parsed, Unusable
+from rag_assets.query_sets.model_output import Parsed, Rejected, Unusable
 from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.query_sets.variants import variant_table
 from rag_assets.schemas import COUNT, FLOAT, TEXT, Column, TableSchema
@@ -67,14 +67,14 @@ class Strategy:
 
     Attributes:
         template: the prompt.
-        parse: (answer, text of the query) -> texts.
+        parse: (answer, text of the query) -> texts; a rejection keeps the original alone.
         values: what fills the places of the prompt, besides ``query``.
         sampling: how answers are drawn.
         samples: how often each query is asked.
     """
 
     template: Template
-    parse: Callable[[Answer, str], Parsed]
+    parse: Callable[[Answer, str], Parsed | Rejected]
     values: Mapping[str, object] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
     samples: int = 1
@@ -97,6 +97,10 @@ class PromptedQuerySet(QuerySet, ABC):
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("template",)
+    reads_list: ClassVar[bool] = False
+    """Whether the answer is a list of texts, so that a model may write several."""
+    reads_fields: ClassVar[bool] = False
+    """Whether the prompt names the fields of the documents; see :meth:`prompted_for`."""
 
     llm: str | None = None
     language: str = SAME_LANGUAGE
@@ -122,6 +126,18 @@ class PromptedQuerySet(QuerySet, ABC):
             UsageError: the samples would all be equal.
         """
 
+    def prompted_for(self, fields: pa.Table | None) -> Strategy:
+        """Return what is asked about documents with these fields.
+
+        Args:
+            fields: table of :data:`rag_assets.evaluation.query_filters.DOCUMENT_FIELDS`; None for
+                a strategy that does not read them.
+
+        Raises:
+            DataError: an option names a field that no document has.
+        """
+        return self.prompted()
+
 
 class PromptedVariants(NamedTuple):
     """What a model made of the queries.
@@ -129,6 +145,7 @@ class PromptedVariants(NamedTuple):
     Attributes:
         variants: table of :data:`rag_assets.schemas.QUERY_VARIANTS`; the original of every query.
         failures: query id -> why it has its original alone.
+        rejected: queries for which what the model wrote was not taken.
         answers: table of :data:`ANSWERS`, sorted as the queries.
         completions: query id -> its answers; without queries that got none to one of its requests.
         served_models: the names that the server gave the model, by the first reply that is stored.
@@ -139,18 +156,21 @@ class PromptedVariants(NamedTuple):
     answers: pa.Table
     completions: Mapping[str, Sequence[Completion]] = {}
     served_models: Sequence[str] = ()
+    rejected: Sequence[str] = ()
 
 
-def load_template(name: str, path: Path | None, values: Sequence[str]) -> Template:
+def load_template(
+    name: str, path: Path | None, values: Sequence[str], needed: Sequence[str] = ("query",)
+) -> Template:
     """Return the packaged prompt ``name``, or the one in ``path``.
 
     Raises:
-        ConfigError: the file is no prompt with a place for ``query``, or has other places than
-            ``values``.
+        ConfigError: the file is no prompt with a place for each that is ``needed``, or has other
+            places than these and ``values``.
     """
     if path is None:
-        return packaged_template(name, ["query"], values)
-    return read_template(path, ["query"], values)
+        return packaged_template(name, needed, values)
+    return read_template(path, needed, values)
 
 
 def requests_for(queries: pa.Table, strategy: Strategy) -> list[ChatRequest]:
@@ -180,6 +200,7 @@ def prompted_variants(
     answers = completions.answer(requests)
     texts: dict[str, list[str]] = {}
     failures: dict[str, str] = {}
+    rejected: list[str] = []
     rows: list[dict[str, object]] = []
     completed: dict[str, list[Completion]] = {}
     model = dict(completions.model.identity).get("model", "")
@@ -188,11 +209,14 @@ def prompted_variants(
         for sample in range(strategy.samples):
             place = number * strategy.samples + sample
             parsed = strategy.parse(answers[place], text)
-            failure = parsed.reason if isinstance(parsed, Unusable) else None
+            failure = parsed.reason if isinstance(parsed, Unusable | Rejected) else None
             head = {"query_id": query_id, "sample": sample, "model": model, "failure": failure}
             rows.append({**head, **_row(requests[place], answers[place])})
             if isinstance(parsed, Unusable):
                 failures.setdefault(query_id, parsed.reason)
+            elif isinstance(parsed, Rejected):
+                rejected.append(query_id)
+                texts.setdefault(query_id, [])
             else:
                 texts.setdefault(query_id, []).extend(parsed)
         answers_of_query = answers[number * strategy.samples : (number + 1) * strategy.samples]
@@ -203,7 +227,8 @@ def prompted_variants(
     lost = {query_id: reason for query_id, reason in failures.items() if query_id not in texts}
     served = [one.name for one in completions.store.served(completions.model.identity)]
     table = ANSWERS.from_rows(rows)
-    return PromptedVariants(variant_table(queries, texts), lost, table, completed, served)
+    variants = variant_table(queries, texts)
+    return PromptedVariants(variants, lost, table, completed, served, rejected)
 
 
 def _request(text: str, strategy: Strategy, sample: int) -> ChatRequest:

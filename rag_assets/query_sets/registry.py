@@ -17,6 +17,7 @@ _OWN = {
     "hyde": "hyde:HydeQuerySet",
     "decompose": "decompose:DecomposeQuerySet",
     "step_back": "step_back:StepBackQuerySet",
+    "self_query": "self_query:SelfQuerySet",
 }
 """``strategy`` -> module of this package, and class, in the order in which people see them."""
 

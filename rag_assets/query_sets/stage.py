@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
+from rag_assets.evaluation.query_filters import DOCUMENT_FIELDS, document_fields
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.llm.budget import Limits, taken
 from rag_assets.query_sets.prompted import (
@@ -28,13 +30,45 @@ from rag_assets.query_sets.query_set import ComputedQuerySet, QuerySet
 from rag_assets.query_sets.variants import originals
 from rag_assets.retrieval.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
-from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.sources.fields import note
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
+
+DOCUMENT_FIELDS_KEY = ArtifactKey.of("document_fields")
+
+FIELDS = "fields"
+"""The role of the documents' fields among the inputs of answers."""
 
 WRITE = "write"
 
+_REJECTED = (
+    "query stays as it was asked: documents have not what the model wrote",
+    "queries stay as they were asked: documents have not what the model wrote",
+)
+
 SERVED_MODELS = "served_models"
 """Fact of an artifact: the names that a server gave the model, in the order of its replies."""
+
+
+class DocumentFields(Stage):
+    """Exists where a prompt names the fields of the documents."""
+
+    name = "document_fields"
+    schema = DOCUMENT_FIELDS
+    row = "One value of one field of the documents, which a language model may filter by."
+    group = "search"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [DOCUMENT_FIELDS_KEY] if reads_fields(experiment) else []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [Input("documents", DOCUMENTS_KEY)]
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            yield key, TableProduct(document_fields(context.artifact(DOCUMENTS_KEY).table()))
 
 
 class QuerySetAnswers(Stage):
@@ -56,14 +90,22 @@ class QuerySetAnswers(Stage):
         return [root_of(type(experiment.query_sets[key["query_set"]]))]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [Input("queries", QUERIES_KEY, "text")]
+        queries = Input("queries", QUERIES_KEY, "text")
+        # An edge of the graph exists for all partitions or for none; see ``recipe``.
+        fields = [Input(FIELDS, DOCUMENT_FIELDS_KEY)] if reads_fields(experiment) else []
+        return [queries, *fields]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return _prompted_config(context, key["query_set"])
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         own_recipe = super().recipe(context, key)
-        return context.attempts.numbered(own_recipe) if own_recipe is not None else None
+        if own_recipe is None:
+            return None
+        if not _prompted(context.experiment, key["query_set"]).reads_fields:
+            inputs = {role: one for role, one in own_recipe.inputs.items() if role != FIELDS}
+            own_recipe = replace(own_recipe, inputs=inputs)
+        return context.attempts.numbered(own_recipe)
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -71,6 +113,9 @@ class QuerySetAnswers(Stage):
         for key in keys:
             answers = _asked(context, key["query_set"], measured=True)
             facts: dict[str, Any] = {"failed_queries": len(answers.failures)}
+            if answers.rejected:
+                facts |= {"rejected_queries": len(answers.rejected)}
+                facts["notes"] = note(*_REJECTED, sorted(answers.rejected))
             if answers.served_models:
                 facts[SERVED_MODELS] = answers.served_models
             unanswered = answers.answers.filter(pc.is_null(answers.answers.column("text"))).num_rows
@@ -172,7 +217,8 @@ def writer_code(strategy: type[QuerySet] | None) -> list[Root]:
 def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
     queries = context.artifact(QUERIES_KEY).table()
     config = _prompted(context.experiment, query_set)
-    strategy, label = config.prompted(), f"ask for {query_set}"
+    fields = context.artifact(DOCUMENT_FIELDS_KEY).table() if config.reads_fields else None
+    strategy, label = config.prompted_for(fields), f"ask for {query_set}"
     with context.completions(label, queries.num_rows, config.llm) as completions:
         budget, started = completions.budget, time.perf_counter()
         calls, tokens, cost = budget.calls, budget.tokens, budget.cost
@@ -223,6 +269,12 @@ def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]
         "messages": [list(message) for message in strategy.template.messages],
         "llm": dict(llm.identity()) if llm is not None else {},
     }
+
+
+def reads_fields(experiment: Experiment) -> bool:
+    """Return whether a prompt names the fields of the documents."""
+    sets = experiment.query_sets.values()
+    return any(isinstance(config, PromptedQuerySet) and config.reads_fields for config in sets)
 
 
 def _prompted(experiment: Experiment, query_set: str) -> PromptedQuerySet:

@@ -51,7 +51,8 @@ def likely_cause(result: EvaluationResult, retriever: str, n_empty: int, n_queri
 
     Filters may leave a query nothing as well, so nothing is said of an evaluation that has any.
     """
-    if n_empty < max(1, MANY * n_queries) or result.evaluation.entries_of("query_filters"):
+    filters = [result.evaluation.entries_of(f"{kind}_filters") for kind in ("query", "written")]
+    if n_empty < max(1, MANY * n_queries) or any(filters):
         return ""
     chosen = chosen_analyzers(result).get(retriever)
     if chosen is None:

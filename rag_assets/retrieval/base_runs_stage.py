@@ -28,7 +28,7 @@ from rag_assets.query_sets.stage import writing_parts
 from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.filtered_search import filtered, restriction
-from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, uses_filters
+from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, filters_key
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -55,7 +55,11 @@ Report = Callable[[int], None]
 
 
 FILTERS = "filters"
-"""The role of the filters among the inputs of a ranking."""
+"""The role of the filters by hand among the inputs of a ranking."""
+
+
+WRITTEN = "written_filters"
+"""The role of those that a model wrote."""
 
 
 class BaseRuns(RunsStage):
@@ -70,8 +74,12 @@ class BaseRuns(RunsStage):
             Input("index", index_key(self.family, key["retriever"])),
             Input("queries", queries_key(self.family, key["retriever"])),
         ]
+        used = {name: filters_key(experiment, name) for name in experiment.of_family(self.family)}
+        own = used[key["retriever"]]
+        if own is not None and own != QUERY_FILTERS_KEY:
+            found.append(Input(WRITTEN, own))
         # An edge of the graph exists for all partitions or for none; see ``recipe``.
-        if any(uses_filters(experiment, name) for name in experiment.of_family(self.family)):
+        if QUERY_FILTERS_KEY in used.values():
             found.append(Input(FILTERS, QUERY_FILTERS_KEY))
         return found
 
@@ -82,7 +90,8 @@ class BaseRuns(RunsStage):
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return what determines the ranking; filters only where this retriever uses them."""
         found = super().recipe(context, key)
-        if found is None or uses_filters(context.experiment, key["retriever"]):
+        used = filters_key(context.experiment, key["retriever"])
+        if found is None or used == QUERY_FILTERS_KEY:
             return found
         inputs = {role: digest for role, digest in found.inputs.items() if role != FILTERS}
         return replace(found, inputs=inputs)
@@ -143,7 +152,7 @@ class BaseRuns(RunsStage):
         def search(numbers: Sequence[int], k: int) -> list[Hits]:
             return self._search(searcher, queries, numbers, k, None)
 
-        if not uses_filters(context.experiment, retriever):
+        if filters_key(context.experiment, retriever) is None:
             return lambda query_id: search(rows[query_id], depth)
         units = load_units(artifact.folder, searcher.chunk_ids)
         restricted = self._restricted(context, retriever, search, searcher, queries, units)
@@ -165,14 +174,15 @@ class BaseRuns(RunsStage):
         units: pa.Table,
     ) -> ChunkSearch:
         """Return the search, restricted to what each query may find where filters are used."""
-        if not uses_filters(context.experiment, retriever):
+        key = filters_key(context.experiment, retriever)
+        if key is None:
             return search
 
         def part(positions: Positions) -> ChunkSearch:
             some = searcher.among(positions) if isinstance(searcher, Divisible) else searcher
             return lambda numbers, k: self._search(some, queries, numbers, k, None)
 
-        filters = context.artifact(QUERY_FILTERS_KEY).table()
+        filters = context.artifact(key).table()
         allowed = restriction(filters, queries.column("query_id").to_pylist(), units)
         return filtered(search, allowed, part if isinstance(searcher, Divisible) else None)
 

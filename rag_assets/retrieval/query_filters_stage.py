@@ -1,20 +1,34 @@
-"""``query_filters``: which documents each filter of a query lets through."""
+"""Which documents each filter lets through.
+
+``query_filters``: those that queries have by hand; ``written_filters[retriever]``: those that a
+language model wrote for the retriever's query set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
+from rag_assets.evaluation.query_facts import Fail
 from rag_assets.evaluation.query_filters import (
     FIELD,
     QUERY_FILTERS,
+    WRITTEN_FILTERS,
+    Filter,
+    filter_rows,
+    filters_by_hand,
     query_filters,
     without_documents,
 )
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.query_sets.self_query import SelfQuerySet
+from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY, answers_key
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.sources.fields import note
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
@@ -37,8 +51,8 @@ class QueryFilters(Stage):
     group = "search"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        used = any(uses_filters(experiment, name) for name in experiment.retrievers)
-        return [QUERY_FILTERS_KEY] if used else []
+        used = {filters_key(experiment, name) for name in experiment.retrievers}
+        return [QUERY_FILTERS_KEY] if QUERY_FILTERS_KEY in used else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("queries", QUERIES_KEY, "metadata"), Input("documents", DOCUMENTS_KEY)]
@@ -46,17 +60,94 @@ class QueryFilters(Stage):
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        dataset = context.experiment.dataset
-
-        def fail(problem: str) -> Exception:
-            return DataError(problem, file=dataset.query_files()[0], key=FIELD)
-
         for key in keys:
             queries = context.artifact(QUERIES_KEY).table()
-            table = query_filters(queries, context.artifact(DOCUMENTS_KEY).table(), fail)
+            documents = context.artifact(DOCUMENTS_KEY).table()
+            table = query_filters(queries, documents, _fail(context.experiment))
             n_queries = sum(len(query_ids) for query_ids in table["query_ids"].to_pylist())
             facts = {"notes": note(*_LONELY, without_documents(table)), "n_queries": n_queries}
             yield key, TableProduct(table, facts)
+
+
+class WrittenFilters(Stage):
+    """Exists where a retriever obeys filters of a query set in which a model writes them.
+
+    The partition is named by the retriever, the object is one a query set. Notes compare the
+    filters with those that the queries have by hand.
+    """
+
+    name = "written_filters"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = WRITTEN_FILTERS
+    row = "One filter that a model wrote: the queries that have it, the documents that match it."
+    group = "search"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        used = (filters_key(experiment, name) for name in experiment.retrievers)
+        return [key for key in used if key is not None and key != QUERY_FILTERS_KEY]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [root_of(SelfQuerySet)]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [
+            Input("answers", answers_key(experiment.query_set_of(key["retriever"]))),
+            Input("fields", DOCUMENT_FIELDS_KEY),
+            Input("queries", QUERIES_KEY, "metadata"),
+            Input("documents", DOCUMENTS_KEY),
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, object]:
+        return {"fields": _self_query(context.experiment, key["retriever"]).fields}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        fail = _fail(context.experiment)
+        by_hand = filters_by_hand(context.artifact(QUERIES_KEY).table(), fail)
+        documents = context.artifact(DOCUMENTS_KEY).table()
+        for key in keys:
+            answers = answers_key(context.experiment.query_set_of(key["retriever"]))
+            written = _self_query(context.experiment, key["retriever"]).written(
+                context.artifact(answers).table(), context.artifact(DOCUMENT_FIELDS_KEY).table()
+            )
+            table = WRITTEN_FILTERS.from_rows(filter_rows(written, documents, fail))
+            notes = [*note(*_LONELY, without_documents(table)), *_compared(written, by_hand)]
+            yield key, TableProduct(table, {"notes": notes, "n_queries": len(written)})
+
+
+def _compared(written: Mapping[str, Filter], by_hand: Mapping[str, Filter]) -> list[str]:
+    """Return how filters of a model agree with those by hand; nothing where there are none."""
+    if not by_hand:
+        return []
+    same = sum(written.get(query_id) == own for query_id, own in by_hand.items())
+    none = len(by_hand.keys() - written.keys())
+    alone = len(written.keys() - by_hand.keys())
+    return [
+        f"of {len(by_hand)} filters by hand the model wrote {same} alike, "
+        f"{len(by_hand) - same - none} otherwise, {none} not; and {alone} for other queries"
+    ]
+
+
+def _self_query(experiment: Experiment, retriever: str) -> SelfQuerySet:
+    config = experiment.query_sets[experiment.query_set_of(retriever)]
+    if not isinstance(config, SelfQuerySet):
+        raise TypeError(f"no model writes filters for {retriever}")
+    return config
+
+
+def _fail(experiment: Experiment) -> Fail:
+    return lambda problem: DataError(problem, file=experiment.dataset.query_files()[0], key=FIELD)
+
+
+def filters_key(experiment: Experiment, retriever: str) -> ArtifactKey | None:
+    """Return the filters that a retriever obeys; None: it obeys none."""
+    if not uses_filters(experiment, retriever):
+        return None
+    query_set = experiment.query_sets.get(experiment.query_set_of(retriever))
+    if isinstance(query_set, SelfQuerySet):
+        return ArtifactKey.of(WrittenFilters.name, retriever=retriever)
+    return QUERY_FILTERS_KEY
 
 
 def uses_filters(experiment: Experiment, retriever: str) -> bool:

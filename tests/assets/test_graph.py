@@ -209,6 +209,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         *OF_JUDGES,
         *OF_SAMPLES,
         "dev_relevant_units",
+        "document_fields",
         "embedding_index",
         "embedding_queries",
         "embedding_runs",
@@ -229,6 +230,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "second_reranked_runs",
         "second_reranking_texts",
         "tuning",
+        "written_filters",
     }
 
 

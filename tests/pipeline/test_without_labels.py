@@ -68,6 +68,8 @@ UNUSED = {
     "imported_rankings",
     "imported_runs",
     "query_filters",
+    "document_fields",
+    "written_filters",
     "query_set_answers",
     "reranking_texts",
     "reranked_runs",

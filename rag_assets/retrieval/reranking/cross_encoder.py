@@ -19,6 +19,7 @@ from rag_assets.errors import ModelUnavailable
 from rag_assets.models.batches import in_batches
 from rag_assets.models.loading import PACKAGES, default_device
 from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_names import resolve_hub_model
 from rag_assets.models.quiet import quiet_models
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
@@ -26,7 +27,6 @@ from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.local_models import (
     LocalScorer,
     described_model,
-    resolve_reranking_model,
 )
 from rag_assets.retrieval.reranking.pair_scores import scored_by_pairs, scored_now
 from rag_assets.retrieval.workspace import Workspace
@@ -68,7 +68,7 @@ class CrossEncoder(RerankedRetriever):
 
     def read_by(self) -> ModelFiles:
         """Return the model's files."""
-        return resolve_reranking_model(self.model, "cross-encoder")
+        return resolve_hub_model(self.model, "cross-encoder")
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Score every new pair by the model."""

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, TypeVar
 
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.models.batches import Lengths
-from rag_assets.models.hub import hub_snapshot
 from rag_assets.models.model_config import config_sha256, declared_max_seq_length
-from rag_assets.models.model_files import ModelFiles, read_json, read_model_files, sha256
+from rag_assets.models.model_files import ModelFiles, read_json, sha256
+from rag_assets.models.model_names import resolve_hub_model
 from rag_assets.models.pickled_by_reference import SentByName
 from rag_assets.models.quiet import import_model_libraries
 from rag_assets.retrieval.reranking.pair_scores import pair_lengths
@@ -44,7 +44,7 @@ class LocalScorer(SentByName, ABC):
         self._batch_size = batch_size
 
     def _resolve(self, name: str) -> ModelFiles:
-        return resolve_reranking_model(name, self.kind)
+        return resolve_hub_model(name, self.kind)
 
     @abstractmethod
     def describe(self) -> Mapping[str, Any]:
@@ -83,32 +83,6 @@ class LocalScorer(SentByName, ABC):
             ) from error
         _loaded.add((self.kind, self.files.path, self.files.weights_sha256))
         return model
-
-
-def resolve_reranking_model(name: str, kind: str) -> ModelFiles:
-    """Return the files of a model: an existing folder, the local cache of the hub, or the hub.
-
-    Args:
-        name: a folder, or a name at the hub.
-        kind: what it must be, for the error: ``cross-encoder``.
-
-    Raises:
-        ModelUnavailable: neither; one line that says why and what to do.
-    """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return read_model_files(name, folder.resolve(), "", "folder")
-    if name.startswith((".", "/", "~")):
-        raise ModelUnavailable(f"{kind} folder '{name}' does not exist; give an existing one")
-    try:
-        snapshot = hub_snapshot(name)
-        return read_model_files(name, snapshot, snapshot.name, "hub")
-    except ModelUnavailable as error:
-        raise ModelUnavailable(
-            f"{kind} '{name}' is not available: {error}; do one of: connect this machine to the "
-            "hub once; give the path of a folder with config.json, model.safetensors and "
-            "tokenizer.json"
-        ) from error
 
 
 def described_model(files: ModelFiles, max_length: int | None) -> dict[str, Any]:

@@ -1,0 +1,179 @@
+"""The query set ``self_query``: a model writes the filter of each query, and the rest of it.
+
+This is LangChain's and LlamaIndex's self-querying, or auto-retrieval. What the model wrote is
+checked against the fields and values that documents have. Retrievers with ``filters: true`` that
+search this query set obey the filters that are left, in place of those by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.errors import DataError, allowed_names
+from rag_assets.evaluation.query_filters import FIELD, Filter, filter_values
+from rag_assets.llm.client import Answer, Completion
+from rag_assets.query_sets.model_output import Rejected, Unusable, is_cut, usable_text
+from rag_assets.query_sets.prompted import Count, PromptedQuerySet, Strategy, load_template
+
+TEMPLATE = "self_query"
+
+MOST_FIELDS = 40
+"""Fields that the prompt shows."""
+
+LONGEST_VALUE = 80
+"""Characters of the longest value that the prompt shows."""
+
+Values = Mapping[str, frozenset[str]]
+"""Field -> all values that documents have."""
+
+Rows = list[dict[str, Any]]
+"""Of :data:`rag_assets.evaluation.query_filters.DOCUMENT_FIELDS`."""
+
+
+class SelfQuerySet(PromptedQuerySet):
+    """The rest of each query, without what a filter says that a model wrote.
+
+    ``fields`` are those of the documents that a filter may ask for; null: all. The prompt shows the
+    ``max_values`` most frequent values of each.
+    """
+
+    reads_fields: ClassVar[bool] = True
+
+    strategy: Literal["self_query"]
+    fields: tuple[str, ...] | None = None
+    max_values: Count = 20
+
+    def prompted(self) -> Strategy:
+        """Ask for filters about documents without fields."""
+        return self.prompted_for(None)
+
+    def prompted_for(self, fields: pa.Table | None) -> Strategy:
+        """Ask for filters on these fields."""
+        prompt = load_template(TEMPLATE, self.template, ["language"], ["query", "fields"])
+        rows = self._rows(fields) if fields is not None else []
+        shown = field_summary(rows, self.max_values)
+        parse = partial(_parsed, values=_values(rows))
+        return Strategy(
+            prompt, parse, {"language": self.language, "fields": shown}, self.sampling()
+        )
+
+    def written(self, answers: pa.Table, fields: pa.Table) -> dict[str, Filter]:
+        """Return query id -> the filter that a model wrote, where it wrote one that holds.
+
+        Args:
+            answers: table of :data:`rag_assets.query_sets.prompted.ANSWERS`.
+            fields: table of :data:`rag_assets.evaluation.query_filters.DOCUMENT_FIELDS`.
+        """
+        values = _values(self._rows(fields))
+        filters: dict[str, Filter] = {}
+        for row in answers.to_pylist():
+            if row["failure"] is None:
+                answer = Completion(row["text"], None, None, row["finish_reason"])
+                query = _self_query(answer, "", values)
+                if isinstance(query, SelfQuery) and query.filter:
+                    filters[row["query_id"]] = query.filter
+        return filters
+
+    def _rows(self, fields: pa.Table) -> Rows:
+        rows: Rows = fields.to_pylist()
+        if self.fields is None:
+            return rows
+        names = sorted({row["field"] for row in rows})
+        for name in self.fields:
+            if name not in names:
+                raise DataError(
+                    f"self_query: no document has the field {allowed_names(name, names)}"
+                )
+        return [row for row in rows if row["field"] in self.fields]
+
+
+class SelfQuery(NamedTuple):
+    """What a model made of one query: the text that is searched, and the filter."""
+
+    text: str
+    filter: Filter
+
+
+def field_summary(rows: Rows, max_values: int) -> str:
+    """Return a line a field: its name and its most frequent values, as JSON.
+
+    Fields that most documents have come first; :data:`MOST_FIELDS` of them are shown, and no value
+    above :data:`LONGEST_VALUE` characters.
+
+    Args:
+        rows: of :data:`rag_assets.evaluation.query_filters.DOCUMENT_FIELDS`.
+        max_values: most values of a field.
+    """
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in rows:
+        counts[row["field"]][row["value"]] = row["n_documents"]
+    order = sorted(counts, key=lambda name: (-sum(counts[name].values()), name))
+    lines = [_field_line(name, counts[name], max_values) for name in order[:MOST_FIELDS]]
+    return "\n".join(lines) or "(no fields)"
+
+
+def _field_line(name: str, counts: Mapping[str, int], max_values: int) -> str:
+    short = [value for value in counts if len(value) <= LONGEST_VALUE]
+    shown = sorted(short, key=lambda value: (-counts[value], value))[:max_values]
+    more = len(counts) - len(shown)
+    texts = [*(_json(value) for value in shown), *([f"and {more} more"] if more else [])]
+    return f"- {_json(name)}: {', '.join(texts)}"
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _values(rows: Rows) -> Values:
+    values: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        values[row["field"]].add(row["value"])
+    return {name: frozenset(texts) for name, texts in values.items()}
+
+
+def _parsed(answer: Answer, original: str, values: Values) -> list[str] | Unusable | Rejected:
+    query = _self_query(answer, original, values)
+    return [query.text] if isinstance(query, SelfQuery) else query
+
+
+def _self_query(answer: Answer, original: str, values: Values) -> SelfQuery | Unusable | Rejected:
+    text = usable_text(answer, original)
+    if isinstance(text, Unusable):
+        return text
+    found = _json_object(text)
+    rest = found.get("query") if found is not None else None
+    if found is None or not isinstance(rest, str):
+        cut = Unusable("the answer was cut at max_tokens")
+        shape = Unusable('the answer has no JSON object {"query": text, "filter": object}')
+        return cut if is_cut(answer) else shape
+    try:
+        query_filter = filter_values(found.get(FIELD))
+    except ValueError as error:
+        return Rejected(f"the filter {error}")
+    for name, texts in query_filter.items():
+        if name not in values:
+            return Rejected(f"no document has the field {name!r}")
+        for value in texts:
+            if value not in values[name]:
+                return Rejected(f"no document has {value!r} under {name!r}")
+    return SelfQuery(rest, query_filter)
+
+
+def _json_object(text: str) -> dict[str, object] | None:
+    """Return the first JSON object in a text; None where there is none."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start = text.find("{", start + 1)
+            continue
+        return value if isinstance(value, dict) else None
+    return None
