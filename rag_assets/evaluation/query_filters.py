@@ -34,7 +34,10 @@ QUERY_FILTERS = TableSchema(
 )
 
 WRITTEN_FILTERS = TableSchema(
-    "written_filters", "one filter that a language model wrote", ("filter",), QUERY_FILTERS.columns
+    "written_filters",
+    "one filter that a language model wrote",
+    ("query_set", "filter"),
+    (Column("query_set", TEXT, "for which it wrote it"), *QUERY_FILTERS.columns),
 )
 
 DOCUMENT_FIELDS = TableSchema(

@@ -65,7 +65,7 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("query_ids", "queries.query_id")
     | _each("document_ids", "documents.document_id documents.metadata"),
     "document_fields": _each("field value n_documents", "documents.metadata"),
-    "written_filters": _each("filter", "query_set_answers.text document_fields.value")
+    "written_filters": _each("query_set filter", "query_set_answers.text document_fields.value")
     | _each("query_ids", "query_set_answers.query_id")
     | _each("document_ids", "documents.document_id documents.metadata"),
     "chunks": _each("document_id", "documents.document_id")

@@ -28,7 +28,12 @@ from rag_assets.query_sets.stage import writing_parts
 from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.filtered_search import filtered, restriction
-from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, filters_key
+from rag_assets.retrieval.query_filters_stage import (
+    QUERY_FILTERS_KEY,
+    WRITTEN_FILTERS_KEY,
+    filters_key,
+    filters_of,
+)
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -54,12 +59,8 @@ RECALL, COUNT = "exact_recall_at_10", "exact_recall_queries"
 Report = Callable[[int], None]
 
 
-FILTERS = "filters"
-"""The role of the filters by hand among the inputs of a ranking."""
-
-
-WRITTEN = "written_filters"
-"""The role of those that a model wrote."""
+ROLES = {QUERY_FILTERS_KEY: "filters", WRITTEN_FILTERS_KEY: "written_filters"}
+"""The roles of filters, by hand and by a model, among the inputs of a ranking."""
 
 
 class BaseRuns(RunsStage):
@@ -74,14 +75,9 @@ class BaseRuns(RunsStage):
             Input("index", index_key(self.family, key["retriever"])),
             Input("queries", queries_key(self.family, key["retriever"])),
         ]
-        used = {name: filters_key(experiment, name) for name in experiment.of_family(self.family)}
-        own = used[key["retriever"]]
-        if own is not None and own != QUERY_FILTERS_KEY:
-            found.append(Input(WRITTEN, own))
         # An edge of the graph exists for all partitions or for none; see ``recipe``.
-        if QUERY_FILTERS_KEY in used.values():
-            found.append(Input(FILTERS, QUERY_FILTERS_KEY))
-        return found
+        used = {filters_key(experiment, name) for name in experiment.of_family(self.family)}
+        return found + [Input(role, one) for one, role in ROLES.items() if one in used]
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         """Return Parquet and what searches."""
@@ -90,10 +86,11 @@ class BaseRuns(RunsStage):
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return what determines the ranking; filters only where this retriever uses them."""
         found = super().recipe(context, key)
-        used = filters_key(context.experiment, key["retriever"])
-        if found is None or used == QUERY_FILTERS_KEY:
-            return found
-        inputs = {role: digest for role, digest in found.inputs.items() if role != FILTERS}
+        if found is None:
+            return None
+        own = filters_key(context.experiment, key["retriever"])
+        others = {role for one, role in ROLES.items() if one != own}
+        inputs = {role: digest for role, digest in found.inputs.items() if role not in others}
         return replace(found, inputs=inputs)
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
@@ -174,15 +171,14 @@ class BaseRuns(RunsStage):
         units: pa.Table,
     ) -> ChunkSearch:
         """Return the search, restricted to what each query may find where filters are used."""
-        key = filters_key(context.experiment, retriever)
-        if key is None:
+        filters = filters_of(context, retriever)
+        if filters is None:
             return search
 
         def part(positions: Positions) -> ChunkSearch:
             some = searcher.among(positions) if isinstance(searcher, Divisible) else searcher
             return lambda numbers, k: self._search(some, queries, numbers, k, None)
 
-        filters = context.artifact(key).table()
         allowed = restriction(filters, queries.column("query_id").to_pylist(), units)
         return filtered(search, allowed, part if isinstance(searcher, Divisible) else None)
 

@@ -1,13 +1,15 @@
 """Which documents each filter lets through.
 
-``query_filters``: those that queries have by hand; ``written_filters[retriever]``: those that a
-language model wrote for the retriever's query set.
+``query_filters``: those that queries have by hand; ``written_filters``: those that a language
+model wrote for query sets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -35,6 +37,7 @@ from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 QUERY_FILTERS_KEY = ArtifactKey.of("query_filters")
+WRITTEN_FILTERS_KEY = ArtifactKey.of("written_filters")
 
 _LONELY = (
     "query has a filter that no document matches, so it finds nothing",
@@ -72,33 +75,33 @@ class QueryFilters(Stage):
 class WrittenFilters(Stage):
     """Exists where a retriever obeys filters of a query set in which a model writes them.
 
-    The partition is named by the retriever, the object is one a query set. Notes compare the
+    One partition: Dagster ties no query set to cells of retriever x top_k. Notes compare the
     filters with those that the queries have by hand.
     """
 
     name = "written_filters"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = WRITTEN_FILTERS
     row = "One filter that a model wrote: the queries that have it, the documents that match it."
     group = "search"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        used = (filters_key(experiment, name) for name in experiment.retrievers)
-        return [key for key in used if key is not None and key != QUERY_FILTERS_KEY]
+        return [WRITTEN_FILTERS_KEY] if _self_queries(experiment) else []
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return [root_of(SelfQuerySet)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        names = enumerate(_self_queries(experiment))
         return [
-            Input("answers", answers_key(experiment.query_set_of(key["retriever"]))),
+            *(Input(f"answers_{number}", answers_key(name)) for number, name in names),
             Input("fields", DOCUMENT_FIELDS_KEY),
             Input("queries", QUERIES_KEY, "metadata"),
             Input("documents", DOCUMENTS_KEY),
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, object]:
-        return {"fields": _self_query(context.experiment, key["retriever"]).fields}
+        sets = _self_queries(context.experiment)
+        return {"query_sets": [[name, config.fields] for name, config in sets.items()]}
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -106,14 +109,18 @@ class WrittenFilters(Stage):
         fail = _fail(context.experiment)
         by_hand = filters_by_hand(context.artifact(QUERIES_KEY).table(), fail)
         documents = context.artifact(DOCUMENTS_KEY).table()
+        fields = context.artifact(DOCUMENT_FIELDS_KEY).table()
+        rows: list[dict[str, object]] = []
+        notes: list[str] = []
+        for name, config in _self_queries(context.experiment).items():
+            written = config.written(context.artifact(answers_key(name)).table(), fields)
+            own = filter_rows(written, documents, fail)
+            rows += ({"query_set": name, **row} for row in own)
+            lonely = without_documents(QUERY_FILTERS.from_rows(own))
+            told = [*note(*_LONELY, lonely), *_compared(written, by_hand)]
+            notes += (f"{name}: {line}" for line in told)
         for key in keys:
-            answers = answers_key(context.experiment.query_set_of(key["retriever"]))
-            written = _self_query(context.experiment, key["retriever"]).written(
-                context.artifact(answers).table(), context.artifact(DOCUMENT_FIELDS_KEY).table()
-            )
-            table = WRITTEN_FILTERS.from_rows(filter_rows(written, documents, fail))
-            notes = [*note(*_LONELY, without_documents(table)), *_compared(written, by_hand)]
-            yield key, TableProduct(table, {"notes": notes, "n_queries": len(written)})
+            yield key, TableProduct(WRITTEN_FILTERS.from_rows(rows), {"notes": notes})
 
 
 def _compared(written: Mapping[str, Filter], by_hand: Mapping[str, Filter]) -> list[str]:
@@ -129,11 +136,15 @@ def _compared(written: Mapping[str, Filter], by_hand: Mapping[str, Filter]) -> l
     ]
 
 
-def _self_query(experiment: Experiment, retriever: str) -> SelfQuerySet:
-    config = experiment.query_sets[experiment.query_set_of(retriever)]
-    if not isinstance(config, SelfQuerySet):
-        raise TypeError(f"no model writes filters for {retriever}")
-    return config
+def _self_queries(experiment: Experiment) -> dict[str, SelfQuerySet]:
+    """Return the query sets whose filters a retriever obeys, in the order of the experiment."""
+    used = {
+        experiment.query_set_of(name)
+        for name in experiment.retrievers
+        if filters_key(experiment, name) == WRITTEN_FILTERS_KEY
+    }
+    sets = experiment.query_sets.items()
+    return {name: one for name, one in sets if name in used and isinstance(one, SelfQuerySet)}
 
 
 def _fail(experiment: Experiment) -> Fail:
@@ -146,8 +157,19 @@ def filters_key(experiment: Experiment, retriever: str) -> ArtifactKey | None:
         return None
     query_set = experiment.query_sets.get(experiment.query_set_of(retriever))
     if isinstance(query_set, SelfQuerySet):
-        return ArtifactKey.of(WrittenFilters.name, retriever=retriever)
+        return WRITTEN_FILTERS_KEY
     return QUERY_FILTERS_KEY
+
+
+def filters_of(context: StageContext, retriever: str) -> pa.Table | None:
+    """Return the filters that a retriever obeys, as a search reads them; None: none."""
+    key = filters_key(context.experiment, retriever)
+    if key is None:
+        return None
+    table = context.artifact(key).table()
+    if key == WRITTEN_FILTERS_KEY:
+        table = table.filter(pc.field("query_set") == context.experiment.query_set_of(retriever))
+    return table
 
 
 def uses_filters(experiment: Experiment, retriever: str) -> bool:

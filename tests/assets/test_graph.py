@@ -143,6 +143,33 @@ def test_these_are_all_edges(full: Tiny) -> None:
 def test_parents_in_dagster_are_exactly_the_inputs_of_the_stage(
     full: Tiny, child: str, parent: str
 ) -> None:
+    check_parents(full, child, parent)
+
+
+@pytest.mark.parametrize(
+    ("child", "parent"),
+    [
+        ("document_fields", "documents"),
+        ("query_set_answers", "document_fields"),
+        ("written_filters", "document_fields"),
+        ("written_filters", "query_set_answers"),
+        ("lexical_runs", "written_filters"),
+    ],
+)
+def test_filters_that_a_model_writes(fresh: Tiny, child: str, parent: str) -> None:
+    fresh.config |= {
+        "llm": {"model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None},
+        "query_sets": {"parts": {"strategy": "self_query"}, "clear": {"strategy": "rewrite"}},
+    }
+    fresh.configure("bm25", filters=True)
+    fresh.configure("bm25-whole", filters=True, query_set="parts")
+    fresh.configure("okapi", query_set="clear")
+    assert parent in edges_of(STAGES[child], fresh.pipeline().experiment)
+    check_parents(fresh, child, parent)
+    dg.Definitions.validate_loadable(definitions(fresh))
+
+
+def check_parents(full: Tiny, child: str, parent: str) -> None:
     experiment = full.pipeline().experiment
     graph = definitions(full).resolve_asset_graph()
     child_key, parent_key = asset_key("tiny", child), asset_key("tiny", parent)

@@ -95,6 +95,29 @@ def test_every_stage_of_an_experiment_with_labels(tmp_path: Path) -> None:
     assert missing(tracer, pipeline) == {}
 
 
+def test_filters_that_a_model_writes(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    with serving(lambda text: '{"query": "ferry", "filter": {"page": 1}}') as server:
+        tiny.config["llm"] = {"base_url": server.base_url, "model": "m", "api_key_env": None}
+        tiny.config["query_sets"] = {"parts": {"strategy": "self_query", "fields": ["page"]}}
+        tiny.write()
+        tiny.replace("crew.md", "# Crew", "---\npage: 1\n---\n# Crew")
+        tiny.configure("bm25", query_set="parts", filters=True)
+        tracer = Tracer()
+        with tracer.watching():
+            tiny.run()
+    own = ("document_fields", "query_set_answers", "written_filters", "query_sets", "lexical_runs")
+    assert set(own) <= tracer.executed.keys()
+    ran = {file for name in own for file, _ in tracer.executed[name]}
+    assert {"query_sets/self_query.py", "retrieval/query_filters_stage.py"} <= ran
+    for one in (shown_by, Counts.__dict__["total"].fget):
+        source, first = getsourcelines(one)
+        shown = range(first, first + len(source))
+        tracer.executed["query_set_answers"] -= {("llm/completions.py", line) for line in shown}
+        tracer.executed["query_sets"] -= {("llm/completions.py", line) for line in shown}
+    assert missing(tracer, tiny.pipeline()) == {}
+
+
 def test_every_stage_generator_and_judge_of_answers(tmp_path: Path) -> None:
     tiny = with_answers(Tiny(tmp_path / "tiny").write(), split={"dev": 0.5, "seed": 0})
     place = {"document_id": "fares.md", "start": 0, "end": 49}

@@ -16,7 +16,7 @@ from rag_assets.llm.client import Completion
 from rag_assets.query_sets.model_output import Rejected, Unusable
 from rag_assets.query_sets.self_query import SelfQuerySet, field_summary
 from rag_assets.query_sets.stage import answers_key, query_set_key
-from rag_assets.retrieval.query_filters_stage import filters_key
+from rag_assets.retrieval.query_filters_stage import WRITTEN_FILTERS_KEY
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import DOCUMENTS as DOCUMENTS_TABLE
 from tests.llm.server import Server, serving
@@ -200,16 +200,16 @@ def test_retrievers_obey_what_the_model_wrote(tiny: Tiny, server: Server) -> Non
     said = {row["query_id"]: row for row in answers.table().to_pylist()}
     assert said["q2"]["failure"] == "no document has 'autumn' under 'season'"
     assert json.loads(said["q2"]["text"]) == REPLIES["southern harbour"]
-    key = filters_key(pipeline.experiment, "by_model")
-    assert key is not None
-    written = pipeline.artifact(key)
-    assert {row["filter"]: row["query_ids"] for row in written.table().to_pylist()} == {
-        '{"page":["1"]}': ["q6"],
-        '{"season":["summer"]}': ["q3"],
-        '{"season":["winter"]}': ["q1"],
+    written = pipeline.artifact(WRITTEN_FILTERS_KEY)
+    rows = written.table().to_pylist()
+    assert {(row["query_set"], row["filter"]): row["query_ids"] for row in rows} == {
+        ("self", '{"page":["1"]}'): ["q6"],
+        ("self", '{"season":["summer"]}'): ["q3"],
+        ("self", '{"season":["winter"]}'): ["q1"],
     }
     assert written.manifest.facts["notes"] == [
-        "of 3 filters by hand the model wrote 1 alike, 1 otherwise, 1 not; and 1 for other queries"
+        "self: of 3 filters by hand the model wrote 1 alike, 1 otherwise, 1 not; "
+        "and 1 for other queries"
     ]
     prompt = next(one.text for one in server.received if "filter" in one.text)
     assert '- "season": "summer", "winter"\n' in prompt
@@ -225,7 +225,7 @@ def test_requests_are_planned_and_paid_once(tiny: Tiny, server: Server) -> None:
     tiny.replace("crew.md", "A crew of five", "A crew of six")
     computed = tiny.run()
     assert not {name for name in computed if name.startswith(("query_set", "written_filters"))} - {
-        "written_filters/by_model"
+        "written_filters"
     }
     assert len(server.received) == 12
     # A new value is in the prompt, so it is asked again; the other query set is not.
