@@ -21,7 +21,7 @@ ORIGINAL = "original"
 """The query set that always exists: the queries as they were asked."""
 
 
-VARIANT_OPTIONS = frozenset({"variants", "variant_weights"})
+VARIANT_OPTIONS = frozenset({"variants", "variant_weights", "variant_candidates"})
 
 
 class BaseRetriever(Retriever, ABC):
@@ -31,6 +31,8 @@ class BaseRetriever(Retriever, ABC):
     several variants each is searched, and ``variants`` says how their rankings become one:
     ``rrf`` (k = 60), ``max`` or ``sum`` of the scores, or ``weighted``: the sum of the scores times
     ``variant_weights``, by the number of the variant (the last weight counts for all beyond).
+    The first ``variant_candidates`` units of each ranking are read, whatever ``top_k`` is: a unit
+    further below in one of them would change the order at the top.
     With ``filters`` a query finds only documents that match its ``filter``; without a word the
     experiment decides.
     """
@@ -41,6 +43,7 @@ class BaseRetriever(Retriever, ABC):
     query_set: str = Field(default=ORIGINAL, min_length=1)
     variants: Literal["rrf", "max", "sum", "weighted"] = "rrf"
     variant_weights: tuple[Annotated[Number, Field(ge=0)], ...] | None = None
+    variant_candidates: Annotated[int, Field(ge=1, strict=True)] = 100
     filters: Annotated[bool, Field(strict=True)] | None = None
 
     @model_validator(mode="after")

@@ -105,6 +105,7 @@ class BaseRuns(RunsStage):
         artifact = context.artifact(index_key(self.family, retriever))
         asked = context.artifact(queries_key(self.family, retriever))
         queries = asked.table()
+        config = BaseRetriever.named(retriever, context.experiment.retrievers)
         has_variants = pc.max(queries.column("variant")).as_py()
         # Variants of a query are searched as queries of their own, named by their row.
         names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
@@ -120,10 +121,9 @@ class BaseRuns(RunsStage):
                 units,
                 self._restricted(context, retriever, search, searcher, queries, units),
                 judge=context.experiment.judge,
-                depth=depth,
+                depth=config.variant_candidates if has_variants else depth,
             )
         if has_variants:
-            config = BaseRetriever.named(retriever, context.experiment.retrievers)
             table = _fused(config, _of_variants(table, queries), depth)
 
         def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
@@ -144,6 +144,9 @@ class BaseRuns(RunsStage):
         artifact = context.artifact(index_key(self.family, retriever))
         queries = context.artifact(queries_key(self.family, retriever)).table()
         rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
+        if pc.max(queries.column("variant")).as_py():
+            config = BaseRetriever.named(retriever, context.experiment.retrievers)
+            depth = config.variant_candidates
         searcher = self._open(context, retriever, artifact)
 
         def search(numbers: Sequence[int], k: int) -> list[Hits]:
