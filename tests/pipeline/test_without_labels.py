@@ -72,6 +72,10 @@ UNUSED = {
     "written_filters",
     "query_set_answers",
     "reranking_texts",
+    "second_reranking_texts",
+    "second_fused_runs",
+    "second_reranked_runs",
+    "second_list_similarities",
     "reranked_runs",
 }
 
