@@ -124,7 +124,7 @@ def test_values_are_those_of_the_same_data_in_a_folder(
 def test_it_prints_a_leaderboard_with_intervals(result: EvaluationTable) -> None:
     lines = repr(result).splitlines()
     assert lines[0] == "live: mrr@2"
-    assert re.fullmatch(r"#\s+retriever\s+mrr@2\s+hit_rate@2.*", lines[3]), lines[3]
+    assert any(re.fullmatch(r"#\s+retriever\s+mrr@2\s+hit_rate@2.*", line) for line in lines)
     (own,) = [line for line in lines if "function" in line and line[0].isdigit()]
     assert re.search(r"function\s+0\.5000 \(0\.000 to 1\.000\)\s+0\.6667", own), own
     assert "low to high: 95 % intervals" in lines
