@@ -84,7 +84,9 @@ def judged_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
             if measure not in (JUDGED_CORRECT, *SUMS, result.primary.column):
                 continue  # the report and programs have the others
             head = title_line(f"{metric} by {judge}, {of_metric[0]['n']} questions")
-            parts += ["", head, _table(of_metric), *_notes(of_metric)]
+            what = "answerer" if metric == JUDGED_CORRECT else "retriever"
+            table = _table(what, [(row["name"], row) for row in of_metric])
+            parts += ["", head, table, *_notes(of_metric)]
         if not own:
             parts += [
                 "",
@@ -107,18 +109,19 @@ def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _table(rows: Sequence[Row]) -> RenderableType:
+def _table(what: str, named: Sequence[tuple[str, Row]], form: str = ".4f") -> RenderableType:
+    """Return a table of means, or of differences; a row is a name and its values."""
     table = FittedTable(required=["calibrated"])
-    table.text_column("answerer" if rows[0]["metric"] == JUDGED_CORRECT else "retriever")
-    names = ("judge", "calibrated", interval_name(rows[0]["confidence"]), "labels", "labels alone")
-    for name in names:
-        table.number_column(name)
-    for row in rows:
+    table.text_column(what)
+    interval = interval_name(named[0][1]["confidence"])
+    for heading in ("judge", "calibrated", interval, "labels", "labels alone"):
+        table.number_column(heading)
+    for name, row in named:
         human = {"low": row["human_low"], "high": row["human_high"]}
         table.add_row(
-            plain_cell(row["name"]),
-            number_cell(row["judge"]),
-            number_cell(row["calibrated"]),
+            plain_cell(name),
+            number_cell(row["judge"], form),
+            number_cell(row["calibrated"], form),
             interval_text(row),
             str(row["n_labels"]),
             interval_text(human),
@@ -220,20 +223,7 @@ def difference_text(row: Row) -> str:
 
 def differences_view(rows: Sequence[Row], title: str) -> RenderableType:
     """Return a table of pairs, each read as "the second minus the first", and what they come to."""
-    table = FittedTable(required=["calibrated"])
-    table.text_column("answerers")
-    names = ("judge", "calibrated", interval_name(rows[0]["confidence"]), "labels", "labels alone")
-    for name in names:
-        table.number_column(name)
-    for row in rows:
-        human = {"low": row["human_low"], "high": row["human_high"]}
-        table.add_row(
-            plain_cell(f"{row['name_b']} - {row['name_a']}"),
-            "-" if row["judge"] is None else f"{row['judge']:+.4f}",
-            "-" if row["calibrated"] is None else f"{row['calibrated']:+.4f}",
-            interval_text(row),
-            str(row["n_labels"]),
-            interval_text(human),
-        )
+    pairs = [(f"{row['name_b']} - {row['name_a']}", row) for row in rows]
+    table = _table("answerers", pairs, "+.4f")
     said = (plain_cell(difference_text(row)) for row in rows)
     return Group(title_line(title), table, "", *said)

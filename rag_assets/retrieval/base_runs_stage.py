@@ -106,7 +106,7 @@ class BaseRuns(RunsStage):
         asked = context.artifact(queries_key(self.family, retriever))
         queries = asked.table()
         config = BaseRetriever.named(retriever, context.experiment.retrievers)
-        has_variants = pc.max(queries.column("variant")).as_py()
+        has_variants = _has_variants(queries)
         # Variants of a query are searched as queries of their own, named by their row.
         names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
         searcher = self._spread(context, self._open(context, retriever, artifact))
@@ -144,7 +144,7 @@ class BaseRuns(RunsStage):
         artifact = context.artifact(index_key(self.family, retriever))
         queries = context.artifact(queries_key(self.family, retriever)).table()
         rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
-        if pc.max(queries.column("variant")).as_py():
+        if _has_variants(queries):
             config = BaseRetriever.named(retriever, context.experiment.retrievers)
             depth = config.variant_candidates
         searcher = self._open(context, retriever, artifact)
@@ -232,6 +232,10 @@ def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
     if stored.equals(wanted):  # an index keeps its chunks in the same order
         return units
     return units.take(pc.index_in(wanted, stored.combine_chunks()))
+
+
+def _has_variants(queries: pa.Table) -> bool:
+    return bool(pc.max(queries.column("variant")).as_py())
 
 
 def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
@@ -134,7 +135,8 @@ class RerankedRuns(DerivedRuns):
         config = RerankedRetriever.named(retriever, experiment.retrievers)
         workspace = context.workspace(retriever, run_key(experiment, retriever, top_k))
         if config.scores_all:
-            chunks, _ = _all_chunks(context, retriever), all_pairs(context, retriever)
+            all_pairs(context, retriever)  # refuses too many
+            chunks = _all_chunks(context, retriever)
             lists = complete_lists(queries, chunks, texts)
             found = config.rerank(lists, workspace)
             failures = dict(found.failures)
@@ -167,8 +169,9 @@ class RerankedRuns(DerivedRuns):
         texts = texts_by_chunk(context, retriever)
         lists: dict[str, list[Candidates]]
         if config.scores_all:
-            complete = complete_lists(queries, _all_chunks(context, retriever), texts)
-            lists = {one.query_id: [one] for one in complete if one.query_id in set(query_ids)}
+            asked = queries.filter(pc.is_in(queries["query_id"], pa.array(query_ids, pa.string())))
+            complete = complete_lists(asked, _all_chunks(context, retriever), texts)
+            lists = {one.query_id: [one] for one in complete}
         else:
             read = self.rankings_by_query(context, retriever, top_k, query_ids)
             lists = {name: candidate_lists(t[0], queries, texts) for name, t in read.items()}
@@ -204,7 +207,7 @@ def _served(context: StageContext, retriever: str, found: Reranked, asset: str) 
 def _all_chunks(context: StageContext, retriever: str) -> pa.Table:
     """Return the ids of all chunks that a retriever can return, of their documents and parents."""
     tables = [
-        context.artifact(chunks_key(name)).table().select(UNITS)
+        context.artifact(chunks_key(name)).table(UNITS)
         for name in context.experiment.chunkings_of(retriever)
     ]
     return pa.concat_tables(tables).sort_by("chunk_id").combine_chunks()
