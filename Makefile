@@ -30,7 +30,7 @@ evaluate: $(INSTALLED) ## evaluate an experiment and print its leaderboard (EXPE
 	@$(BIN)/rag-assets evaluate "$(EXPERIMENT)"
 
 .PHONY: test
-test: lint types unit ## lint, types and all tests
+test: lint types unit ## lint, types and all tests that take less than ten seconds each
 
 .PHONY: setup
 setup: $(INSTALLED) ## create .venv and install the pinned packages
@@ -54,8 +54,12 @@ types: $(INSTALLED) ## static types
 	$(BIN)/mypy
 
 .PHONY: unit
-unit: $(INSTALLED) ## tests only (ARGS="-k name" for some of them)
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
+unit: $(INSTALLED) ## the tests of `make test` only (ARGS="-k name" for some of them)
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal -m "not slow" $(ARGS)
+
+.PHONY: slow
+slow: $(INSTALLED) ## the tests that take longer: kills, daemons, clusters, the Dagster UI, built packages
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal -m slow $(ARGS)
 
 .PHONY: quick
 quick: $(INSTALLED) ## the core tests of every package, in less than a minute (tests/quick.txt)

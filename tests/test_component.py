@@ -96,6 +96,7 @@ def page_block(language: str, having: str) -> str:
     return str(block)
 
 
+@pytest.mark.slow
 def test_two_experiments_side_by_side(project: Project) -> None:
     """The first as docs/dagster.md says, the second with the attributes of its example."""
     commands = page_block("console", "create-dagster")

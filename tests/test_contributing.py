@@ -161,6 +161,7 @@ def test_every_walk_names_its_entry_point() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_leaderboard_column_is_two_edits(tmp_path: Path) -> None:
     shutil.copytree(
         REPOSITORY / "rag_assets",

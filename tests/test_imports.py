@@ -100,6 +100,7 @@ assert import_utils.create_import_structure_from_path.cache_parameters()["maxsiz
 """
 
 
+@pytest.mark.slow
 def test_the_interpreter_is_left_alone(evaluated: Tiny) -> None:
     loaded = modules_after(
         LEFT_ALONE, str(evaluated.folder), "--store", str(evaluated.root / "store")

@@ -76,6 +76,7 @@ def _shown(notebook: Any) -> Iterator[tuple[str, Any]]:
             yield cell.source.splitlines()[-1], output.data
 
 
+@pytest.mark.slow
 def test_every_result_shows_itself(executed: dict[str, Any]) -> None:
     assert "a right passage is among the first 10 for" in executed["result"]["text/html"]
     assert "differences in ndcg@10" in executed["pairs"]["text/html"]

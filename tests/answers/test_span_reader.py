@@ -251,6 +251,7 @@ def _exact(examples: Sequence[Example], answers: Sequence[SpanAnswer]) -> float:
     return fmean(answer.text in gold(example) for example, answer in both)
 
 
+@pytest.mark.slow
 def test_it_beats_the_best_sentence_on_squad(shared_data: Callable[[str], Path]) -> None:
     """Trained on the first articles, asked about the last ones."""
     file = shared_data("squad_train_part") / "train-part.json"

@@ -75,6 +75,7 @@ def deployed(
     return small
 
 
+@pytest.mark.slow
 def test_the_events_of_an_evaluation_are_in_postgres(deployed: Tiny) -> None:
     everything = matching(deployed.pipeline(), "*")
     work = evaluate_now(deployed)

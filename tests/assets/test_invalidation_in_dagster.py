@@ -148,6 +148,7 @@ def versions(tiny: Tiny) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_everything_again_from_the_ui_reuses_all_and_makes_nothing_stale(tiny: Tiny) -> None:
     before = versions(tiny)
     for stage in tiny.pipeline().stages():

@@ -68,6 +68,7 @@ def test_a_range_of_cells_is_their_cross_product(tiny: Tiny) -> None:
     assert not_fresh(tiny) == {}
 
 
+@pytest.mark.slow
 def test_everything_can_be_started_from_the_ui(fresh: Tiny) -> None:
     """Stage by stage, as a backfill does; then `evaluate` finds nothing to compute."""
     graph = definitions(fresh).resolve_asset_graph()

@@ -76,6 +76,7 @@ def empty(tiny: Tiny) -> None:
     shutil.rmtree(tiny.root / "store")
 
 
+@pytest.mark.slow
 def test_two_evaluations_at_once_share_the_work(forks: Forks, tiny: Tiny) -> None:
     before = read_current(tiny.artifacts)
     empty(tiny)
@@ -90,6 +91,7 @@ def test_two_evaluations_at_once_share_the_work(forks: Forks, tiny: Tiny) -> Non
     assert not_fresh(tiny) == {}
 
 
+@pytest.mark.slow
 def test_a_reader_is_served_while_the_warehouse_is_written(forks: Forks, tiny: Tiny) -> None:
     stop = tiny.root / "stop"
     command = [sys.executable, "-c", READER, str(tiny.settings.warehouse), str(stop)]

@@ -89,6 +89,7 @@ def start_over(matrix: Matrix) -> None:
             shutil.rmtree(place) if place.is_dir() else place.unlink()
 
 
+@pytest.mark.slow
 def test_what_was_killed_goes_on_as_if_nothing_had_happened(
     forks: Forks, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def history_of(matrix: Matrix) -> list[set[tuple[object, ...]]]:
     return [state for state, _ in groupby(states.values())]
 
 
+@pytest.mark.slow
 def test_killed_between_any_two_writes_at_the_end(
     forks: Forks, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def flip(file: Path, chance: random.Random) -> str:
     return f"{file}: bit {bit} of byte {place} of {len(content)}"
 
 
+@pytest.mark.slow
 def test_a_wrong_bit_is_harmless_or_repaired_or_one_line(
     damaged: Damaged, caplog: pytest.LogCaptureFixture
 ) -> None:

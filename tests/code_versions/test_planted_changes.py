@@ -145,6 +145,7 @@ def returning_early(content: str, function: ast.FunctionDef) -> str:
     return "".join(lines)
 
 
+@pytest.mark.slow
 def test_a_changed_function_changes_exactly_what_reaches_it(source: Source) -> None:
     chance = random.Random(SEED)
     every = list(functions(source))

@@ -10,6 +10,8 @@ from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import pytest
+
 from rag_assets.llm.replies import ReplyStore
 from tests.llm.asking_child import answer_all
 from tests.llm.requests import asking
@@ -55,6 +57,7 @@ def stored(folder: Path, server: Server) -> set[str]:
     return {one.messages[0].content for one, reply in zip(asked, known, strict=True) if reply}
 
 
+@pytest.mark.slow
 def test_fifty_kills(tmp_path: Path) -> None:
     generator = random.Random(23)
     with serving(lambda text: f"answer to: {text}") as server:
@@ -84,6 +87,7 @@ def test_fifty_kills(tmp_path: Path) -> None:
         assert last == answer_all(server.base_url, tmp_path / "undisturbed", REQUESTS)
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(tmp_path: Path) -> None:
     with serving(lambda text: f"answer to: {text}") as server:
         folder = tmp_path / "shared"

@@ -189,6 +189,7 @@ print(vectors.shape, "torch" in sys.modules, "sentence_transformers" in sys.modu
     assert second.stdout == "(3, 384) False False\n", second.stderr
 
 
+@pytest.mark.slow
 def test_killed_run_continues_where_it_was_flushed(run_python: Run, tmp_path: Path) -> None:
     code = f"""
 import os, signal

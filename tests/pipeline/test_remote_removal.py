@@ -46,6 +46,7 @@ def two(unsent: Machines) -> tuple[Machine, Machine]:
     return a, b
 
 
+@pytest.mark.slow
 def test_a_document_is_purged_everywhere(unsent: Machines, two: tuple[Machine, Machine]) -> None:
     a, b = two
     done = command(a, "purge", "--document", "fares.md")

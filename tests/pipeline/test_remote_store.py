@@ -122,6 +122,7 @@ def test_measurements_are_brought_with_what_was_measured(
     assert all_measurements(found.pipeline().measurements) == all_measurements(measured)
 
 
+@pytest.mark.slow
 def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machines) -> None:
     experiment = unsent["a"].pipeline().experiment
     for asset, keys in required_partitions(experiment, Selection.of(experiment)).items():
@@ -161,6 +162,7 @@ record(pipeline, started=datetime.now(UTC), trigger="killed", computed=0)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_while_it_sends(
     unsent: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +217,7 @@ def _check_next_evaluation_is_whole(a: Machine, b: Machine) -> None:
     assert b.leaderboard() == a.leaderboard()
 
 
+@pytest.mark.slow
 def test_two_machines_at_once_lose_nothing(machines: Machines) -> None:
     a, b, c = (machines[name] for name in "abc")
     on_a = a.pipeline()

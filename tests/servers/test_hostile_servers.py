@@ -199,7 +199,7 @@ def test_whatever_a_store_on_s3_answers_is_one_line(name: str, keys: None, tmp_p
             server.answer = ANSWERS[answer]
             server.received.clear()
             with within(10):  # a busy machine needs time to connect at all
-                found = s3_outcome(name, server.root, tmp_path, seconds=1)
+                found = s3_outcome(name, server.root, tmp_path, seconds=0.4)
             assert leaked(found) == [], answer
             assert server.received, answer
 

@@ -61,6 +61,7 @@ def counts(pipeline: Pipeline, chunking: str) -> pa.Table:
     return table.sort_by("query_id")
 
 
+@pytest.mark.slow
 def test_r_of_every_query_is_the_same(pipeline: Pipeline) -> None:
     relevant = {name: counts(pipeline, name).column("n_relevant") for name in CHUNKINGS}
     assert relevant["tokens_60"].equals(relevant["whole"])

@@ -254,6 +254,7 @@ server.run()
 """
 
 
+@pytest.mark.slow
 def test_a_killed_server_loses_and_doubles_no_judgment(log: Path) -> None:
     """What was confirmed is there once; what was not confirmed is there once or is asked again."""
     generator = random.Random(7)
