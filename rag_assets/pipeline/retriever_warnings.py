@@ -11,6 +11,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import SAMPLE, unknown_share, unreadable_warning
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.base import EmbeddingRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.external.query_embedding import QueryEmbedding
 from rag_assets.retrieval.retriever import MOST_DERIVED, Retriever
 from rag_assets.retrieval.runs_stage import run_key
@@ -28,7 +29,7 @@ def narrow_search_warnings(experiment: Experiment) -> list[str]:
     """Return a line for each search that looks at fewer chunks than are read of it."""
     lines = []
     for name, config in experiment.retrievers.items():
-        bound = config.most_results() if isinstance(config, EmbeddingRetriever) else None
+        bound = _most_results(config)
         read = experiment.depth(name)
         if bound is not None and bound[1] < read:
             lines.append(
@@ -36,6 +37,12 @@ def narrow_search_warnings(experiment: Experiment) -> list[str]:
                 f"candidates that reads it; no query has more than {bound[1]} results"
             )
     return lines
+
+
+def _most_results(config: Retriever) -> tuple[str, int] | None:
+    if isinstance(config, ExternalRetriever):
+        return None if config.k is None else ("k", config.k)
+    return config.most_results() if isinstance(config, EmbeddingRetriever) else None
 
 
 def prompt_warnings(experiment: Experiment) -> list[str]:
