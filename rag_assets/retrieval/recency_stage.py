@@ -36,7 +36,7 @@ RECENCY_FACTORS = TableSchema(
         Column("document_id", TEXT, "the document"),
         Column("date", TEXT, "its date in UTC, ISO 8601; null: it counts as the oldest", True),
         Column("age", FLOAT, "days from the date to `now`, at least 0"),
-        Column("factor", FLOAT, "1 - weight + weight * 2 ** (-age / half_life)"),
+        Column("factor", FLOAT, "of scores: 1 - weight + weight 2^(-age / half_life)"),
     ),
 )
 
