@@ -17,6 +17,7 @@ of the corpus, bounds them all.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ class Recency(Options):
 
     def factor(self, age: float) -> float:
         """Return by what a score is multiplied; ``age`` is in days."""
-        return 1 - self.weight + self.weight * 2.0 ** (-age / self.half_life_days)
+        return 1 - self.weight + self.weight * math.exp2(-age / self.half_life_days)
 
 
 def date_of(value: Any) -> datetime | None:  # noqa: ANN401 (any JSON)

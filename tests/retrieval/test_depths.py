@@ -69,7 +69,9 @@ class ByDepth(Evaluated):
     """A search of its own that puts another document first, the more it is asked for."""
 
     def prepare(self, root: Path) -> None:
-        code = f"def retrieve(query, k):\n    ids = {list(WIDE)!r}\n    return [*ids[k:], *ids][:k]\n"
+        code = (
+            f"def retrieve(query, k):\n    ids = {list(WIDE)!r}\n    return [*ids[k:], *ids][:k]\n"
+        )
         (root / "search.py").write_text(code, encoding="utf-8")
 
 
