@@ -27,6 +27,7 @@ from rag_assets.retrieval.base import (
 from rag_assets.retrieval.dense.embedding import HnswOptions
 from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
 from tests.walked_page import DOCS
@@ -47,6 +48,7 @@ BLOCKS: Mapping[str, type[Options]] = {
     "rm3": Rm3Expansion,
     "hnsw": HnswOptions,
     "tune": Tune,
+    "recency": Recency,
     "llm": LlmConfig,
     "prompted": PromptedQuerySet,
 }

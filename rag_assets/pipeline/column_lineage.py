@@ -68,6 +68,8 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     "written_filters": _each("query_set filter", "query_set_answers.text document_fields.value")
     | _each("query_ids", "query_set_answers.query_id")
     | _each("document_ids", "documents.document_id documents.metadata"),
+    "recency_factors": _each("document_id", "documents.document_id")
+    | _each("date age factor", "documents.metadata"),
     "chunks": _each("document_id", "documents.document_id")
     | _each("chunk_id parent_chunk_id", "documents.document_id documents.text")
     | _each("start end text heading_path parent_start parent_end", "documents.text")
@@ -107,7 +109,7 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each(
         "rank score",
         "runs.rank|external_hits.rank|query_sets.text|queries.query_id "
-        "runs.score|external_hits.score|chunks.text",
+        "runs.score|external_hits.score|chunks.text recency_factors.factor",
     )
     | _each("unit_id", "runs.unit_id|external_hits.unit_id|chunks.chunk_id")
     | _each("chunk_id", "runs.chunk_id|external_hits.chunk_id|chunks.chunk_id")

@@ -16,6 +16,7 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import Client, llm_client
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.labels.generation.question_filters import Filters
 from rag_assets.labels.generation.question_generation import (
     SAME_LANGUAGE,
@@ -209,11 +210,9 @@ def _completions(pipeline: Pipeline, asking: Asking, total: int) -> Iterator[Com
 
 def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
     """Return the experiment's model, another one of its server, or that of the environment."""
-    llm = pipeline.experiment.llm
-    if llm is not None and name is None:
-        return pipeline.chat_model()
-    if llm is not None and llm.type == "openai":
-        return llm.model_copy(update={"model": name}).chat_model()
+    config = _configured(pipeline.experiment, name)
+    if config is not None:
+        return pipeline.chat_model() if name is None else config.chat_model()
     from rag_assets.llm.openai_compatible import OpenAICompatible
 
     return OpenAICompatible(endpoint_from_environment(name))
@@ -221,12 +220,25 @@ def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
 
 def _identity(experiment: Experiment, name: str | None) -> Mapping[str, str]:
     """Return what stands for the model of :func:`_model`."""
+    config = _configured(experiment, name)
+    return endpoint_from_environment(name).described if config is None else config.identity()
+
+
+def _configured(experiment: Experiment, name: str | None) -> LlmConfig | None:
+    """Return the experiment's ``llm``, with another model of its server; None: it is not meant.
+
+    Raises:
+        UsageError: its answers are lists of texts, of which a question is only one.
+    """
     llm = experiment.llm
-    if llm is not None and name is None:
-        return llm.identity()
-    if llm is not None and llm.type == "openai":
-        return llm.model_copy(update={"model": name}).identity()
-    return endpoint_from_environment(name).described
+    if llm is None or (name is not None and llm.type != "openai"):
+        return None
+    if llm.sequences > 1:
+        raise UsageError(
+            f"`llm` writes {llm.sequences} `sequences`, and `generate` reads one; give "
+            "`sequences: 1`, and the number of questions a chunk by --n"
+        )
+    return llm if name is None else llm.model_copy(update={"model": name})
 
 
 def _limits(experiment: Experiment, asking: Asking) -> Limits:

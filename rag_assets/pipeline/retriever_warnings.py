@@ -11,7 +11,9 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import SAMPLE, unknown_share, unreadable_warning
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.base import EmbeddingRetriever
-from rag_assets.retrieval.retriever import MOST_DERIVED
+from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.external.query_embedding import QueryEmbedding
+from rag_assets.retrieval.retriever import MOST_DERIVED, Retriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import retriever_prompts
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, Documents
@@ -27,7 +29,7 @@ def narrow_search_warnings(experiment: Experiment) -> list[str]:
     """Return a line for each search that looks at fewer chunks than are read of it."""
     lines = []
     for name, config in experiment.retrievers.items():
-        bound = config.most_results() if isinstance(config, EmbeddingRetriever) else None
+        bound = _most_results(config)
         read = experiment.depth(name)
         if bound is not None and bound[1] < read:
             lines.append(
@@ -37,6 +39,12 @@ def narrow_search_warnings(experiment: Experiment) -> list[str]:
     return lines
 
 
+def _most_results(config: Retriever) -> tuple[str, int] | None:
+    if isinstance(config, ExternalRetriever):
+        return None if config.k is None else ("k", config.k)
+    return config.most_results() if isinstance(config, EmbeddingRetriever) else None
+
+
 def prompt_warnings(experiment: Experiment) -> list[str]:
     """Return a line for each retriever whose model runs without a prompt that it was trained with.
 
@@ -44,15 +52,23 @@ def prompt_warnings(experiment: Experiment) -> list[str]:
     """
     lines = []
     for name, config in experiment.retrievers.items():
-        served = isinstance(config, EmbeddingRetriever) and config.asks_server
         try:
-            prompts = retriever_prompts(config, served=served)
+            told = _prompt_warning(config)
         except ModelUnavailable:
             continue
-        told = prompts.warning(str(getattr(config, "model", ""))) if prompts is not None else None
         if told is not None:
             lines.append(f"retriever '{name}': {told}")
     return lines
+
+
+def _prompt_warning(config: Retriever) -> str | None:
+    embedding: QueryEmbedding | None = getattr(config, "embedding", None)
+    if embedding is not None:  # of a search that is not ours, which has the documents' vectors
+        told = embedding.prompts().warning(embedding.model, ("query",))
+        return f"embedding: {told}" if told else None
+    served = isinstance(config, EmbeddingRetriever) and config.asks_server
+    prompts = retriever_prompts(config, served=served)
+    return prompts.warning(str(getattr(config, "model", ""))) if prompts is not None else None
 
 
 QUICKLY_READ = frozenset({".jsonl", ".json", ".csv", ".tsv", ".md", ".markdown", ".txt"})

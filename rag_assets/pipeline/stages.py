@@ -46,6 +46,7 @@ from rag_assets.retrieval.lexical.stage import (
     TermCounts,
 )
 from rag_assets.retrieval.query_filters_stage import QueryFilters, WrittenFilters
+from rag_assets.retrieval.recency_stage import RecencyFactors
 from rag_assets.retrieval.reranking.stage import (
     RerankedRuns,
     RerankingTexts,
@@ -81,6 +82,7 @@ STAGES: Mapping[str, Stage] = {
         Qrels(),
         QueryFacts(),
         QueryFilters(),
+        RecencyFactors(),
         Chunks(),
         DocumentFields(),
         QuerySetAnswers(),

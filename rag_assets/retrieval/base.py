@@ -14,6 +14,7 @@ from rag_assets.errors import UsageError
 from rag_assets.options import Number
 from rag_assets.retrieval.external.base import OWN, QueryResult
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis
+from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.retriever import BASE, Retriever, Searcher
 from rag_assets.retrieval.workspace import Workspace
 
@@ -34,7 +35,7 @@ class BaseRetriever(Retriever, ABC):
     The first ``variant_candidates`` units of each ranking are read, whatever ``top_k`` is: a unit
     further below in one of them would change the order at the top.
     With ``filters`` a query finds only documents that match its ``filter``; without a word the
-    experiment decides.
+    experiment decides. With ``recency`` scores fall with the age of the document.
     """
 
     level: ClassVar[int] = BASE
@@ -45,6 +46,7 @@ class BaseRetriever(Retriever, ABC):
     variant_weights: tuple[Annotated[Number, Field(ge=0)], ...] | None = None
     variant_candidates: Annotated[int, Field(ge=1, strict=True)] = 100
     filters: Annotated[bool, Field(strict=True)] | None = None
+    recency: Recency | None = None
 
     @model_validator(mode="after")
     def _weights_belong_to_weighted(self) -> Self:

@@ -23,6 +23,7 @@ from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.evaluation.units import Search as ChunkSearch
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.options import MAX_DEPTH
 from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
 from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
@@ -34,6 +35,8 @@ from rag_assets.retrieval.query_filters_stage import (
     filters_key,
     filters_of,
 )
+from rag_assets.retrieval.recency import time_weighted, time_weighted_ranking
+from rag_assets.retrieval.recency_stage import factors_of, recency_inputs, with_own_factors
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -70,28 +73,29 @@ class BaseRuns(RunsStage):
     """
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        """Return the index, the queries and, where a retriever of the family uses them, filters."""
+        """Return index and queries; filters and ages where a retriever of the family uses them."""
         found = [
             Input("index", index_key(self.family, key["retriever"])),
             Input("queries", queries_key(self.family, key["retriever"])),
         ]
         # An edge of the graph exists for all partitions or for none; see ``recipe``.
         used = {filters_key(experiment, name) for name in experiment.of_family(self.family)}
-        return found + [Input(role, one) for one, role in ROLES.items() if one in used]
+        filters = [Input(role, one) for one, role in ROLES.items() if one in used]
+        return [*found, *filters, *recency_inputs(experiment, self.family)]
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         """Return Parquet and what searches."""
         return self.kinds | search_kinds(experiment, self.family)
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        """Return what determines the ranking; filters only where this retriever uses them."""
+        """Return what determines the ranking: filters and ages only where it uses them."""
         found = super().recipe(context, key)
         if found is None:
             return None
         own = filters_key(context.experiment, key["retriever"])
         others = {role for one, role in ROLES.items() if one != own}
         inputs = {role: digest for role, digest in found.inputs.items() if role not in others}
-        return replace(found, inputs=inputs)
+        return with_own_factors(context, key["retriever"], replace(found, inputs=inputs))
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the judged unit and the options of the search."""
@@ -111,20 +115,28 @@ class BaseRuns(RunsStage):
         names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
         searcher = self._spread(context, self._open(context, retriever, artifact))
         units = load_units(artifact.folder, searcher.chunk_ids)
+        factors = factors_of(context, retriever)
         with context.progress(f"search {retriever}", queries.num_rows) as advance:
 
             def search(numbers: Sequence[int], k: int) -> list[Hits]:
                 return self._search(searcher, queries, numbers, k, advance)
 
+            find = self._restricted(context, retriever, search, searcher, queries, units)
+            if factors is not None and not has_variants:
+                find = time_weighted(find, units, factors)
             table = unit_ranking(
                 list(map(str, names)),
                 units,
-                self._restricted(context, retriever, search, searcher, queries, units),
+                find,
                 judge=context.experiment.judge,
                 depth=config.variant_candidates if has_variants else depth,
             )
         if has_variants:
-            table = _fused(config, _of_variants(table, queries), depth)
+            # Scores are weighted once, when there is one for each unit.
+            own_depth = depth if factors is None else MAX_DEPTH
+            table = _fused(config, _of_variants(table, queries), own_depth)
+            if factors is not None:
+                table = time_weighted_ranking(table, factors, depth)
 
         def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
             return self._search(one, queries, numbers, k, None)
@@ -144,7 +156,9 @@ class BaseRuns(RunsStage):
         artifact = context.artifact(index_key(self.family, retriever))
         queries = context.artifact(queries_key(self.family, retriever)).table()
         rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
+        factors = factors_of(context, retriever)
         if _has_variants(queries):
+            factors = None
             config = BaseRetriever.named(retriever, context.experiment.retrievers)
             depth = config.variant_candidates
         searcher = self._open(context, retriever, artifact)
@@ -152,11 +166,12 @@ class BaseRuns(RunsStage):
         def search(numbers: Sequence[int], k: int) -> list[Hits]:
             return self._search(searcher, queries, numbers, k, None)
 
-        if filters_key(context.experiment, retriever) is None:
+        if filters_key(context.experiment, retriever) is None and factors is None:
             return lambda query_id: search(rows[query_id], depth)
         units = load_units(artifact.folder, searcher.chunk_ids)
         restricted = self._restricted(context, retriever, search, searcher, queries, units)
-        return lambda query_id: restricted(rows[query_id], depth)
+        find = restricted if factors is None else time_weighted(restricted, units, factors)
+        return lambda query_id: find(rows[query_id], depth)
 
     def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool

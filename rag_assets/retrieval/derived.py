@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from rag_assets.options import Depth, Number, Options
+from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.retriever import FUSED, RERANKED, Retriever
 from rag_assets.retrieval.workspace import Workspace
@@ -55,6 +56,7 @@ class FusedRetriever(DerivedRetriever, ABC):
 
     ``weights: tuned``, or ``tune`` with its options, asks for the weights that are best on the dev
     split: ``tune`` is then set, ``weights`` is not, and ``weighted`` gives what can be fused.
+    With ``recency`` fused scores fall with the age of the document.
     """
 
     family: ClassVar[str] = "fused"
@@ -64,6 +66,7 @@ class FusedRetriever(DerivedRetriever, ABC):
     candidates: Depth | Literal["top_k"] = 100
     weights: tuple[Weight, ...] | None = None
     tune: Tune | None = None
+    recency: Recency | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -111,7 +111,7 @@ class _Filtered:
         by_number: dict[int, Hits] = {}
         while todo:
             more: dict[int, int] = {}
-            for number, deep, hits in _batched(self.search, todo):
+            for number, deep, hits in batched(self.search, todo):
                 matching = self._kept(number, hits)
                 if self._is_enough(number, matching, hits, depth, deep):
                     by_number[number] = Hits(matching.positions[:depth], matching.scores[:depth])
@@ -154,7 +154,7 @@ def _of_part(
     }
 
 
-def _batched(search: Search, depths: Mapping[int, int]) -> list[tuple[int, int, Hits]]:
+def batched(search: Search, depths: Mapping[int, int]) -> list[tuple[int, int, Hits]]:
     """Search for queries of equal depth together, so that few searches are needed."""
     results: list[tuple[int, int, Hits]] = []
     for deep in sorted(set(depths.values())):

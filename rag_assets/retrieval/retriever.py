@@ -16,7 +16,7 @@ from typing import (
     runtime_checkable,
 )
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -134,6 +134,17 @@ class Retriever(FileOptions):
     type: str
     expand: WindowExpansion | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _can_weigh_by_time(cls, data: object) -> object:
+        if isinstance(data, dict) and "recency" in data and "recency" not in cls.model_fields:
+            raise ValueError(
+                f"recency is no option of {data.get('type')}: it weighs the scores of lexical, "
+                "embedding and fused retrievers; put it on one that this one reads, or on a "
+                "fusion that reads this one"
+            )
+        return data
+
     @classmethod
     def named(cls, name: str, retrievers: Mapping[str, Retriever]) -> Self:
         """Return a retriever that must be of this class.
@@ -181,5 +192,5 @@ class Retriever(FileOptions):
         """Return the options that determine rankings: without names of retrievers and files."""
         names = {"chunking", "query_set", "inputs", "input"}
         # What neither is stands in the recipes of the stages that it concerns.
-        names |= {"expand", "filters"}
+        names |= {"expand", "filters", "recency"}
         return self.model_dump(mode="json", exclude={*names, *self.file_options, *exclude})

@@ -35,6 +35,14 @@ DOCUMENTS = {
     "\u00e9-\u6e2f": "The harbour of \u6e2f \u6771\u4eac opens at six; a ferry leaves every hour.",
 }
 ONE_DOCUMENT = {"only": "The southern harbour closes when the wind is strong."}
+WORDS = ("harbour", "wind", "ticket", "ferry", "crowns", "dog", "closes", "opens", "southern")
+WIDE = {
+    f"wide-{number:02}": " ".join(WORDS[number % step :: step] or WORDS[:1]) + f" {number // 3}"
+    for number in range(45)
+    for step in [1 + number % 4]
+}
+"""More documents than a shallow search looks at; three of them at a time are much alike."""
+
 QUERIES = {
     "plain": "when does the southern harbour close",
     "other": "ticket for a dog",
@@ -46,6 +54,7 @@ QUERIES = {
 }
 TOP_K = (1, 3, 50)
 DEEPEST = TOP_K[-1]
+SHALLOW = 2
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -177,11 +186,14 @@ class RetrieverContract:
         documents: Mapping[str, str],
         folders: pytest.TempPathFactory,
         cache: Path | None = None,
+        queries: Mapping[str, str] = QUERIES,
+        top_k: Sequence[int] = TOP_K,
     ) -> Evaluated:
         """Return runs; those of equal retrievers are computed once for all tests."""
         key = self.evaluated, name, json.dumps(retrievers, default=str)
         if key not in _RUNS:
-            evaluated = self.evaluated(folders.mktemp(name), retrievers, documents)
+            root = folders.mktemp(name)
+            evaluated = self.evaluated(root, retrievers, documents, queries, top_k)
             if cache is not None and cache.is_dir():
                 shutil.copytree(cache, evaluated.settings.store / "cache")
             _RUNS[key] = evaluated.run()
@@ -241,6 +253,23 @@ class RetrieverContract:
         for top_k in TOP_K:
             assert content(first.table(kind, top_k)) == content(second.table(kind, top_k))
 
+    def test_how_deep_a_search_goes_changes_nothing_above(
+        self,
+        retrievers: Mapping[str, Mapping[str, Any]],
+        kind: str,
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> None:
+        """What another cell, fusion or experiment reads below is no matter of the top."""
+        own = _with_inputs(retrievers, kind)
+        few = {name: QUERIES[name] for name in ("plain", "other")}
+        given = (own, WIDE, tmp_path_factory)
+        deep = self._run("deep", *given, queries=few, top_k=(SHALLOW, len(WIDE)))
+        cache = deep.settings.store / "cache"
+        shallow = self._run("shallow", *given, cache, queries=few, top_k=(SHALLOW,))
+        expected = content(shallow.table(kind, SHALLOW))
+        assert shallow.table(kind, SHALLOW).num_rows
+        assert content(deep.table(kind, SHALLOW)) == expected
+
     @pytest.mark.parametrize("query", ["long", "hostile"])
     def test_an_awkward_query_is_a_query(self, first: Evaluated, kind: str, query: str) -> None:
         """It has results."""
@@ -280,6 +309,17 @@ class RerankerContract(RetrieverContract):
             items = {row["unit_id"] for row in candidates[query]}
             found = {row["unit_id"] for row in rows}
             assert found <= items if drops else found == items
+
+
+def _with_inputs(
+    retrievers: Mapping[str, Mapping[str, Any]], name: str
+) -> dict[str, Mapping[str, Any]]:
+    """Return a retriever with those that it reads, and no other."""
+    options = retrievers[name]
+    names = [*options.get("inputs", ()), *([options["input"]] if "input" in options else [])]
+    return {n: o for one in names for n, o in _with_inputs(retrievers, one).items()} | {
+        name: options
+    }
 
 
 def content(table: pa.Table) -> bytes:

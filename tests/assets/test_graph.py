@@ -169,6 +169,26 @@ def test_filters_that_a_model_writes(fresh: Tiny, child: str, parent: str) -> No
     dg.Definitions.validate_loadable(definitions(fresh))
 
 
+@pytest.mark.parametrize(
+    ("child", "parent"),
+    [
+        ("recency_factors", "documents"),
+        ("lexical_runs", "recency_factors"),
+        ("fused_runs", "recency_factors"),
+    ],
+)
+def test_scores_that_fall_with_age(fresh: Tiny, child: str, parent: str) -> None:
+    """The edge is one for all partitions; a recipe knows whose factors count."""
+    recency = {"half_life": "90d"}
+    fresh.configure("bm25", recency=recency)
+    fused = {"type": "rrf", "inputs": ["bm25", "okapi"], "recency": recency}
+    fresh.config["retrievers"]["fused"] = fused
+    fresh.write_config()
+    assert parent in edges_of(STAGES[child], fresh.pipeline().experiment)
+    check_parents(fresh, child, parent)
+    dg.Definitions.validate_loadable(definitions(fresh))
+
+
 def check_parents(full: Tiny, child: str, parent: str) -> None:
     experiment = full.pipeline().experiment
     graph = definitions(full).resolve_asset_graph()
@@ -250,6 +270,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "overlaps",
         "query_filters",
         "query_set_answers",
+        "recency_factors",
         "reranked_runs",
         "reranking_texts",
         "second_fused_runs",

@@ -206,6 +206,19 @@ def test_the_model_of_the_experiment(ferry: Path, server: Server) -> None:
     assert invoke("ferry", "--sheet", "a.csv", "--max-calls", 20).exit_code == 0
 
 
+def test_a_model_that_writes_several_answers_is_refused(ferry: Path, server: Server) -> None:
+    """Only one of them would be read."""
+    yaml = ferry / "experiment.yaml"
+    llm = {"type": "transformers", "model": "t5", "beams": 4, "sequences": 4}
+    yaml.write_text(f"{yaml.read_text()}llm: {json.dumps(llm)}\n")
+    for options in (["--out", "x"], ["--dry-run"]):
+        result = invoke("ferry", *options)
+        assert result.exit_code == 2
+        assert "`llm` writes 4 `sequences`, and `generate` reads one" in result.stderr
+    assert not Path("x").exists()
+    assert invoke("ferry", "--out", "x", "--model", "tiny").exit_code == 0
+
+
 def test_nothing_of_the_user_is_overwritten(ferry: Path, server: Server) -> None:
     Path("review.csv").write_text("three days of work")
     Path("asked").mkdir()

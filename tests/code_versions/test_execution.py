@@ -118,6 +118,19 @@ def test_filters_that_a_model_writes(tmp_path: Path) -> None:
     assert missing(tracer, tiny.pipeline()) == {}
 
 
+def test_scores_that_fall_with_age(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny").write()
+    tiny.replace("crew.md", "# Crew", "---\ndate: 2026-01-31\n---\n# Crew")
+    tiny.configure("bm25", recency={"half_life": "90d"})
+    tiny.configure("shallow", recency={"half_life": "1y", "now": "2026"})
+    tracer = Tracer()
+    with tracer.watching():
+        tiny.run()
+    for name in ("recency_factors", "lexical_runs", "fused_runs"):
+        assert "retrieval/recency.py" in {file for file, _ in tracer.executed[name]}
+    assert missing(tracer, tiny.pipeline()) == {}
+
+
 def test_every_stage_generator_and_judge_of_answers(tmp_path: Path) -> None:
     tiny = with_answers(Tiny(tmp_path / "tiny").write(), split={"dev": 0.5, "seed": 0})
     place = {"document_id": "fares.md", "start": 0, "end": 49}

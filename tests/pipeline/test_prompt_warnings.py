@@ -45,6 +45,19 @@ def test_where_a_model_runs_without(tiny: Tiny) -> None:
     assert "warning: retriever 'late': model '" in planned.stderr
 
 
+def test_a_search_of_its_own_has_its_queries_embedded_without(tiny: Tiny) -> None:
+    """The vectors of its documents are its own: nothing is said of a prompt for them."""
+    model = tiny.config["retrievers"].pop("asymmetric")["model"]
+    search = {"type": "http", "url": "http://127.0.0.1:9/search", "hits": "hits", "id": "id"}
+    search |= {"body": {"v": "{vector}"}, "revision": "1"}
+    tiny.configure("usual", **search, embedding={"model": model})
+    tiny.configure("without", **search, embedding={"model": model, "query_prompt": ""})
+    assert prompt_warnings(tiny.pipeline().experiment) == [
+        f"retriever 'without': embedding: model '{model}' (E5) was trained with 'query: ' before "
+        "every query; give it as query_prompt"
+    ]
+
+
 def test_what_was_put_before_texts_is_said(tiny: Tiny) -> None:
     words = ["evaluate", str(tiny.folder), "--store", str(tiny.settings.store)]
     done = CliRunner().invoke(main, words)

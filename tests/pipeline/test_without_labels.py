@@ -71,6 +71,7 @@ UNUSED = {
     "document_fields",
     "written_filters",
     "query_set_answers",
+    "recency_factors",
     "reranking_texts",
     "second_reranking_texts",
     "second_fused_runs",

@@ -154,7 +154,13 @@ def test_a_collection_of_a_server_is_searched_as_it_is(
     with serving(engine) as url:
         config = of_server(url, exact=True)
         facts = config.build(chunks(40), [""] * 40, tmp_path, Workspace())
-        assert facts == {"chunks": 40, "points": 80, "dimension": 16, "distance": "Cosine"}
+        assert facts == {
+            "chunks": 40,
+            "points": 80,
+            "dimension": 16,
+            "distance": "Cosine",
+            "ef_construct": 100,
+        }
         found = config.open(tmp_path).search(asked(queries), 20, None)
         with pytest.raises(DataError, match="has dimension 16; the model gives 8"):
             config.open(tmp_path).search(asked(vectors(1, 8)), 1, None)
@@ -163,6 +169,36 @@ def test_a_collection_of_a_server_is_searched_as_it_is(
     for hits, scores in zip(found, best, strict=True):
         assert hits.positions.tolist() == np.argsort(-scores)[:20].tolist()
         assert np.allclose(hits.scores, scores[hits.positions], atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Local mode performs exact")
+def test_a_graph_is_asked_alike_for_every_depth(
+    engine: QdrantClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server's graph finds others when it is asked for more points: here it misses the best."""
+    monkeypatch.setenv("K", KEY)
+    answer, limits = engine.query_batch_points, []
+
+    def by_graph(name: str, requests: list[models.QueryRequest]) -> Any:
+        limits.append((requests[0].limit, requests[0].params.hnsw_ef))
+        found = answer(name, requests)
+        for one in found:
+            one.points = one.points[80 // requests[0].limit :]
+        return found
+
+    monkeypatch.setattr(engine, "query_batch_points", by_graph)
+    for options, asked_for in (({}, 80), ({"ef_search": 16}, 16)):
+        limits.clear()
+        with serving(engine) as url:
+            config = of_server(url, **options)
+            config.build(chunks(40), [""] * 40, tmp_path, Workspace())
+            searcher = config.open(tmp_path)
+            deep, shallow = (searcher.search(asked(vectors(3, seed=1)), k, None) for k in (30, 3))
+        assert {limit for limit, _ in limits} == {asked_for}
+        assert {ef for _, ef in limits} == {options.get("ef_search", 100)}
+        for own, other in zip(shallow, deep, strict=True):
+            assert own.positions.tolist() == other.positions[:3].tolist()
+    assert config.most_results() == ("ef_search", 16)
 
 
 def test_what_a_server_cannot_give_is_said(

@@ -36,7 +36,8 @@ class Qdrant(EngineRetriever):
     that the client has in itself. With ``url`` the ``collection`` of a server is searched as it is:
     the payload of a point names its chunk by ``id_field`` (a document that is not cut is a chunk of
     its own id), and ``model`` embeds the queries only. What a server holds cannot be seen from
-    here: give another ``revision`` when it has changed.
+    here: give another ``revision`` when it has changed. Of its graph ``ef_search`` points are asked
+    for, or as many as the graph was made with, whatever the depth: no query has more results.
     """
 
     search_kind: ClassVar[str | None] = "qdrant"
@@ -67,6 +68,10 @@ class Qdrant(EngineRetriever):
         if self.exact and self.ef_search is not None:
             raise ValueError("ef_search belongs to a search by the graph, not to exact: true")
         return self
+
+    def most_results(self) -> tuple[str, int] | None:
+        """Return ``ef_search``, where it is given."""
+        return None if self.ef_search is None else ("ef_search", self.ef_search)
 
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
         """Return what embeds; for the chunks of a server, only how they are compared."""
@@ -124,7 +129,7 @@ class Qdrant(EngineRetriever):
             found["points"],
             vector=self.vector,
             id_field=self.id_field,
-            ef_search=self.ef_search,
+            ef_search=None if self.exact else self.ef_search or found["ef_construct"],
             exact=self.exact,
             secrets=server.secrets,
         )

@@ -42,7 +42,7 @@ class Collection:
         points: how many there are.
         vector: which of the vectors of a point; None: the one without a name.
         id_field: of the payload, which names the chunk; None: the point's number is its position.
-        ef_search: candidates in the graph of a server; None: what the collection has.
+        ef_search: candidates in the graph of a server; None: there is no graph.
         exact: whether the server goes past its graph.
         secrets: what the server must not repeat.
     """
@@ -99,13 +99,17 @@ class QdrantEngine:
 
     collection: Collection
     chunk_ids: Sequence[str]
-    candidates: ClassVar[int | None] = None
     rescored: ClassVar[bool] = True
 
     @property
     def count(self) -> int:
         """How many points there are."""
         return self.collection.points
+
+    @property
+    def candidates(self) -> int | None:
+        """Those of a graph: a server follows it the further, the more points are asked for."""
+        return self.collection.ef_search
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -187,7 +191,7 @@ def described(
     vector: str | None,
     secrets: Secrets,
 ) -> dict[str, Any]:
-    """Return ``points``, ``dimension`` and ``distance`` of a collection.
+    """Return ``points``, ``dimension``, ``distance`` and ``ef_construct`` of a collection.
 
     Raises:
         NotServed: the server does not answer, or has no such collection.
@@ -203,6 +207,7 @@ def described(
         "points": int(found.points_count or 0),
         "dimension": int(params.size),
         "distance": str(params.distance.value),
+        "ef_construct": int(found.config.hnsw_config.ef_construct),
     }
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from rag_assets.options import Number, Options
+from rag_assets.options import Depth, Number, Options
 from rag_assets.retrieval.retriever import BASE, Retriever
 from rag_assets.retrieval.workspace import Workspace
 
@@ -109,13 +109,15 @@ class ExternalRetriever(Retriever, ABC):
     texts and spans are chunks of its own. What the search holds cannot be seen from here, so
     ``revision`` says it: a text, ``{file: path}``, of a database ``{sql: query}``, or ``always``,
     which asks again in each evaluation. As long as it is the same, and the queries are, stored
-    answers are believed.
+    answers are believed. ``k`` hits are asked for, or as many as anything reads.
     ``concurrency`` queries are asked at once, each for ``timeout`` seconds at most.
     """
 
     family: ClassVar[str] = "external"
     level: ClassVar[int] = BASE
-    search_options: ClassVar[frozenset[str]] = frozenset({"revision", "concurrency", "timeout"})
+    search_options: ClassVar[frozenset[str]] = frozenset(
+        {"revision", "concurrency", "timeout", "k"}
+    )
     needs_revision: ClassVar[bool] = True
     """Whether nothing else says what is asked."""
     answers_sql: ClassVar[bool] = False
@@ -123,6 +125,7 @@ class ExternalRetriever(Retriever, ABC):
 
     chunking: str | None = None
     revision: Annotated[str, Field(min_length=1)] | RevisionFile | RevisionQuery | None = None
+    k: Depth | None = None
     concurrency: Annotated[int, Field(ge=1, le=256, strict=True)] = 1
     timeout: Annotated[Number, Field(gt=0, le=3600)] = 60.0
 

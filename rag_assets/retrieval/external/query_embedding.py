@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.known_prompts import prompts_of
+from rag_assets.models.known_prompts import Prompts, prompts_of
 from rag_assets.models.loading import PACKAGES
 from rag_assets.options import Options
 from rag_assets.package_versions import version
@@ -56,6 +56,14 @@ class QueryEmbedding(Options):
         """Return all that determines a vector, without loading the model."""
         return self._encoder(ALONE).describe("query")
 
+    def prompts(self) -> Prompts:
+        """Return what is put before queries.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        return prompts_of(self.model, self.query_prompt, "")
+
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds."""
         return {name: version(name) for name in PACKAGES}
@@ -63,7 +71,7 @@ class QueryEmbedding(Options):
     def _encoder(self, workspace: Workspace) -> Encoder:
         return Encoder(
             self.model,
-            query_prompt=prompts_of(self.model, self.query_prompt, "").for_encoder("query"),
+            query_prompt=self.prompts().for_encoder("query"),
             normalise=self.normalise,
             cache=workspace.cache_of("embeddings"),
             counted=workspace.cache_of("token_counts"),

@@ -81,7 +81,7 @@ class ExternalRankings(Stage):
         return {
             **config.ranking_config(),
             **({"files": files} if files else {}),
-            "k": context.experiment.depth(key["retriever"]),
+            "k": config.k or context.experiment.depth(key["retriever"]),
             "search_revision": revision_of(context, config),
         }
 
@@ -121,7 +121,8 @@ class ExternalRankings(Stage):
 def _asked(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> TableProduct:
     if config.runs_code:
         require_allowed(context.experiment.source)
-    retriever, k = key["retriever"], context.experiment.depth(key["retriever"])
+    retriever = key["retriever"]
+    k = config.k or context.experiment.depth(retriever)
     table = context.artifact(QUERIES_KEY).table()
     texts = dict(zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True))
     results = _answered_before(context, key, texts)

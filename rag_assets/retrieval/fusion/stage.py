@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from rag_assets.engine.recipe import Input
+import pyarrow as pa
+
+from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import Ranked, Search, StageContext
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.options import MAX_DEPTH
 from rag_assets.retrieval.derived import FusedRetriever
 from rag_assets.retrieval.derived_runs_stage import DerivedRuns
 from rag_assets.retrieval.fusion.tuning_stage import chosen_weights, tuning_key
+from rag_assets.retrieval.recency import time_weighted_ranking
+from rag_assets.retrieval.recency_stage import factors_of, recency_inputs, with_own_factors
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -23,10 +28,19 @@ class FusedRuns(DerivedRuns):
     config_of_inputs: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        """Return the inputs' cells, and the tuning where weights are chosen."""
+        """Return the inputs' cells, the tuning where weights are chosen, and ages of documents."""
         retriever = key["retriever"]
         tuned = [tuning_key(experiment, retriever)] if experiment.tune(retriever) else []
-        return [*super().inputs(experiment, key), *[Input("tuning", one) for one in tuned]]
+        return [
+            *super().inputs(experiment, key),
+            *[Input("tuning", one) for one in tuned],
+            *recency_inputs(experiment, self.family),
+        ]
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        """Return what determines the ranking: ages of documents only where it uses them."""
+        found = super().recipe(context, key)
+        return with_own_factors(context, key["retriever"], found) if found is not None else None
 
     def input_digests(
         self, context: StageContext, key: ArtifactKey
@@ -54,8 +68,7 @@ class FusedRuns(DerivedRuns):
         candidates = self.candidates(context.experiment, retriever, top_k)
         tables = [ranking.table for ranking in rankings]
         failures = {q: why for ranking in rankings for q, why in ranking.failures.items()}
-        config = _config(context, retriever)
-        return Ranked(config.fuse(tables, candidates=candidates, depth=depth), failures)
+        return Ranked(_fusion(context, retriever, candidates, depth)(tables), failures)
 
     def searcher(
         self,
@@ -68,8 +81,8 @@ class FusedRuns(DerivedRuns):
         """Return the fusion of one query's candidates."""
         candidates = self.candidates(context.experiment, retriever, top_k)
         read = self.rankings_by_query(context, retriever, top_k, query_ids)
-        config = _config(context, retriever)
-        return lambda one: config.fuse(read[one], candidates=candidates, depth=depth)
+        fused = _fusion(context, retriever, candidates, depth)
+        return lambda one: fused(read[one])
 
 
 class SecondFusedRuns(FusedRuns):
@@ -77,6 +90,21 @@ class SecondFusedRuns(FusedRuns):
 
     name = "second_fused_runs"
     family = "second_fused"
+
+
+def _fusion(
+    context: StageContext, retriever: str, candidates: int, depth: int
+) -> Callable[[Sequence[pa.Table]], pa.Table]:
+    """Return what fuses rankings, by scores that fall with age where the retriever wants that."""
+    config, factors = _config(context, retriever), factors_of(context, retriever)
+
+    def fused(rankings: Sequence[pa.Table]) -> pa.Table:
+        if factors is None:
+            return config.fuse(rankings, candidates=candidates, depth=depth)
+        complete = config.fuse(rankings, candidates=candidates, depth=MAX_DEPTH)
+        return time_weighted_ranking(complete, factors, depth)
+
+    return fused
 
 
 def _config(context: StageContext, retriever: str) -> FusedRetriever:

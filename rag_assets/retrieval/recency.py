@@ -1,0 +1,246 @@
+"""Time-weighted retrieval: scores that fall with the age of the document.
+
+With the age of a document in days, counted from ``now`` and at least 0, its factor is
+
+    f = 1 - weight + weight * 2 ** (-age / half_life)
+
+and a score s becomes ``s * f``; one below 0 becomes ``s / f``, since it must fall too. The decay by
+half-lives is the exponential one of Li and Croft (Time-Based Language Models, CIKM 2003); no clock
+is read. The factor is bounded below by ``1 - weight``, so that relevance is never outweighed
+entirely.
+
+The best k by these scores may stand anywhere in the list by the others. A search goes deeper until
+nothing that it left out could rise into them: the last score of the list, times the largest factor
+of the corpus, bounds them all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, field_validator
+
+from rag_assets.evaluation.units import Search
+from rag_assets.options import Number, Options
+from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.retrieval.filtered_search import GROWTH, batched
+from rag_assets.retrieval.reranking.candidates import ranked_by_score
+
+NEWEST = "newest"
+"""Stands under ``now`` for the newest date of the corpus."""
+
+_DAYS = {"d": 1.0, "w": 7.0, "y": 365.25}
+_HALF_LIFE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)[dwy]", re.ASCII)
+_YEAR = re.compile(r"\d{4}", re.ASCII)
+_MONTH = re.compile(r"\d{4}-\d{2}", re.ASCII)
+
+Scores = npt.NDArray[np.float64]
+
+
+class Recency(Options):
+    """How scores fall with the age of a document.
+
+    ``field`` of a document's metadata holds its date; after ``half_life`` (``90d``, ``12w``,
+    ``2y``) half of the share ``weight`` of a score is lost. ``now`` is a date, or ``newest``: that
+    of the newest document.
+    """
+
+    field: str = Field(default="date", min_length=1)
+    half_life: str
+    weight: Annotated[Number, Field(ge=0, lt=1)] = 0.3
+    now: str = NEWEST
+
+    @field_validator("half_life", mode="before")
+    @classmethod
+    def _is_a_time(cls, value: object) -> object:
+        match = _HALF_LIFE.fullmatch(value) if isinstance(value, str) else None
+        if match is None or not float(match[1]):
+            raise ValueError(
+                f"must be a number of days, weeks or years, such as 90d, 12w or 2y; found {value!r}"
+            )
+        return value
+
+    @field_validator("now", mode="before")
+    @classmethod
+    def _is_a_date(cls, value: object) -> object:
+        """Keep a date as its text: YAML has a type for it."""
+        text = value.isoformat() if isinstance(value, date) else value
+        if text != NEWEST and (not isinstance(text, str) or date_of(text) is None):
+            raise ValueError(f"must be newest, or a date such as 2026-01-31; found {text!r}")
+        return text
+
+    @property
+    def half_life_days(self) -> float:
+        """The half-life in days; a year has 365.25."""
+        return float(self.half_life[:-1]) * _DAYS[self.half_life[-1]]
+
+    def factor(self, age: float) -> float:
+        """Return by what a score is multiplied; ``age`` is in days."""
+        return 1 - self.weight + self.weight * math.exp2(-age / self.half_life_days)
+
+
+def date_of(value: Any) -> datetime | None:  # noqa: ANN401 (any JSON)
+    """Return the moment that a value of the metadata says, in UTC; None: it says none.
+
+    It is a date, or a date and time, of ISO 8601, or its first ``YYYY`` or ``YYYY-MM``: the first
+    day of these counts. A number is read by its text, as in filters.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    text = str(value).strip()
+    if _YEAR.fullmatch(text):
+        text += "-01-01"
+    elif _MONTH.fullmatch(text):
+        text += "-01"
+    try:
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+class Dates(NamedTuple):
+    """The dates of a corpus.
+
+    Attributes:
+        known: document id -> its date; those without a readable one are not in it.
+        absent: the documents that have nothing under the field, sorted.
+        unreadable: document id -> what stands there and is no date.
+        fields: every field that a document has.
+    """
+
+    known: Mapping[str, datetime]
+    absent: Sequence[str]
+    unreadable: Mapping[str, Any]
+    fields: frozenset[str]
+
+
+def dates_of(documents: pa.Table, field: str) -> Dates:
+    """Read the dates of all documents.
+
+    Args:
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        field: of the metadata.
+    """
+    known: dict[str, datetime] = {}
+    absent: list[str] = []
+    unreadable: dict[str, Any] = {}
+    fields: set[str] = set()
+    columns = (documents.column(name).to_pylist() for name in ("document_id", "metadata"))
+    for document_id, metadata in sorted(zip(*columns, strict=True)):
+        row = json.loads(metadata)
+        fields |= row.keys()
+        value = row.get(field)
+        found = date_of(value)
+        if found is not None:
+            known[document_id] = found
+        elif value is None or value == "":
+            absent.append(document_id)
+        else:
+            unreadable[document_id] = value
+    return Dates(known, absent, unreadable, frozenset(fields))
+
+
+class Aged(NamedTuple):
+    """A document's age in days, and its factor."""
+
+    age: float
+    factor: float
+
+
+def ages(dates: Mapping[str, datetime], recency: Recency) -> dict[str, Aged]:
+    """Return the age and the factor of each document that has a date; at least one has."""
+    now = date_of(recency.now) or max(dates.values())
+    days = {name: max((now - found) / timedelta(days=1), 0.0) for name, found in dates.items()}
+    return {name: Aged(age, recency.factor(age)) for name, age in days.items()}
+
+
+def weighted(scores: Scores, factors: Scores | float) -> Scores:
+    """Return scores as they are after their factors: an older document's is never higher."""
+    return np.where(scores < 0, scores / factors, scores * factors)
+
+
+def time_weighted(search: Search, chunks: pa.Table, factors: Mapping[str, float]) -> Search:
+    """Return a search whose hits are the best by their weighted scores, exact at any depth.
+
+    Args:
+        search: finds chunks; hits at a smaller depth are the first of those at a larger one.
+        chunks: what positions of hits refer to, with ``chunk_id`` and ``document_id``.
+        factors: document id -> factor, of every document of the chunks.
+    """
+    if not chunks.num_rows:
+        return search
+    encoded = pc.dictionary_encode(chunks.column("document_id")).combine_chunks()
+    by_document = np.array([factors[name] for name in encoded.dictionary.to_pylist()], np.float64)
+    of_chunk = by_document[encoded.indices.to_numpy(zero_copy_only=False)]
+    return _TimeWeighted(search, of_chunk, byte_order_ranks(chunks.column("chunk_id").to_pylist()))
+
+
+@dataclass(frozen=True)
+class _TimeWeighted:
+    """A search, the factor of each chunk, and its place in the order of ids."""
+
+    search: Search
+    factors: Scores
+    ids_rank: Positions
+
+    def __call__(self, numbers: Sequence[int], depth: int) -> list[Hits]:
+        """Return the hits of the queries with these numbers, best first."""
+        by_number: dict[int, Hits] = {}
+        todo = dict.fromkeys(numbers, self._at_most(depth * GROWTH))
+        while todo:
+            more: dict[int, int] = {}
+            for number, deep, hits in batched(self.search, todo):
+                best = self._best(hits, depth)
+                if self._is_settled(best, hits, depth, deep):
+                    by_number[number] = best
+                else:
+                    more[number] = self._at_most(deep * GROWTH)
+            todo = more
+        return [by_number[number] for number in numbers]
+
+    def _at_most(self, depth: int) -> int:
+        return min(depth, len(self.factors))
+
+    def _best(self, hits: Hits, depth: int) -> Hits:
+        scores = weighted(hits.scores, self.factors[hits.positions])
+        order = top_k(scores, self.ids_rank[hits.positions], depth)
+        return Hits(hits.positions[order], scores[order])
+
+    def _is_settled(self, best: Hits, hits: Hits, depth: int, deep: int) -> bool:
+        """Whether a deeper search could change nothing: all that it adds would score less."""
+        if len(hits.positions) < deep or deep >= len(self.factors):
+            return True
+        highest = weighted(hits.scores[-1:], float(self.factors.max()))[0]
+        return len(best.positions) >= depth and bool(best.scores[-1] > highest)
+
+
+def time_weighted_ranking(ranking: pa.Table, factors: Mapping[str, float], depth: int) -> pa.Table:
+    """Return a complete ranking by its weighted scores.
+
+    Args:
+        ranking: table of :data:`rag_assets.schemas.RUNS`, with all that can be found.
+        factors: document id -> factor; what is of no known document is as old as the oldest.
+        depth: how many ranks are kept.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
+    """
+    lowest = min(factors.values(), default=1.0)
+    names = ranking.column("document_id").to_pylist()
+    own = np.array([factors.get(name, lowest) for name in names], np.float64)
+    scores = weighted(ranking.column("score").to_numpy(), own)
+    table = ranking.drop_columns(["rank", "score"]).append_column("score", pa.array(scores))
+    return ranked_by_score(table, depth)
