@@ -68,6 +68,11 @@ class Qdrant(EngineRetriever):
             raise ValueError("ef_search belongs to a search by the graph, not to exact: true")
         return self
 
+    @property
+    def indexes_texts(self) -> bool:
+        """Not where a server has indexed the chunks."""
+        return self.url is None
+
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
         """Return what embeds; for the chunks of a server, only how they are compared."""
         if kind == "document" and self.url is not None:
