@@ -51,8 +51,8 @@ WRITTEN = "<!-- Written from the code by `make reference`; an edit here is lost.
 EXPERIMENT_KEYS: Mapping[str, str] = {
     "name": "of the experiment; without it, that of its folder, or of a file with another name",
     "dataset": "[where the data is](#dataset), and what is judged",
-    "chunking": "name of a chunking -> [how it cuts](#chunking), and [by which texts](../index_texts.md) "
-    "its chunks are found",
+    "chunking": "name of a chunking -> [how it cuts](#chunking), and "
+    "[by which texts](../index_texts.md) its chunks are found",
     "query_sets": "name of a query set -> [how it is made](../query_sets.md)",
     "llm": "[the language model](#llm) behind query sets, questions and listwise reranking",
     "llms": "name of a language model -> [its options](#llm); query sets name one by `llm`",

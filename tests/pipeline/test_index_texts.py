@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from rag_assets.assets.servers import SERVER_POOL, pool_of, retry_policy_of
 from rag_assets.chunking.index_texts_stage import index_texts_key, indexed_rows
 from rag_assets.chunking.stage import chunks_key
+from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
 from rag_assets.experiment import load_experiment
@@ -25,6 +28,7 @@ from rag_assets.pipeline.cache_pruning import to_prune
 from rag_assets.pipeline.checks.circularity import circular_uses
 from rag_assets.pipeline.evaluation_record import configuration_of
 from rag_assets.pipeline.failed_queries import try_again
+from rag_assets.pipeline.label_sampling import readable_texts
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.purging import to_purge
@@ -32,6 +36,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.settings import StoreSettings
+from rag_assets.store.vector_caches import VectorCache
 from tests.forked import ROOT
 from tests.llm.server import Server, error, says, serving
 from tests.pipeline.test_purging import contents
@@ -40,6 +45,7 @@ from tests.static_model import save_static_model
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 
 BM25_OPTIONS = {"type": "bm25", "analyzer": "english"}
+SECRET = b"Secret one?"
 SPANS = {
     "fares.md": [(0, 49, ["cost of the ferry"]), (50, 130, ["dog on board", "child for free"])],
     "lost.md": [(0, 200, ["found a passport", "winter coat left on the last ferry"])],
@@ -290,12 +296,48 @@ def test_what_was_written_goes_with_its_document(asking: Tiny, server: Server) -
     asking.write_document("secret.md", "# Hidden\n\nIt is forty two, whatever is asked of it.\n")
     asking.run()
     asking.snapshot()
-    assert any(b"Secret one?" in content for _, content in contents(asking.settings.store))
+    assert any(SECRET in content for _, content in contents(asking.settings.store))
     purge = to_purge(asking.settings, "secret.md")
     assert purge is not None
     gone = {item.kind for item in purge.files}
     assert {"index_texts", "term_counts", "lexical_index"} <= gone
-    assert to_prune(asking.settings.store, None, unused=True) == []
+    result = CliRunner().invoke(
+        main, ["purge", "--document", "secret.md", "--yes", "--store", str(asking.settings.store)]
+    )
+    assert result.exit_code == 0, result.output
+    assert not [path for path, content in contents(asking.settings.store) if SECRET in content]
+
+
+def test_vectors_of_index_texts_are_used(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    write_questions(tiny)
+    with_texts(tiny, ["text", {"kind": "questions", "file": "questions.jsonl"}])
+    tiny.run()
+    tiny.snapshot()
+    cache = VectorCache(tiny.settings.store / "cache" / "embeddings", "a" * 64)
+    cache.put(["dog on board", "nobody's"], np.eye(2, dtype=np.float32))
+    (dropped,) = to_prune(tiny.settings.store, None, unused=True)
+    assert dropped.entries == 1
+
+
+def test_the_page_for_labels_searches_chunks(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    write_questions(tiny)
+    with_texts(tiny, ["text", {"kind": "questions", "file": "questions.jsonl"}])
+    tiny.run()
+    _, search = readable_texts(tiny.pipeline())
+    hits = search("dog on board", 50)
+    assert hits[0].document_id == "fares.md"
+    assert len(set(hits)) == len(hits)
+
+
+def test_servers_are_asked_again_in_dagster(asking: Tiny, tmp_path: Path) -> None:
+    stage = STAGES["index_texts"]
+    assert retry_policy_of(stage, asking.pipeline().experiment) is not None
+    assert pool_of(stage, asking.pipeline().experiment) == SERVER_POOL
+    asking.config["chunking"]["parts"]["index_texts"] = ["headings"]
+    asking.write_config()
+    assert retry_policy_of(stage, asking.pipeline().experiment) is None
 
 
 GOLDEN = "12cffb5dce7f00d333ef73fa7b498634e00c0b7dcade9d03cb0131bf3ef3afc6"
