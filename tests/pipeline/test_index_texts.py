@@ -33,6 +33,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.purging import to_purge
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.validation import validate
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.settings import StoreSettings
@@ -329,6 +330,18 @@ def test_the_page_for_labels_searches_chunks(tmp_path: Path) -> None:
     hits = search("dog on board", 50)
     assert hits[0].document_id == "fares.md"
     assert len(set(hits)) == len(hits)
+
+
+def test_a_bad_file_is_found_by_validate(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    write_questions(tiny)
+    with_texts(tiny, ["text", {"kind": "questions", "file": "questions.jsonl"}])
+    assert validate(tiny.pipeline()).n_errors == 0
+    tiny.replace("questions.jsonl", '"end": 130', '"end": 7')
+    found = validate(tiny.pipeline())
+    (row,) = (one for one in found.findings.to_pylist() if one["severity"] == "error")
+    assert row["file"].endswith("questions.jsonl")
+    assert (row["line"], row["message"]) == (2, "end: is 7; must be above start, 50")
 
 
 def test_servers_are_asked_again_in_dagster(asking: Tiny, tmp_path: Path) -> None:
