@@ -133,10 +133,10 @@ def index_texts(
     Returns:
         Table of :data:`INDEX_TEXTS`, in the order of the chunks.
     """
-    columns = {name: chunks.column(name).to_pylist() for name in ("chunk_id", "text")}
+    ids, texts_alone = (chunks.column(name).to_pylist() for name in ("chunk_id", "text"))
     headings = _headings(chunks)
-    rows: list[dict[str, object]] = []
-    for place, (chunk_id, text) in enumerate(zip(*columns.values(), strict=True)):
+    columns: dict[str, list[object]] = {name: [] for name in INDEX_TEXTS.arrow().names}
+    for place, (chunk_id, text) in enumerate(zip(ids, texts_alone, strict=True)):
         found: dict[str, tuple[str, int]] = {}
         for kind in kinds:
             match kind:
@@ -153,8 +153,9 @@ def index_texts(
                 if one.strip():
                     found.setdefault(one, (kind, number))
         for one, (kind, number) in (found or {own[place]: (OWN_TEXT, 0)}).items():
-            rows.append({"chunk_id": chunk_id, "kind": kind, "number": number, "text": one})
-    return INDEX_TEXTS.from_rows(rows)
+            for column, value in zip(columns.values(), (chunk_id, kind, number, one), strict=True):
+                column.append(value)
+    return INDEX_TEXTS.check(pa.table(columns, schema=INDEX_TEXTS.arrow()))
 
 
 def _headings(chunks: pa.Table) -> list[str]:

@@ -53,11 +53,12 @@ def failed_answers(pipeline: Pipeline) -> dict[str, int]:
 
 def failed_index_texts(pipeline: Pipeline) -> dict[str, int]:
     """Return chunking -> how many texts of its chunks a server did not give; only if some."""
-    return {
-        key["chunking"]: number
-        for key, number in unanswered(pipeline).items()
-        if key.asset == IndexTexts.name
-    }
+    failures: dict[str, int] = {}
+    for key in STAGES[IndexTexts.name].keys(pipeline.experiment):
+        artifact = pipeline.current(key)
+        if artifact is not None and artifact.manifest.facts.get(UNANSWERED):
+            failures[key["chunking"]] = artifact.manifest.facts[UNANSWERED]
+    return failures
 
 
 def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[str]]:
