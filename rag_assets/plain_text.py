@@ -33,6 +33,11 @@ def printable(text: str) -> str:
     return _IN_TEXT.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def without_obeyed(text: str) -> str:
+    """Return a text with a blank in place of each character that a screen would obey."""
+    return _IN_LINE.sub(" ", text)
+
+
 def json_safe(text: str) -> str:
     r"""Return JSON that says the same, with what a screen would obey as ``\u202e``."""
     return _IN_TEXT.sub(_json_escape, text)

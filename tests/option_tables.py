@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
+from rag_assets.chunking.index_texts import IndexText
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.options import MAX_DEPTH, Options
 from rag_assets.query_sets.prompted import PromptedQuerySet
@@ -32,7 +33,7 @@ from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
 from tests.walked_page import DOCS
 
-PAGES = ("retrievers.md", "query_sets.md")
+PAGES = ("retrievers.md", "query_sets.md", "index_texts.md")
 HEAD = "| option | default | allowed | meaning |\n|---|---|---|---|\n"
 
 SHARED: Mapping[str, type[Options]] = {
@@ -51,6 +52,7 @@ BLOCKS: Mapping[str, type[Options]] = {
     "recency": Recency,
     "llm": LlmConfig,
     "prompted": PromptedQuerySet,
+    "index_text": IndexText,
 }
 _FAMILIES = (
     LexicalRetriever,

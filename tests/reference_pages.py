@@ -18,6 +18,7 @@ from rag_assets.answers.generators.registry import GENERATOR_TYPES
 from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
 from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import Chunker
+from rag_assets.chunking.index_texts import IndexText
 from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.cli import main as program
 from rag_assets.cli.main import SUMMARIES
@@ -50,7 +51,8 @@ WRITTEN = "<!-- Written from the code by `make reference`; an edit here is lost.
 EXPERIMENT_KEYS: Mapping[str, str] = {
     "name": "of the experiment; without it, that of its folder, or of a file with another name",
     "dataset": "[where the data is](#dataset), and what is judged",
-    "chunking": "name of a chunking -> [how it cuts](#chunking)",
+    "chunking": "name of a chunking -> [how it cuts](#chunking), and "
+    "[by which texts](../index_texts.md) its chunks are found",
     "query_sets": "name of a query set -> [how it is made](../query_sets.md)",
     "llm": "[the language model](#llm) behind query sets, questions and listwise reranking",
     "llms": "name of a language model -> [its options](#llm); query sets name one by `llm`",
@@ -154,6 +156,7 @@ def experiment_page() -> str:
     parts.append("\n## chunking\n\nA block a chunking, by the name that retrievers use.\n")
     for name, model in CHUNKING_TYPES.items():
         parts.append(f"\n### {name}\n\n{_block(model)}")
+    parts.append(f"\n### index_texts\n\nOf every chunking.\n\n{_block(IndexText)}")
     parts.append("\n## generators\n\nA block a generator, by the name that answerers use.\n")
     for name, model in GENERATOR_TYPES.items():
         parts.append(f"\n### {name}\n\n{_block(model)}")
@@ -168,7 +171,7 @@ def _block(model: type[Options]) -> str:
     rows = "".join(
         f"| `{row.option}` | {row.default} | {row.allowed} |\n"
         for row in options_rows(model)
-        if row.option != "strategy"
+        if row.option not in ("strategy", "index_texts")  # which has a heading of its own
     )
     table = f"\n| option | default | allowed |\n|---|---|---|\n{rows}" if rows else ""
     nested = "".join(

@@ -71,6 +71,20 @@ def test_generation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(server.received) == 3
 
 
+def test_index_texts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = {
+        "single": ["What is the price of a ticket?", "Are all routes the same?"],
+        "Four-legged": ["What does a ticket for a dog cost?", "May a cat come?"],
+        "southern": ["When can no ship enter the south port?", "Is it open in a storm?"],
+    }
+    with serving() as server:
+        for mark, questions in written.items():
+            server.on(mark, says(json.dumps(questions)))
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        walk("index_texts.md", folder)
+        assert len(server.received) == 3
+
+
 def test_every_reason_is_on_the_page() -> None:
     page = (DOCS / "generation.md").read_text(encoding="utf-8")
     for reason in REASONS:

@@ -48,6 +48,8 @@ def tiny(tmp_path: Path) -> Tiny:
     pq.write_table(asked, one.folder / "vectors" / "queries.parquet")
     (one.folder / "runs" / "production.trec").write_text("q1 Q0 fares.md 1 2.5 ours\n")
     (one.folder / "my_search.py").write_text("def retrieve(query, k): return []\n")
+    spans = [{"document_id": "fares.md", "start": 0, "end": 9, "texts": ["prices"]}]
+    one.write_rows("written.jsonl", spans)
     (one.folder / "paraphrase.txt").write_text("version: 1\n[user]\nparaphrase: {query}\n")
     one.write_rows("rewritten.jsonl", [{"query_id": "q1", "variants": ["a dog on board"]}])
     return one

@@ -80,6 +80,9 @@ def _named_files(experiment: Experiment) -> Iterator[Path]:
     )
     for options in chain.from_iterable(one.values() for one in named):
         yield from options.files().values()
+    for chunking in experiment.chunkings.values():
+        for text in chunking.index_texts or ():
+            yield from text.files().values()
     if experiment.answer_labels is not None and experiment.has_answer_labels:
         yield experiment.answer_labels
     yield from experiment.passage_label_files.values()

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from rag_assets.chunking.index_texts import IndexTexts
 from rag_assets.chunking.pieces import Cutter
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -33,7 +34,7 @@ class Chunker(Options, ABC):
     """Options of one chunking strategy.
 
     Where it has an option ``indexed`` whose value is :data:`WITH_HEADINGS`, the heading path of a
-    chunk is indexed between title and text.
+    chunk is indexed between title and text. With ``index_texts`` a chunk is found by several texts.
 
     Attributes:
         libraries: packages whose versions determine the chunks.
@@ -46,6 +47,8 @@ class Chunker(Options, ABC):
     has_parents: ClassVar[bool] = False
 
     strategy: str
+    # Says how chunks are found, not how documents are cut: no part of what is dumped.
+    index_texts: IndexTexts | None = Field(default=None, exclude=True)
 
     @abstractmethod
     def cutter(self, embed_by: EmbedBy) -> Cutter:

@@ -8,7 +8,9 @@ child, is the work of :func:`rag_assets.evaluation.units.unit_ranking`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import model_validator
 
 from rag_assets.chunking.chunker import Chunker, EmbedBy
 from rag_assets.chunking.pieces import Cutter, Piece
@@ -29,6 +31,12 @@ class ParentChunking(Chunker):
     strategy: Literal["parent"]
     child: Annotated[Chunker, OneOf(CHILD_CHUNKING_TYPES, "strategy")]
     parent: Annotated[Chunker, OneOf(PARENT_CHUNKING_TYPES, "strategy")]
+
+    @model_validator(mode="after")
+    def _parts_are_not_searched(self) -> Self:
+        if any(part.index_texts is not None for part in (self.child, self.parent)):
+            raise ValueError("index_texts belongs beside child and parent: they are the children's")
+        return self
 
     @property
     def by_blocks(self) -> bool:

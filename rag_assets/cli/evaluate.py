@@ -34,6 +34,7 @@ from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import (
     failed_answers,
+    failed_index_texts,
     try_again,
     unanswered,
     unfinished,
@@ -146,9 +147,9 @@ def command(
     if form == "table" and verbosity() is not Verbosity.QUIET:
         _print_places(settings, report, work)
     failed = unfinished(pipeline, selection.retrievers)
-    answers = failed_answers(pipeline)
-    if failed or answers:
-        raise Incomplete(_incomplete(failed, answers, result.queries.num_rows))
+    answers, texts = failed_answers(pipeline), failed_index_texts(pipeline)
+    if failed or answers or texts:
+        raise Incomplete(_incomplete(failed, answers, texts, result.queries.num_rows))
 
 
 def _print_ready(pipeline: Pipeline, selection: Selection, names: Sequence[str]) -> None:
@@ -171,13 +172,17 @@ OLDER_STORE = (
 
 
 def _incomplete(
-    failed: Mapping[str, Collection[str]], answers: Mapping[str, int], n_queries: int
+    failed: Mapping[str, Collection[str]],
+    answers: Mapping[str, int],
+    texts: Mapping[str, int],
+    n_queries: int,
 ) -> str:
     told = [
         f"{name} failed on {len(queries)} of {n_queries} queries"
         for name, queries in failed.items()
     ]
     told += [f"{name} lacks {n} of {n_queries} answers" for name, n in answers.items()]
+    told += [f"{name} lacks {n} texts of its chunks" for name, n in texts.items()]
     return f"incomplete: {', '.join(told)}; `rag-assets report` says why"
 
 
@@ -212,7 +217,8 @@ def _print_advice(result: EvaluationResult, path: Path) -> None:
 def _print_unanswered(pipeline: Pipeline) -> None:
     """Say on stderr which assets lack answers of a server, and how to ask for them again."""
     for key, number in unanswered(pipeline).items():
-        line = f"note: {key}: no answer for {number} queries; --retry-failed asks for them again"
+        what = "chunks" if key.asset == "index_texts" else "queries"
+        line = f"note: {key}: no answer for {number} {what}; --retry-failed asks for them again"
         messages().print(line, soft_wrap=True)
 
 

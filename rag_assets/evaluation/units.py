@@ -26,14 +26,14 @@ def unit_ranking(
 ) -> pa.Table:
     """Rank ``depth`` units of every query.
 
-    Chunks collapse to their unit before the cut: only the best chunk of each is kept, and ``depth``
-    counts units. A query whose hits hold too few units is searched again, twice as deep, until it
-    has ``depth`` units or no more hits.
+    Chunks, and texts of one chunk, collapse to their unit before the cut: only the best of each is
+    kept, and ``depth`` counts units. A query whose hits hold too few units is searched again, twice
+    as deep, until it has ``depth`` units or no more hits.
 
     Args:
         query_ids: all queries, by number.
-        chunks: the table that hit positions refer to: ``chunk_id``, ``document_id`` and, where
-            there are parents, ``parent_chunk_id``.
+        chunks: the table that hit positions refer to: ``chunk_id``, which stands once for each of
+            its texts, ``document_id`` and, where there are parents, ``parent_chunk_id``.
         search: finds chunks.
         judge: ``document``, or a unit that is the chunk or its parent.
         depth: how many units are wanted.
@@ -43,7 +43,7 @@ def unit_ranking(
     """
     items = unit_ids(chunks, judge)
     units = _Units.of(items)
-    collapses = not items.equals(chunks.column("chunk_id"))
+    collapses = not items.equals(chunks.column("chunk_id")) or len(units.order) < len(items)
     rankings: list[Hits | None] = [None] * len(query_ids)
     todo, chunk_depth = list(range(len(query_ids))), depth
     while todo:

@@ -80,9 +80,11 @@ def clients(experiment: Experiment) -> list[Client]:
         for name, one in experiment.generators.items()
         if name in used and isinstance(one, LlmGenerator)
     ]
+    shown = [one for config in experiment.chunkings.values() for one in config.index_texts or ()]
     judges = [one for one in experiment.judges.values() if isinstance(one, LlmJudge)]
     names = [*(one.llm for one in prompted), *(one.llm for one in writers)]
     names += [one.llm for one in judges]
+    names += [one.llm for one in shown if one.asks]
     found: list[Client | None] = []
     with suppress(UsageError):  # said where it is asked
         found += [llm_client(experiment, name) for name in dict.fromkeys(names)]

@@ -34,6 +34,7 @@ from rag_assets.experiment.defaults import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
+from rag_assets.experiment.index_text_rules import check_index_texts
 from rag_assets.experiment.judge_rules import checked_judge
 from rag_assets.experiment.llm_rules import check_llm, check_llms
 from rag_assets.experiment.names import name_from
@@ -189,6 +190,7 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
     check_llms(config.llms, fail)
     query_sets = _query_sets(source, config, retrievers, fail)
     base = source.parent if yaml_file is not None else source
+    chunkings = check_index_texts(chunkings, retrievers, base, config, fail)
     retrievers = {
         name: _with_files("retrievers", name, retriever, base, fail)
         for name, retriever in retrievers.items()

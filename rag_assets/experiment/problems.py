@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from rag_assets.answers.generators.registry import GENERATOR_TYPES
 from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
+from rag_assets.chunking.index_texts import IndexText
 from rag_assets.chunking.registry import (
     CHILD_CHUNKING_TYPES,
     CHUNKING_TYPES,
@@ -163,6 +164,8 @@ def _keys_at(location: Location) -> list[str]:
             return _keys_of(_types_at(location)[str(tag)])
         case ("retrievers", _, _, "tune"):
             return _keys_of(Tune)
+        case ("chunking", _, _, "index_texts", _):
+            return _keys_of(IndexText)
         case ("answers", _):
             return _keys_of(AnswererOptions)
         case (

@@ -103,6 +103,8 @@ def _chunking(experiment: Experiment) -> Iterator[str]:
         yield f"  {name}: {_flow(shown)}"
     if "sections_200" in chunkings:
         yield "  # sections_400: {strategy: recursive, max_tokens: 400, overlap: 60}"
+        yield "  # Title and headings as a text of their own, by which a chunk is found too:"
+        yield "  # by_headings: {strategy: markdown, index_texts: [text, headings]}"
 
 
 def _retrievers(unread: float) -> Iterator[str]:

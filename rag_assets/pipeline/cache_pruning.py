@@ -1,7 +1,8 @@
 """Takes old and unused entries out of the content caches; a lost entry is computed again.
 
 The key of a vector is the SHA-256 of a prompt and a text. Texts are those of chunks, as they are
-indexed, and of queries and their variants; prompts are those in the artifacts' manifests.
+indexed, of what was written of them, and of queries and their variants; prompts are those in the
+artifacts' manifests.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ def _texts(asset: str, path: Path) -> set[str]:
     match asset:
         case "chunks":
             return chunk_texts(read_parquet(path))
-        case "queries" | "query_sets":
+        case "queries" | "query_sets" | "index_texts":
             column = read_parquet(path, ["text"]).column("text")
             return set(column.to_pylist())
         case _:

@@ -74,6 +74,9 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("chunk_id parent_chunk_id", "documents.document_id documents.text")
     | _each("start end text heading_path parent_start parent_end", "documents.text")
     | _each("title", "documents.title"),
+    "index_texts": _each("chunk_id", "chunks.chunk_id")
+    | _each("kind number", "chunks.text")
+    | _each("text", "chunks.title chunks.heading_path chunks.text documents.text"),
     "query_set_answers": _each("query_id", "queries.query_id") | _each("text", "queries.text"),
     "query_sets": _each("query_id", "query_sets.query_id|queries.query_id")
     | _each("variant text", "query_sets.text|query_set_answers.text|queries.text"),

@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from rag_assets.errors import StoreError
+from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import (
@@ -32,7 +33,11 @@ from rag_assets.pipeline.evaluations import (
     new_evaluation_id,
     snapshot_text,
 )
-from rag_assets.pipeline.failed_queries import failed_answers, failed_queries
+from rag_assets.pipeline.failed_queries import (
+    failed_answers,
+    failed_index_texts,
+    failed_queries,
+)
 from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.pipeline import Pipeline
@@ -76,7 +81,7 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
     own = experiment
     blocks = {
         "judge": own.judge,
-        "chunking": {name: _dumped(one) for name, one in own.chunkings.items()},
+        "chunking": {name: _chunking(one) for name, one in own.chunkings.items()},
         "query_sets": {name: _dumped(one, {"path"}) for name, one in own.query_sets.items()},
         "llm": _dumped(own.llm) if own.llm is not None else None,
         **({"llms": {name: _dumped(one) for name, one in own.llms.items()}} if own.llms else {}),
@@ -103,6 +108,14 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
             name: _dumped(one, set(one.file_options)) for name, one in own.judges.items()
         }
     return {name: _without_credentials(value) for name, value in blocks.items()}
+
+
+def _chunking(options: ChunkingConfig) -> dict[str, Any]:
+    """Return how documents are cut, and by which texts chunks are found where that is said."""
+    if options.index_texts is None:
+        return _dumped(options)
+    texts = [_dumped(one, set(one.file_options)) for one in options.index_texts]
+    return {**_dumped(options), "index_texts": texts}
 
 
 def _dumped(options: BaseModel, exclude: set[str] | None = None) -> dict[str, Any]:
@@ -171,7 +184,8 @@ def snapshot(
         baseline=experiment.baseline,
         complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
         and not failed_queries(pipeline)
-        and not failed_answers(pipeline),
+        and not failed_answers(pipeline)
+        and not failed_index_texts(pipeline),
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,

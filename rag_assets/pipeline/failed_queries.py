@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pyarrow.compute as pc
 
 from rag_assets.answers.stage import Answers
+from rag_assets.chunking.index_texts_stage import IndexTexts
 from rag_assets.engine.failures import UNANSWERED, failures_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.experiment.experiment import Experiment
@@ -19,7 +20,7 @@ from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
-_COUNTING = (Answers, ExternalRankings, RelevanceVerdicts, AnswerVerdicts)
+_COUNTING = (IndexTexts, Answers, ExternalRankings, RelevanceVerdicts, AnswerVerdicts)
 """Stages whose facts say how much a server left open."""
 
 
@@ -47,6 +48,16 @@ def failed_answers(pipeline: Pipeline) -> dict[str, int]:
         artifact = pipeline.current(key)
         if artifact is not None and artifact.manifest.facts.get(UNANSWERED):
             failures[key["answerer"]] = artifact.manifest.facts[UNANSWERED]
+    return failures
+
+
+def failed_index_texts(pipeline: Pipeline) -> dict[str, int]:
+    """Return chunking -> how many texts of its chunks a server did not give; only if some."""
+    failures: dict[str, int] = {}
+    for key in STAGES[IndexTexts.name].keys(pipeline.experiment):
+        artifact = pipeline.current(key)
+        if artifact is not None and artifact.manifest.facts.get(UNANSWERED):
+            failures[key["chunking"]] = artifact.manifest.facts[UNANSWERED]
     return failures
 
 

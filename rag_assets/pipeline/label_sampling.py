@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -24,7 +24,7 @@ from rag_assets.labels.sampling.stored_sample import earlier_labels
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.run_pool import check_depth
 from rag_assets.retrieval.base import LexicalRetriever
-from rag_assets.retrieval.base_runs_stage import index_key
+from rag_assets.retrieval.base_runs_stage import index_key, load_units
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.lexical.index import LexicalIndex
 from rag_assets.retrieval.retriever import IndexSearcher, Searcher
@@ -106,19 +106,23 @@ def readable_texts(pipeline: Pipeline) -> tuple[Passages, Search]:
     for name, config in experiment.retrievers.items():
         if not isinstance(config, LexicalRetriever):
             continue
-        searcher = config.open(pipeline.artifact(index_key(config.family, name)).folder)
+        folder = pipeline.artifact(index_key(config.family, name)).folder
+        searcher = config.open(folder)
+        chunk_ids = load_units(folder, searcher.chunk_ids).column("chunk_id").to_pylist()
         index = searcher.index if isinstance(searcher, IndexSearcher) else None
         analyzer = index.analyzer if isinstance(index, LexicalIndex) else AUTO
         chunks = pipeline.artifact(chunks_key(experiment.chunking_of(name))).table()
         columns = (chunks.column(c).to_pylist() for c in ("document_id", "start", "end"))
         spans = dict(zip(chunks.column("chunk_id").to_pylist(), map(Hit, *columns), strict=True))
-        return Passages(documents, queries, analyzer), partial(_search, searcher, spans)
+        return Passages(documents, queries, analyzer), partial(
+            _search, searcher, [spans[one] for one in chunk_ids]
+        )
     passages = Passages(documents, queries)
     return passages, passages.literal
 
 
 def _search(
-    searcher: Searcher[Sequence[str]], spans: Mapping[str, Hit], text: str, n: int
+    searcher: Searcher[Sequence[str]], spans: Sequence[Hit], text: str, n: int
 ) -> list[Hit]:
     best = searcher.search([text], n, None)[0]
-    return [spans[searcher.chunk_ids[row]] for row in best.positions.tolist()]
+    return list(dict.fromkeys(spans[row] for row in best.positions.tolist()))

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 
 from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.stage import Answers, answers_alone, generator_of, questions_of
+from rag_assets.chunking.index_texts import IndexText
+from rag_assets.chunking.index_texts_stage import IndexTexts, documents_shown, texts_of
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.chunking.written_texts import chunk_requests
 from rag_assets.judges.llm import LlmJudge
 from rag_assets.judges.verdicts_stage import (
     AnswerVerdicts,
@@ -19,7 +23,7 @@ from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.prompted import PromptedQuerySet, requests_for
 from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY, QuerySetAnswers
-from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:
@@ -45,6 +49,36 @@ def variants_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
     strategy = config.prompted_for(fields.table() if fields is not None else None)
     requests = requests_for(queries.table(), strategy)
     return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
+
+
+def index_text_needed(pipeline: Pipeline, key: ArtifactKey, option: IndexText) -> Estimate | None:
+    """Return what one kind of the texts by which chunks are found needs that is not stored.
+
+    None where chunks or documents are not up to date.
+    """
+    llm = pipeline.experiment.language_model(option.llm)
+    read = [chunks_key(key["chunking"]), DOCUMENTS_KEY]
+    if llm is None or any(pipeline.current(one) is None for one in read):
+        return None
+    chunks = pipeline.artifact(read[0]).table()
+    requests = chunk_requests(option, chunks, documents_shown(pipeline))
+    return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
+
+
+def index_texts_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
+    """Return the same of all kinds of a chunking together; None also where no model writes any."""
+    asked = [one for one in texts_of(pipeline.experiment, key) if one.asks]
+    needs = [index_text_needed(pipeline, key, one) for one in asked]
+    known = [one for one in needs if one is not None]
+    if not known or len(known) < len(needs):
+        return None
+    costs = [one.cost_at_most for one in known if one.cost_at_most is not None]
+    return Estimate(
+        sum(one.cached for one in known),
+        sum(one.calls for one in known),
+        sum(costs) if len(costs) == len(known) else None,
+        sum(one.tokens_at_most for one in known),
+    )
 
 
 def answers_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
@@ -86,6 +120,7 @@ def verdicts_needed(
 
 LLM_NEEDS: Mapping[str, Callable[[Pipeline, ArtifactKey], Estimate | None]] = {
     QuerySetAnswers.name: variants_needed,
+    IndexTexts.name: index_texts_needed,
     Answers.name: answers_needed,
     RelevanceVerdicts.name: verdicts_needed,
     AnswerVerdicts.name: verdicts_needed,

@@ -7,7 +7,7 @@ the requests to language models only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,18 @@ from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.stage import generator_of
 from rag_assets.chunking.chunk_table import indexed_texts
+from rag_assets.chunking.index_texts_stage import IndexTexts, index_texts_key, texts_of
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.experiment.hosts import Client, llm_client, retriever_client
 from rag_assets.judges.llm import LlmJudge
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts, judge_of
 from rag_assets.llm.budget import MESSAGE_TOKENS, MILLION, prompt_tokens_at_most
-from rag_assets.pipeline.llm_needs import answers_needed, variants_needed, verdicts_needed
+from rag_assets.pipeline.llm_needs import (
+    answers_needed,
+    index_text_needed,
+    variants_needed,
+    verdicts_needed,
+)
 from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
@@ -76,14 +82,36 @@ def outgoing(pipeline: Pipeline, computed: Iterable[ArtifactKey]) -> tuple[Outgo
             if key["retriever"] in ranked:
                 continue  # its cells are cut from one ranking
             ranked.add(key["retriever"])
-        one = _of_partition(pipeline, key)
-        if one is not None:
+        for one in _of_partition(pipeline, key):
             before = lines.get(one.client)
             lines[one.client] = one if before is None else _sum(before, one)
     return tuple(lines.values())
 
 
-def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
+def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Iterable[Outgoing]:
+    if key.asset == IndexTexts.name:
+        return _index_texts(pipeline, key)
+    one = _by_one_client(pipeline, key)
+    return [one] if one is not None else []
+
+
+def _index_texts(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Outgoing]:
+    experiment = pipeline.experiment
+    for option in texts_of(experiment, key):
+        client = llm_client(experiment, option.llm) if option.asks else None
+        llm = experiment.language_model(option.llm)
+        if client is None or llm is None:
+            continue
+        line = Outgoing(client.key, client.host, 0, max_calls=llm.max_calls, max_cost=llm.max_cost)
+        needs = index_text_needed(pipeline, key, option)
+        if needs is not None:
+            tokens, cost = needs.tokens_at_most, needs.cost_at_most
+            line = replace(line, requests=needs.calls, passages=needs.calls)
+            line = replace(line, tokens=tokens, cost=cost)
+        yield line
+
+
+def _by_one_client(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
     experiment = pipeline.experiment
     if key.asset == "query_set_answers":
         config = experiment.query_sets[key["query_set"]]
@@ -109,7 +137,7 @@ def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
     empty = Outgoing(client.key, client.host, **limits)
     match key.asset:
         case "embedding_index":
-            texts = _chunks(pipeline, experiment.chunkings_of(key["retriever"]))
+            texts = _indexed(pipeline, experiment.chunking_of(key["retriever"]))
             return _embedded(empty, retriever, texts, passages=True)
         case "embedding_queries":
             variants = pipeline.current(query_set_key(experiment.query_set_of(key["retriever"])))
@@ -260,6 +288,14 @@ def _reranked(pipeline: Pipeline, line: Outgoing, name: str) -> Outgoing:
     if chunks is None:
         return line
     return replace(line, tokens=n * sum(sizes[:depth]) + asked * batches)
+
+
+def _indexed(pipeline: Pipeline, chunking: str) -> list[str] | None:
+    """Return the texts of an index of a chunking; None: they are to be made first."""
+    if pipeline.experiment.chunkings[chunking].index_texts is None:
+        return _chunks(pipeline, [chunking])
+    artifact = pipeline.current(index_texts_key(chunking))
+    return artifact.table()["text"].to_pylist() if artifact is not None else None
 
 
 def _chunks(pipeline: Pipeline, chunkings: Iterable[str]) -> list[str] | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rag_assets.chunking.stage import chunks_key
+from rag_assets.chunking.index_texts_stage import index_inputs
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
@@ -367,7 +367,8 @@ def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | 
     experiment = pipeline.experiment
     match key.asset:
         case "embedding_index":
-            read = chunks_key(experiment.chunking_of(key["retriever"]))
+            *_, last = index_inputs(experiment, experiment.chunking_of(key["retriever"]))
+            read = last.key
         case "embedding_queries":
             read = query_set_key(experiment.query_set_of(key["retriever"]))
         case asset if asset in RERANKED_RUNS:

@@ -6,7 +6,7 @@ Tables of an experiment's files are read into memory, not into the store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -79,8 +79,9 @@ class StoredArtifacts:
 
 
 SOURCES = ("documents", "queries", "qrels")
-READABLE = (*SOURCES, "query_facts", "document_fields")
-"""Assets that are read from files in a moment, and so for a plan too."""
+READABLE = (*SOURCES, "query_facts", "document_fields", "chunks")
+"""Assets that are read from files in a moment, and so for a plan too; chunks where a model that
+writes of them is asked, and none is needed to cut."""
 
 FILES = Reason("files changed")
 
@@ -116,12 +117,21 @@ def read_source(
     Raises:
         DataError: the files break their format.
     """
+    chunkings = pipeline.experiment.chunkings
+    shown = [
+        name
+        for name, config in chunkings.items()
+        if config.by_blocks and any(one.asks for one in config.index_texts or ())
+    ]
+    if stage.name == "chunks" and key["chunking"] not in shown:
+        return None
     sets = pipeline.experiment.query_sets.values()
     is_prompted = any(isinstance(query_set, PromptedQuerySet) for query_set in sets)
     asks = stage.name == "queries" and (is_prompted or clients(pipeline.experiment))
     asks = asks or (
         stage.name in ("documents", "document_fields") and reads_fields(pipeline.experiment)
     )
+    asks = asks or (stage.name in ("documents", "chunks") and bool(shown))
     if stored is None and not asks:
         return None
     _, product = next(iter(stage.compute(pipeline, [key])))
@@ -129,7 +139,8 @@ def read_source(
         raise TypeError(f"{key} is no table")
     product = checked(stage, product)
     path = pipeline.store.path(key.asset, recipe.fingerprint)
-    manifest = table_manifest(stage, product, recipe)
+    # Blocks are read from a file, and this table has none.
+    manifest = replace(table_manifest(stage, product, recipe), blocks=())
     pipeline.assume(key, _TableInMemory(path, manifest, product.table))
     if stored is None or stage.schema is None or stage.name not in SOURCES:
         return []

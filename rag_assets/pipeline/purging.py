@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rag_assets.chunking.index_texts import INDEX_TEXTS
 from rag_assets.pipeline.cache_pruning import (
     Dropped,
     chunk_texts,
@@ -46,7 +47,7 @@ from rag_assets.store.text_search import Fragments
 INDEXES = ("term_counts", "lexical_index", "embedding_index")
 """Folders that hold words or vectors of chunks, and whose units say of which documents."""
 
-MADE_OF_TEXTS = ("answers", "span_readers", "answer_verdicts")
+MADE_OF_TEXTS = ("index_texts", "answers", "span_readers", "answer_verdicts")
 """What was made of texts, and may tell of them in words of its own; verdicts repeat answers."""
 
 LAST = ("chunks", "documents")
@@ -78,6 +79,8 @@ class _Texts:
         documents: its texts.
         titled: each with its title.
         chunks: its chunks in each form in which they are indexed.
+        index_texts: other texts by which these are found.
+        chunk_ids: of its chunks.
         ids: digest of documents -> its ids in them.
         manifests: those of the artifacts of documents and chunks that hold it, by their paths.
     """
@@ -85,11 +88,15 @@ class _Texts:
     documents: set[str] = field(default_factory=set)
     titled: set[str] = field(default_factory=set)
     chunks: set[str] = field(default_factory=set)
+    chunk_ids: set[str] = field(default_factory=set)
+    index_texts: set[str] = field(default_factory=set)
     ids: dict[str, set[str]] = field(default_factory=dict)
     manifests: dict[Path, Manifest | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tables: Sequence[Item], own: Iterable[Item], document_id: str) -> _Texts:
+    def of(
+        cls, tables: Sequence[Item], own: Iterable[Item], document_id: str, found_by: Sequence[Item]
+    ) -> _Texts:
         """Return the document as tables hold it.
 
         In ``own`` it has its id; elsewhere it is one of the same text, and what was cut from it.
@@ -107,7 +114,18 @@ class _Texts:
             ids = sorted({one for digest in made_from for one in texts.ids.get(digest, ())})
             if ids:
                 texts.take(item, pc.field("document_id").isin(ids))
+        for item in found_by:
+            texts.take_index_texts(item)
         return texts
+
+    def take_index_texts(self, item: Item) -> None:
+        """Add the texts by which chunks that were taken are found."""
+        try:
+            table = read_parquet(table_file(item.path), ["chunk_id", "text"])
+        except (OSError, pa.ArrowException):
+            return  # damaged: its vectors cannot be told from others
+        own = pc.is_in(table["chunk_id"], pa.array(sorted(self.chunk_ids), pa.string()))
+        self.index_texts.update(table.filter(own)["text"].to_pylist())
 
     def take(self, item: Item, chosen: pc.Expression) -> None:
         """Add the rows that are chosen of a table."""
@@ -117,6 +135,7 @@ class _Texts:
         manifest = self.manifests[item.path] = read_manifest(item.path)
         if item.kind == "chunks":
             self.chunks.update(chunk_texts(rows))
+            self.chunk_ids.update(rows["chunk_id"].to_pylist())
             return
         self.documents.update(rows["text"].to_pylist())
         self.titled.update(f"{row['title']}\n{row['text']}" for row in rows.to_pylist())
@@ -159,7 +178,8 @@ def to_purge(
         for item in tables
         if experiment in (None, item.experiment) or experiment in named.get(item.path, ())
     ]
-    texts = _Texts.of(tables, own, document_id)
+    found_by = [item for item in contents if item.kind == INDEX_TEXTS.name]
+    texts = _Texts.of(tables, own, document_id, found_by)
     if not texts.manifests:
         return None
     fragments = texts.fragments
@@ -265,7 +285,7 @@ def _entries(store: Path, contents: Iterable[Item], texts: _Texts) -> Iterator[D
         "",
         *(prompt for i in contents if i.kind in ARTIFACTS for prompt in prompts_in(i.path)),
     }
-    keys = vector_keys(texts.all, prompts)
+    keys = vector_keys(texts.all | texts.index_texts, prompts)
     dropped: dict[Path, Dropped] = {}
     for segment in readable(cache_segments(store)):
         if segment.kind in BY_TEXT:

@@ -10,6 +10,7 @@ from rag_assets.answers.span_readers_stage import SpanReaders
 from rag_assets.answers.stage import Answers
 from rag_assets.answers.summary_stage import AnswerComparisons, AnswerSummary
 from rag_assets.answers.waterfall_stage import AnswerWaterfall
+from rag_assets.chunking.index_texts_stage import IndexTexts
 from rag_assets.chunking.stage import Chunks
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.answerability_stage import Answerability
@@ -84,6 +85,7 @@ STAGES: Mapping[str, Stage] = {
         QueryFilters(),
         RecencyFactors(),
         Chunks(),
+        IndexTexts(),
         DocumentFields(),
         QuerySetAnswers(),
         QuerySets(),

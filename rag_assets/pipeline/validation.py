@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import chunks_key
+from rag_assets.chunking.written_texts import texts_from_file
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
 from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
@@ -126,6 +127,11 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     else:
         unread = experiment.unread_labels
         skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
+    if sources.documents_sound:
+        try:
+            tables += _index_text_files(pipeline)
+        except ModelUnavailable as error:
+            skipped.append(f"files of index_texts: {error}")
     if experiment.answerers and not sources.problems.num_rows:
         answers, notes = answer_findings(pipeline)
         tables.append(answers)
@@ -249,6 +255,23 @@ def _coverage(pipeline: Pipeline, sources: _Sources) -> pa.Table:
         chunks = pipeline.materialize(key.asset, [key])[0].artifact.table()
         judged[name] = relevant_units(qrels, chunks, pipeline.experiment.judge)
     return unreachable_evidence(judged, qrels)
+
+
+def _index_text_files(pipeline: Pipeline) -> list[pa.Table]:
+    """Return what is wrong with the files of texts by which chunks are found."""
+    tables = []
+    for name, config in pipeline.experiment.chunkings.items():
+        files = {one.file: one for one in config.index_texts or () if one.file is not None}
+        if not files:
+            continue
+        key = chunks_key(name)
+        chunks = pipeline.materialize(key.asset, [key])[0].artifact.table()
+        for file, option in files.items():
+            try:
+                texts_from_file(option, file, chunks)
+            except DataError as error:
+                tables.append(reading_problems([error]))
+    return tables
 
 
 def _last_evaluation(pipeline: Pipeline) -> Evaluation | None:

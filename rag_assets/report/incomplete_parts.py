@@ -32,6 +32,11 @@ def _missing(result: EvaluationResult) -> Iterator[str]:
 
 
 def _failed(result: EvaluationResult) -> Iterator[str]:
+    for entry in result.evaluation.entries_of("index_texts"):
+        manifest = result.manifest(entry.key)
+        number = manifest.facts.get(UNANSWERED) if manifest is not None else None
+        if number:
+            yield f"{entry.partition['chunking']} lacks {number} texts of its chunks"
     keys = {name: list(result.run_keys(name).values()) for name in result.run_retrievers}
     for name in result.answer_metrics:
         manifest = result.manifest(answers_key(name))

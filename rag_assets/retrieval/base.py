@@ -60,6 +60,11 @@ class BaseRetriever(Retriever, ABC):
             raise ValueError("variants belong to a query_set; the original query is one alone")
         return self
 
+    @property
+    def indexes_texts(self) -> bool:
+        """Whether it indexes the texts that it is given, and so may be given several of a chunk."""
+        return True
+
     def index_options(self) -> Mapping[str, Any]:
         """Return the options that determine the index."""
         return self.described(exclude=self.search_options | VARIANT_OPTIONS)

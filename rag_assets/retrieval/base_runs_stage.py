@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rag_assets.chunking.index_texts import OF_CHUNK
 from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
@@ -236,17 +237,28 @@ def search_kinds(experiment: Experiment, family: str) -> frozenset[str]:
 
 def save_units(folder: Path, chunks: pa.Table) -> None:
     """Write the ids of all chunks, their documents and parents, in the order of the chunks' ids."""
-    units = chunks.select(UNITS).sort_by("chunk_id")
+    units = units_of(chunks).sort_by("chunk_id")
     pq.write_table(units, folder / UNITS_FILE, compression="zstd", write_statistics=False)
 
 
+def units_of(chunks: pa.Table) -> pa.Table:
+    """Return what a search needs of the rows of an index; of several texts, whose each is."""
+    return chunks.select([name for name in (*UNITS, OF_CHUNK) if name in chunks.column_names])
+
+
 def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
-    """Return the ids of these chunks, of their documents and parents, in the same order."""
+    """Return the ids of these chunks, of their documents and parents, in the same order.
+
+    Of a chunk that is found by several texts, which an index names by ids of their own, there is
+    its id for each.
+    """
     units = read_parquet(folder / UNITS_FILE)
     wanted, stored = pa.chunked_array([pa.array(chunk_ids, pa.string())]), units.column("chunk_id")
-    if stored.equals(wanted):  # an index keeps its chunks in the same order
+    if not stored.equals(wanted):  # an index keeps its chunks in the same order
+        units = units.take(pc.index_in(wanted, stored.combine_chunks()))
+    if OF_CHUNK not in units.column_names:
         return units
-    return units.take(pc.index_in(wanted, stored.combine_chunks()))
+    return units.drop_columns("chunk_id").rename_columns({OF_CHUNK: "chunk_id"})
 
 
 def _has_variants(queries: pa.Table) -> bool:

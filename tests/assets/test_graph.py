@@ -189,6 +189,22 @@ def test_scores_that_fall_with_age(fresh: Tiny, child: str, parent: str) -> None
     dg.Definitions.validate_loadable(definitions(fresh))
 
 
+@pytest.mark.parametrize(
+    ("child", "parent"),
+    [
+        ("index_texts", "chunks"),
+        ("index_texts", "documents"),
+        ("term_counts", "chunks"),
+        ("term_counts", "index_texts"),
+    ],
+)
+def test_chunks_that_are_found_by_several_texts(fresh: Tiny, child: str, parent: str) -> None:
+    fresh.config["chunking"]["parts"]["index_texts"] = ["text", "headings"]
+    fresh.write_config()
+    check_parents(fresh, child, parent)
+    dg.Definitions.validate_loadable(definitions(fresh))
+
+
 def check_parents(full: Tiny, child: str, parent: str) -> None:
     experiment = full.pipeline().experiment
     graph = definitions(full).resolve_asset_graph()
@@ -266,6 +282,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "external_units",
         "imported_rankings",
         "imported_runs",
+        "index_texts",
         "list_similarities",
         "overlaps",
         "query_filters",

@@ -128,6 +128,26 @@ def test_scores_that_fall_with_age(tmp_path: Path) -> None:
         tiny.run()
     for name in ("recency_factors", "lexical_runs", "fused_runs"):
         assert "retrieval/recency.py" in {file for file, _ in tracer.executed[name]}
+
+
+def test_texts_by_which_chunks_are_found(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    kinds = ["text", "headings", "questions", "context", {"kind": "summary", "file": "s.jsonl"}]
+    with serving(lambda text: '["What?", "Why?"]' if "JSON" in text else "Of it.") as server:
+        tiny.config["llm"] = {"base_url": server.base_url, "model": "m", "api_key_env": None}
+        tiny.config["chunking"]["parts"]["index_texts"] = kinds
+        tiny.write()
+        row = {"document_id": "fares.md", "start": 0, "end": 40, "texts": ["prices"]}
+        tiny.write_rows("s.jsonl", [row])
+        tracer = Tracer()
+        with tracer.watching():
+            tiny.run()
+    ran = {file for file, _ in tracer.executed["index_texts"]}
+    assert {"chunking/written_texts.py", "chunking/index_texts.py"} <= ran
+    for one in (shown_by, Counts.__dict__["total"].fget):
+        source, first = getsourcelines(one)
+        shown = range(first, first + len(source))
+        tracer.executed["index_texts"] -= {("llm/completions.py", line) for line in shown}
     assert missing(tracer, tiny.pipeline()) == {}
 
 

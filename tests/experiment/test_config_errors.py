@@ -55,7 +55,7 @@ SHAPE = {
     ),
     "unknown key of a chunking": (
         "chunking: {a: {strategy: none, overlap: 3}}\n",
-        ":1: `chunking.a.overlap`: unknown key 'overlap'; allowed: strategy",
+        ":1: `chunking.a.overlap`: unknown key 'overlap'; allowed: strategy, index_texts",
     ),
     "unknown type": (
         "retrievers:\n  a:\n    type: bn25\n",

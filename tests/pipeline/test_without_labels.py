@@ -69,6 +69,7 @@ UNUSED = {
     "imported_runs",
     "query_filters",
     "document_fields",
+    "index_texts",
     "written_filters",
     "query_set_answers",
     "recency_factors",

@@ -200,6 +200,7 @@ _OF_ASSET: dict[str, tuple[Check, ...]] = {
     "queries": (QUERIES,),
     "qrels": (QRELS,),
     "query_set_answers": SERVED,
+    "index_texts": SERVED,
     "metrics": METRICS,
     "comparisons": COMPARISONS,
     "answers": (*ANSWERS, *SERVED, ANSWER_DRIFT),

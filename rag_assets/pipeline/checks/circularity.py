@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.stage import generator_of
+from rag_assets.chunking.index_texts_stage import IndexTexts, texts_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.circularity import Use, circles
 from rag_assets.judges.llm import LlmJudge
@@ -73,6 +74,8 @@ def _works(
         config = experiment.query_sets[key["query_set"]]
         if isinstance(config, PromptedQuerySet) and (model := _model_of(experiment, config.llm)):
             yield model, f"writes the queries of {key['query_set']}"
+    elif key.asset == IndexTexts.name:
+        yield from _writers_of_texts(experiment, key)
     elif key.asset in RERANKED_RUNS:
         model = getattr(experiment.retrievers[key["retriever"]], "model", None)
         if isinstance(model, str):
@@ -80,6 +83,13 @@ def _works(
     elif key == QUERIES_KEY:
         for model, n in _authors(queries).items():
             yield model, f"wrote {n} of the {len(queries)} questions"
+
+
+def _writers_of_texts(experiment: Experiment, key: ArtifactKey) -> Iterator[tuple[str, str]]:
+    for option in texts_of(experiment, key):
+        model = _model_of(experiment, option.llm) if option.asks else None
+        if model:
+            yield model, f"writes the {option.kind} by which {key['chunking']} is found"
 
 
 def _answerer(experiment: Experiment, key: ArtifactKey) -> str:

@@ -100,7 +100,10 @@ def _configured(
         name: {key: value for key, value in options.items() if key != "revision"}
         for name, options in parts["retrievers"].items()
     }
-    if any(isinstance(experiment.query_sets.get(name), PromptedQuerySet) for name in query_sets):
+    chunkings = (experiment.chunkings[name] for name in wanted["chunking"])
+    asks = any(text.asks for one in chunkings for text in one.index_texts or ())
+    asks |= any(isinstance(experiment.query_sets.get(n), PromptedQuerySet) for n in query_sets)
+    if asks:
         parts |= {name: configuration.get(name) for name in ("llm", "llms")}
     return parts
 

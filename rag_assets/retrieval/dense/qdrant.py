@@ -73,6 +73,11 @@ class Qdrant(EngineRetriever):
         """Return ``ef_search``, where it is given."""
         return None if self.ef_search is None else ("ef_search", self.ef_search)
 
+    @property
+    def indexes_texts(self) -> bool:
+        """Not where a server has indexed the chunks."""
+        return self.url is None
+
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
         """Return what embeds; for the chunks of a server, only how they are compared."""
         if kind == "document" and self.url is not None:

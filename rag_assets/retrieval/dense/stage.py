@@ -17,7 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
+from rag_assets.chunking.index_texts_stage import index_inputs, indexed_rows
+from rag_assets.chunking.stage import indexed_fields
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.compute.compute import LocalCompute
@@ -70,8 +71,7 @@ class EmbeddingIndexes(FamilyStage):
         return model_kinds(experiment, FAMILY) | search_kinds(experiment, FAMILY)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        chunking = experiment.chunking_of(key["retriever"])
-        return [Input("chunks", chunks_key(chunking), "indexed")]
+        return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
@@ -88,8 +88,7 @@ class EmbeddingIndexes(FamilyStage):
         for key in keys:
             retriever = key["retriever"]
             chunking = context.experiment.chunking_of(retriever)
-            chunks = context.artifact(chunks_key(chunking)).table()
-            texts = texts_to_index(context.experiment, chunking, chunks)
+            chunks, texts = indexed_rows(context, chunking)
             config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
             unread = _unread(config, texts)
             workspace = context.workspace(retriever, key)

@@ -76,6 +76,11 @@ class FileVectorsRetriever(EmbeddingRetriever):
                 raise ValueError(f"{name}_ids belong to {name}_vectors in .npy, which need them")
         return self
 
+    @property
+    def indexes_texts(self) -> bool:
+        """No: it has vectors of chunks."""
+        return False
+
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
         """Return whether vectors are brought to length 1; what they are is in their files."""
         return {"normalisation": "l2" if self.similarity == "cosine" else "none"}

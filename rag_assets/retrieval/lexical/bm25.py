@@ -113,6 +113,11 @@ class BM25(AnalysedRetriever):
         """How queries grow; None: not at all."""
         return self.expand if isinstance(self.expand, Rm3Expansion) else None
 
+    @property
+    def indexes_texts(self) -> bool:
+        """Not with feedback, which is of the words of whole chunks."""
+        return self.feedback is None
+
     def index_options(self) -> Mapping[str, Any]:
         """Return the options of the index; for feedback it also holds the words of each chunk."""
         held = {"term_vectors": True} if self.feedback else {}

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
+from rag_assets.chunking.index_texts_stage import index_inputs, indexed_rows
+from rag_assets.chunking.stage import indexed_fields
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
@@ -24,13 +25,13 @@ from rag_assets.ordering import Hits
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import (
-    UNITS,
     UNITS_FILE,
     BaseRuns,
     Report,
     queries_key,
     save_units,
     search_kinds,
+    units_of,
 )
 from rag_assets.retrieval.lexical.analysed_texts import (
     BLOCKS_FILE,
@@ -82,7 +83,7 @@ class TermCounts(Stage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking, _ = _analyses(experiment)[key]
-        return [Input("chunks", chunks_key(chunking), "indexed")]
+        return index_inputs(experiment, chunking)
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         chunking, analysis = _analyses(context.experiment)[key]
@@ -99,9 +100,8 @@ class TermCounts(Stage):
 
         @lru_cache(maxsize=1)  # partitions that differ in the analyzer come one after the other
         def texts_of(chunking: str, title_weight: int) -> tuple[SortedTexts, pa.Table]:
-            chunks = context.artifact(chunks_key(chunking)).table()
-            texts = texts_to_index(context.experiment, chunking, chunks)
-            return SortedTexts.of_chunks(chunks, texts, title_weight), chunks.select(UNITS)
+            rows, texts = indexed_rows(context, chunking)
+            return SortedTexts.of_chunks(rows, texts, title_weight), units_of(rows)
 
         def texts_read(key: ArtifactKey) -> tuple[str, int]:
             chunking, analysis = analyses[key]
@@ -158,8 +158,7 @@ class LexicalIndexes(FamilyStage):
         counted = term_counts_key(experiment, key["retriever"])
         if counted is not None:
             return [Input("term_counts", counted, USED)]
-        chunking = experiment.chunking_of(key["retriever"])
-        return [Input("chunks", chunks_key(chunking), "indexed")]
+        return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         chunking = context.experiment.chunking_of(key["retriever"])
@@ -181,9 +180,7 @@ class LexicalIndexes(FamilyStage):
                 yield key, FolderProduct(index)
                 continue
             chunking = context.experiment.chunking_of(key["retriever"])
-            chunks = context.artifact(chunks_key(chunking)).table()
-            texts = texts_to_index(context.experiment, chunking, chunks)
-            yield key, FolderProduct(partial(_index, config, chunks, texts))
+            yield key, FolderProduct(partial(_index, config, *indexed_rows(context, chunking)))
 
 
 def _index_counts(

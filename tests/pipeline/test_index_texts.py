@@ -1,0 +1,373 @@
+"""Chunks that are found by several texts, from the files to the runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from rag_assets.assets.servers import SERVER_POOL, pool_of, retry_policy_of
+from rag_assets.chunking.index_texts_stage import index_texts_key, indexed_rows
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.cli import main
+from rag_assets.errors import DataError
+from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
+from rag_assets.experiment import load_experiment
+from rag_assets.judges.verdicts_stage import relevance_verdicts_key
+from rag_assets.llm.budget import BudgetReached
+from rag_assets.models.encoder import Encoder
+from rag_assets.pipeline.cache_pruning import to_prune
+from rag_assets.pipeline.checks.circularity import circular_uses
+from rag_assets.pipeline.evaluation_record import configuration_of
+from rag_assets.pipeline.failed_queries import try_again
+from rag_assets.pipeline.label_sampling import readable_texts
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.plan import Plan
+from rag_assets.pipeline.purging import to_purge
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.validation import validate
+from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.store.settings import StoreSettings
+from rag_assets.store.vector_caches import VectorCache
+from tests.forked import ROOT
+from tests.llm.server import Server, error, says, serving
+from tests.pipeline.test_purging import contents
+from tests.planned import planned
+from tests.static_model import save_static_model
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+
+BM25_OPTIONS = {"type": "bm25", "analyzer": "english"}
+SECRET = b"Secret one?"
+SPANS = {
+    "fares.md": [(0, 49, ["cost of the ferry"]), (50, 130, ["dog on board", "child for free"])],
+    "lost.md": [(0, 200, ["found a passport", "winter coat left on the last ferry"])],
+}
+"""Questions that somebody wrote of spans."""
+
+
+def with_texts(tiny: Tiny, texts: list[Any], **retrievers: Any) -> Tiny:
+    tiny.config["chunking"]["parts"]["index_texts"] = texts
+    tiny.config["retrievers"] = {
+        "bm25": {**BM25_OPTIONS, "chunking": "parts"},
+        **retrievers,
+    }
+    tiny.config |= {"top_k": [1, 3, 100], "primary": "ndcg@3"}
+    return tiny.write()
+
+
+def write_questions(tiny: Tiny) -> None:
+    rows = [
+        {"document_id": name, "start": start, "end": end, "texts": texts}
+        for name, spans in SPANS.items()
+        for start, end, texts in spans
+    ]
+    tiny.folder.mkdir(parents=True)
+    tiny.write_rows("questions.jsonl", rows)
+
+
+def ranked(tiny: Tiny, retriever: str, top_k: int = 100) -> dict[str, list[tuple[str, float]]]:
+    pipeline = tiny.pipeline()
+    rows = pipeline.artifact(run_key(pipeline.experiment, retriever, top_k)).table().to_pylist()
+    found: dict[str, list[tuple[str, float]]] = {q["query_id"]: [] for q in QUERIES}
+    for row in rows:
+        assert row["unit_id"] == row["chunk_id"]
+        found[row["query_id"]].append((row["chunk_id"], row["score"]))
+    return found
+
+
+def best_of(scores: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The naive ranking: of every text's score, the best of each chunk."""
+    best: dict[str, float] = defaultdict(lambda: -np.inf)
+    for name, score in scores:
+        best[name] = max(best[name], score)
+    return sorted(best.items(), key=lambda item: (item[1], item[0].encode()), reverse=True)
+
+
+def texts_by_row(tiny: Tiny) -> tuple[pa.Table, list[str]]:
+    return indexed_rows(tiny.pipeline(), "parts")
+
+
+def test_the_best_text_of_a_chunk_counts(tmp_path: Path) -> None:
+    """Lexical, dense and late interaction against all scores, computed one by one."""
+    tiny = Tiny(tmp_path / "tiny")
+    write_questions(tiny)
+    texts = [*DOCUMENTS.values(), *(q["text"] for q in QUERIES)]
+    model = str(save_static_model(tmp_path / "model", texts))
+    dense = {"chunking": "parts", "model": model}
+    with_texts(
+        tiny,
+        ["text", "headings", {"kind": "questions", "file": "questions.jsonl"}],
+        dense={"type": "embedding", **dense},
+        graph={"type": "embedding", "index": "hnsw", **dense},
+        fused={"type": "rrf", "inputs": ["bm25", "dense"]},
+    )
+    tiny.run()
+    rows, indexed = texts_by_row(tiny)
+    of = rows["indexed_chunk_id"].to_pylist()
+    assert len(of) > len(set(of))
+    folder = tmp_path / "index"
+    folder.mkdir()
+    bm25 = BM25.model_validate(BM25_OPTIONS)
+    bm25.build(rows, indexed, folder)
+    index = bm25.open(folder)
+    place = {name: chunk for name, chunk in zip(rows["chunk_id"].to_pylist(), of, strict=True)}
+    hits = index.search([q["text"] for q in QUERIES], len(indexed), None)
+    encoder = Encoder(model)
+    vectors = encoder.encode(indexed, kind="document").astype(np.float64)
+    asked = encoder.encode([q["text"] for q in QUERIES], kind="query").astype(np.float64)
+    lexical, dense_run, graph = (ranked(tiny, name) for name in ("bm25", "dense", "graph"))
+    for number, query in enumerate(QUERIES):
+        hit = hits[number]
+        names = [place[index.chunk_ids[row]] for row in hit.positions.tolist()]
+        name = query["query_id"]
+        assert lexical[name] == best_of(list(zip(names, hit.scores.tolist(), strict=True)))
+        expected = best_of(list(zip(of, (vectors @ asked[number]).tolist(), strict=True)))
+        assert dict(dense_run[name]) == pytest.approx(dict(expected), abs=1e-6)
+        assert len(dense_run[name]) == len(set(of))
+        assert dict(graph[name]) == pytest.approx(dict(expected), abs=1e-6)
+    # "winter coat left on the last ferry" is nobody's own text.
+    assert lexical["q5"][0][0].startswith("lost.md")
+    # The cells of one ranking, and a search of its own that is only so deep.
+    for k in (1, 3):
+        assert ranked(tiny, "bm25", k) == {name: hits[:k] for name, hits in lexical.items()}
+
+
+def test_what_is_returned_is_the_chunk_itself(tmp_path: Path) -> None:
+    """Contexts, tokens and judged spans are as without index texts; parents are found too."""
+    tiny = Tiny(tmp_path / "tiny")
+    write_questions(tiny)
+    texts = ["text", {"kind": "questions", "file": "questions.jsonl"}]
+    part = {"strategy": "fixed", "max_characters": 40, "overlap": 0}
+    parent = {"strategy": "parent", "child": part, "parent": {"strategy": "none"}}
+    tiny.config["chunking"]["plain"] = dict(tiny.config["chunking"]["parts"])
+    tiny.config["chunking"]["nested"] = {**parent, "index_texts": texts}
+    nested = {**BM25_OPTIONS, "chunking": "nested"}
+    with_texts(tiny, texts, plain={**BM25_OPTIONS, "chunking": "plain"}, nested=nested)
+    tiny.run()
+    pipeline = tiny.pipeline()
+    keys = (contexts_key("parts"), contexts_key("plain"))
+    own, plain = (pipeline.artifact(key).table() for key in keys)
+    assert own.equals(plain)
+    tokens = [
+        pipeline.artifact(retriever_contexts_key(n)).table()["n_tokens"] for n in ("bm25", "plain")
+    ]
+    assert tokens[0].equals(tokens[1])
+    relevant = [
+        pipeline.artifact(STAGES["relevant_units"].keys(pipeline.experiment)[n]).table()
+        for n in (0, 1)
+    ]
+    assert relevant[0].equals(relevant[1])
+    run = pipeline.artifact(run_key(pipeline.experiment, "nested", 100)).table()
+    assert set(run["unit_id"].to_pylist()) <= DOCUMENTS.keys()
+    chunks = pipeline.artifact(chunks_key("nested")).table()
+    assert set(run["chunk_id"].to_pylist()) <= set(chunks["chunk_id"].to_pylist())
+
+
+def reply(prompt: str) -> str:
+    """A recorded model: of each prompt a text of its own."""
+    mark = hashlib.sha256(prompt.encode()).hexdigest()[:6]
+    return json.dumps([f"What is {mark}?", "And then?"]) if "JSON" in prompt else f"Of {mark}."
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(reply) as running:
+        yield running
+
+
+@pytest.fixture
+def asking(server: Server, tmp_path: Path) -> Tiny:
+    tiny = Tiny(tmp_path / "tiny")
+    llm = {"model": "m", "base_url": server.base_url, "api_key_env": None, "retries": 0}
+    tiny.config |= {"llm": llm, "llms": {"other": {**llm, "model": "n"}}}
+    kinds: list[Any] = [{"kind": "questions", "llm": "other"}, "context"]
+    return with_texts(tiny, ["text", *kinds])
+
+
+def n_chunks(tiny: Tiny, document: str = "") -> int:
+    ids = tiny.pipeline().artifact(chunks_key("parts")).table()["document_id"].to_pylist()
+    return sum(one.startswith(document) for one in ids)
+
+
+def calls(plan: Plan) -> int | None:
+    return plan.work("llm_calls")
+
+
+def test_requests_are_planned_and_sent_once(asking: Tiny, server: Server) -> None:
+    expected = calls(planned(asking))  # chunks are cut for the plan
+    assert not server.received
+    asking.run()
+    assert len(server.received) == expected == 2 * n_chunks(asking)
+    assert calls(planned(asking)) is None
+    assert asking.run() == set()
+    table = asking.pipeline().artifact(index_texts_key("parts")).table()
+    assert table["kind"].to_pylist()[:4] == ["text", "questions", "questions", "context"]
+    # Another chunk of a document: its question, and the context of all chunks of the document.
+    asking.replace("crew.md", "A crew of five", "A crew of six")
+    before = len(server.received)
+    wanted = calls(planned(asking))
+    asking.run()
+    assert len(server.received) - before == wanted == 1 + n_chunks(asking, "crew.md")
+    # Another prompt: all of its kind; another option of one kind: of this one alone.
+    (asking.root / "p.txt").write_text("version: 2\n[user]\nJSON {chunk}\n")
+    asking.config["chunking"]["parts"]["index_texts"][1]["template"] = "../p.txt"
+    asking.write_config()
+    before, wanted = len(server.received), calls(planned(asking))
+    asking.run()
+    assert len(server.received) - before == wanted == n_chunks(asking)
+    # Back: everything is there.
+    del asking.config["chunking"]["parts"]["index_texts"][1]["template"]
+    asking.write_config()
+    before = len(server.received)
+    asking.run()
+    assert len(server.received) == before
+
+
+def test_the_budget_stops_before_it_is_passed(asking: Tiny, server: Server) -> None:
+    asking.config["llm"]["max_calls"] = 5
+    asking.write_config()
+    with pytest.raises(BudgetReached, match=r"max_calls 5 .*5 answers are there"):
+        asking.run()
+    contexts = [one for one in server.received if one.body["model"] == "m"]
+    assert len(contexts) == 5
+    with pytest.raises(BudgetReached, match="10 answers are there"):
+        asking.run()
+
+
+def test_chunks_without_a_text_are_counted_and_asked_again(asking: Tiny, server: Server) -> None:
+    server.on("Passports", error(400, "too long"))
+    server.on("diesel", says("\x00 \u200b"))
+    asking.run()
+    artifact = asking.pipeline().artifact(index_texts_key("parts"))
+    facts = artifact.manifest.facts
+    n_contexts = n_chunks(asking, "lost.md")  # each is shown with its document
+    assert facts["unanswered"] == 1 + n_contexts
+    assert facts["notes"][0].startswith("2 chunks without questions: found by what else is indexed")
+    kinds: Mapping[str, list[str]] = defaultdict(list)
+    for row in artifact.table().to_pylist():
+        kinds[row["chunk_id"]].append(row["kind"])
+    assert all("text" in own for own in kinds.values())
+    assert not asking.snapshot().complete
+    server.forget_rules()
+    assert asking.run() == set()  # without a word it stays as it is
+    asked = len(server.received)
+    assert try_again(asking.pipeline()) == facts["unanswered"]
+    asking.run()
+    assert len(server.received) == asked + facts["unanswered"]
+    assert asking.snapshot().complete
+
+
+def test_a_model_that_writes_nothing_usable_stops(asking: Tiny, server: Server) -> None:
+    server.on("", says(""))
+    with pytest.raises(DataError, match=r"index_texts questions: .* nothing usable for any of \d+"):
+        asking.run()
+
+
+def test_where_texts_go_and_who_wrote_them(asking: Tiny) -> None:
+    remote = {"base_url": "https://example.com/v1", "max_calls": 9, "api_key_env": None}
+    asking.config["llm"] |= remote
+    asking.config["llms"]["other"] |= remote
+    asking.write_config()
+    plan = planned(asking)
+    lines = {one.client: one for one in plan.outgoing}
+    assert set(lines) == {"llm", "llms.other"}
+    for line in lines.values():
+        assert line.requests == line.passages == (plan.work("llm_calls") or 0) / 2
+        assert (line.questions, line.max_calls) == (0, 9)
+    asking.config["judges"] = {"strict": {"type": "llm", "llm": "other", "depth": 1}}
+    asking.write_config()
+    pipeline = asking.pipeline()
+    queries = pipeline.experiment.dataset.read_queries().table
+    (said,) = circular_uses(pipeline.experiment, relevance_verdicts_key("strict"), queries)
+    assert "writes the questions by which parts is found" in said
+
+
+def test_what_was_written_goes_with_its_document(asking: Tiny, server: Server) -> None:
+    """A summary has words of its own, which no piece of the text finds."""
+    server.on("forty", says('["Secret one?"]'))
+    asking.write_document("secret.md", "# Hidden\n\nIt is forty two, whatever is asked of it.\n")
+    asking.run()
+    asking.snapshot()
+    assert any(SECRET in content for _, content in contents(asking.settings.store))
+    purge = to_purge(asking.settings, "secret.md")
+    assert purge is not None
+    gone = {item.kind for item in purge.files}
+    assert {"index_texts", "term_counts", "lexical_index"} <= gone
+    result = CliRunner().invoke(
+        main, ["purge", "--document", "secret.md", "--yes", "--store", str(asking.settings.store)]
+    )
+    assert result.exit_code == 0, result.output
+    assert not [path for path, content in contents(asking.settings.store) if SECRET in content]
+
+
+def test_vectors_of_index_texts_are_used(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    write_questions(tiny)
+    with_texts(tiny, ["text", {"kind": "questions", "file": "questions.jsonl"}])
+    tiny.run()
+    tiny.snapshot()
+    cache = VectorCache(tiny.settings.store / "cache" / "embeddings", "a" * 64)
+    cache.put(["dog on board", "nobody's"], np.eye(2, dtype=np.float32))
+    (dropped,) = to_prune(tiny.settings.store, None, unused=True)
+    assert dropped.entries == 1
+
+
+def test_the_page_for_labels_searches_chunks(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    write_questions(tiny)
+    with_texts(tiny, ["text", {"kind": "questions", "file": "questions.jsonl"}])
+    tiny.run()
+    _, search = readable_texts(tiny.pipeline())
+    hits = search("dog on board", 50)
+    assert hits[0].document_id == "fares.md"
+    assert len(set(hits)) == len(hits)
+
+
+def test_a_bad_file_is_found_by_validate(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    write_questions(tiny)
+    with_texts(tiny, ["text", {"kind": "questions", "file": "questions.jsonl"}])
+    assert validate(tiny.pipeline()).n_errors == 0
+    tiny.replace("questions.jsonl", '"end": 130', '"end": 7')
+    found = validate(tiny.pipeline())
+    (row,) = (one for one in found.findings.to_pylist() if one["severity"] == "error")
+    assert row["file"].endswith("questions.jsonl")
+    assert (row["line"], row["message"]) == (2, "end: is 7; must be above start, 50")
+
+
+def test_servers_are_asked_again_in_dagster(asking: Tiny, tmp_path: Path) -> None:
+    stage = STAGES["index_texts"]
+    assert retry_policy_of(stage, asking.pipeline().experiment) is not None
+    assert pool_of(stage, asking.pipeline().experiment) == SERVER_POOL
+    asking.config["chunking"]["parts"]["index_texts"] = ["headings"]
+    asking.write_config()
+    assert retry_policy_of(stage, asking.pipeline().experiment) is None
+
+
+GOLDEN = "12cffb5dce7f00d333ef73fa7b498634e00c0b7dcade9d03cb0131bf3ef3afc6"
+"""Of configurations and inputs in data/handbook, as they were before there were index texts."""
+
+
+def test_experiments_without_them_are_what_they_were(tmp_path: Path) -> None:
+    experiment = load_experiment(ROOT / "data" / "handbook")
+    pipeline = Pipeline(experiment, StoreSettings.resolve(tmp_path))
+    assert "index_texts" not in {
+        key.asset for stage in pipeline.stages() for key in stage.keys(experiment)
+    }
+    parts: list[Any] = [configuration_of(experiment)]
+    for name in ("chunks", "term_counts", "lexical_index", "lexical_runs", "reranking_texts"):
+        for key in STAGES[name].keys(experiment):
+            inputs = STAGES[name].inputs(experiment, key)
+            read = [(one.role, str(one.key), one.projection, one.optional) for one in inputs]
+            parts.append([str(key), dict(STAGES[name].config(pipeline, key)), read])
+    text = json.dumps(parts, sort_keys=True)
+    assert hashlib.sha256(text.encode()).hexdigest() == GOLDEN
