@@ -81,7 +81,8 @@ def clients(experiment: Experiment) -> list[Client]:
         if name in used and isinstance(one, LlmGenerator)
     ]
     judges = [one for one in experiment.judges.values() if isinstance(one, LlmJudge)]
-    names = [*(one.llm for one in prompted), *(one.llm for one in writers)]
+    names = [experiment.questions.llm] if experiment.questions is not None else []
+    names += [*(one.llm for one in prompted), *(one.llm for one in writers)]
     names += [one.llm for one in judges]
     found: list[Client | None] = []
     with suppress(UsageError):  # said where it is asked

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
 from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import clients
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
 from rag_assets.pipeline.reasons import Reason, row_changes
@@ -79,7 +81,7 @@ class StoredArtifacts:
 
 
 SOURCES = ("documents", "queries", "qrels")
-READABLE = (*SOURCES, "query_facts", "document_fields")
+_READABLE = (*SOURCES, "query_facts", "document_fields")
 """Assets that are read from files in a moment, and so for a plan too."""
 
 FILES = Reason("files changed")
@@ -95,6 +97,17 @@ class _TableInMemory(Artifact):
         return self.content if columns is None else self.content.select(list(columns))
 
 
+def is_readable(experiment: Experiment, key: ArtifactKey) -> bool:
+    """Return whether a plan reads a partition: also chunks that questions are asked about.
+
+    Those that no model cuts are cut, else nobody could say how often a language model is asked.
+    """
+    questions = experiment.questions
+    if questions is None or key != chunks_key(str(questions.chunking)):
+        return key.asset in _READABLE
+    return experiment.chunkings[key["chunking"]].by_blocks
+
+
 def read_source(
     pipeline: Pipeline, stage: Stage, key: ArtifactKey, recipe: Recipe, stored: Artifact | None
 ) -> list[Reason] | None:
@@ -102,7 +115,7 @@ def read_source(
 
     Args:
         pipeline: of the plan.
-        stage: one of :data:`READABLE`.
+        stage: of a partition that :func:`is_readable`.
         key: its partition.
         recipe: what determines it now.
         stored: with what it is compared.
@@ -121,6 +134,9 @@ def read_source(
     asks = stage.name == "queries" and (is_prompted or clients(pipeline.experiment))
     asks = asks or (
         stage.name in ("documents", "document_fields") and reads_fields(pipeline.experiment)
+    )
+    asks = asks or (
+        stage.name in ("documents", "chunks") and pipeline.experiment.questions is not None
     )
     if stored is None and not asks:
         return None

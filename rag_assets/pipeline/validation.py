@@ -54,7 +54,7 @@ from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.problems import ANY, Met, RowError, collecting
 from rag_assets.sources.rows import WITHOUT_RELEVANT
-from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
+from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -113,7 +113,9 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     filtered = any(uses_filters(experiment, name) for name in experiment.retrievers)
     tables.append(unmatched_filters(sources.queries, sources.documents, used=filtered))
     skipped = []
-    if pipeline.experiment.has_qrels:
+    if experiment.questions is not None and not sources.queries.num_rows:
+        skipped.append("labels: a language model has not written the questions yet")
+    elif pipeline.experiment.has_qrels:
         tables += _label_checks(sources, keeps_unknown=experiment.keeps_unknown)
         tables += _fact_checks(pipeline, sources)
         used = experiment.split or experiment.weight or experiment.statistics.cluster != NONE
@@ -151,6 +153,8 @@ def _read(pipeline: Pipeline) -> _Sources:
     dataset = pipeline.experiment.dataset
     met = Met()
     documents = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents, met)
+    if pipeline.experiment.questions is not None:
+        return _with_generated(pipeline, documents)
     queries = _part(pipeline, QUERIES_KEY, QUERIES, dataset.read_queries, met)
     parts = [documents, queries]
     for kind, part in (("document", documents), ("query", queries)):
@@ -172,6 +176,33 @@ def _read(pipeline: Pipeline) -> _Sources:
         not documents.problems,
         tuple(note for part in parts for note in part.notes),
     )
+
+
+def _with_generated(pipeline: Pipeline, documents: _Part) -> _Sources:
+    """Return queries and labels where a model wrote them already; nothing is asked."""
+    tables = {QUERIES_KEY: QUERIES.empty(), QRELS_KEY: QRELS.empty()}
+    if _are_written(pipeline, documents):
+        for key in tables:
+            tables[key] = pipeline.materialize(key.asset, [key])[0].artifact.table()
+    problems = reading_problems(documents.problems)
+    return _Sources(
+        documents.table,
+        tables[QUERIES_KEY],
+        tables[QRELS_KEY],
+        problems,
+        frozenset(),
+        not documents.problems,
+        tuple(documents.notes),
+    )
+
+
+def _are_written(pipeline: Pipeline, documents: _Part) -> bool:
+    questions = pipeline.experiment.questions
+    if questions is None or documents.problems:
+        return False
+    key = chunks_key(str(questions.chunking))
+    pipeline.materialize(key.asset, [key])
+    return pipeline.current(QUESTIONS_KEY) is not None
 
 
 class _Part(NamedTuple):

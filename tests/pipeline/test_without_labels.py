@@ -68,6 +68,7 @@ UNUSED = {
     "imported_rankings",
     "imported_runs",
     "query_filters",
+    "generated_questions",
     "document_fields",
     "written_filters",
     "query_set_answers",
