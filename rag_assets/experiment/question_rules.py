@@ -50,7 +50,7 @@ def checked_questions(
     given = options.template
     options = options.with_files(absolute).model_copy(update={"chunking": name})
     try:
-        places = options.generator().template.places
+        places = options.question_generator().template.places
     except UsageError as error:
         raise fail((KEY, "template"), str(error)) from error
     if "language" in options.model_fields_set and "language" not in places:

@@ -33,11 +33,6 @@ QUERIES_KEY = ArtifactKey.of("queries")
 QRELS_KEY = ArtifactKey.of("qrels")
 QUESTIONS_KEY = ArtifactKey.of("generated_questions")
 
-_OF_QUESTIONS: Mapping[str, Callable[[pa.Table], pa.Table]] = {
-    "queries": queries_of,
-    "qrels": qrels_of,
-}
-
 
 class _SourceStage(Stage):
     """Read from files; the fingerprint holds the digest of their names and contents."""
@@ -126,8 +121,21 @@ class _LabelStage(_SourceStage):
             yield from super().compute(context, keys)
             return
         for key in keys:
-            table = _OF_QUESTIONS[self.name](context.artifact(QUESTIONS_KEY).table())
-            yield key, TableProduct(table, {"notes": []})
+            yield key, TableProduct(_OF_QUESTIONS[self.name](context), {"notes": []})
+
+
+def _generated_queries(context: StageContext) -> pa.Table:
+    return queries_of(context.artifact(QUESTIONS_KEY).table())
+
+
+def _generated_qrels(context: StageContext) -> pa.Table:
+    return qrels_of(context.artifact(QUESTIONS_KEY).table())
+
+
+_OF_QUESTIONS: Mapping[str, Callable[[StageContext], pa.Table]] = {
+    "queries": _generated_queries,
+    "qrels": _generated_qrels,
+}
 
 
 class Queries(_LabelStage):

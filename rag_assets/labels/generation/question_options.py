@@ -75,11 +75,11 @@ class QuestionOptions(FileOptions):
             raise ValueError("spread says which `chunks` are drawn; say how many")
         return self
 
-    def described(self) -> Mapping[str, Any]:
+    def recipe_options(self) -> Mapping[str, Any]:
         """Return the options that determine the questions: no names of models or chunkings."""
         return self.model_dump(mode="json", exclude={*self.file_options, "llm", "chunking"})
 
-    def generator(self) -> Generator:
+    def question_generator(self) -> Generator:
         """Return how questions are asked for.
 
         Raises:

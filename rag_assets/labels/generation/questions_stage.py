@@ -54,10 +54,10 @@ class GeneratedQuestionsStage(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options = _options(context.experiment)
-        template = options.generator().template
+        template = options.question_generator().template
         llm = context.experiment.language_model(options.llm)
         return {
-            **options.described(),
+            **options.recipe_options(),
             "template": template.label,
             "messages": [list(message) for message in template.messages],
             "llm": dict(llm.identity()) if llm is not None else {},
@@ -78,7 +78,7 @@ class GeneratedQuestionsStage(Stage):
         for key in keys:
             chunks = _chosen(context, options)
             with context.completions("ask for questions", chunks.num_rows, options.llm) as asked:
-                found = generate_questions(chunks, options.generator(), asked)
+                found = generate_questions(chunks, options.question_generator(), asked)
                 served = [one.name for one in asked.store.served(asked.model.identity)]
             facts: dict[str, Any] = {"n_chunks": chunks.num_rows, "notes": _notes(found)}
             questions = found.questions
@@ -101,7 +101,7 @@ def question_asking(context: StageContext) -> list[ChatRequest]:
         MissingArtifact: they, or the documents that a filter reads, are not in the store.
     """
     options = _options(context.experiment)
-    return question_requests(_chosen(context, options), options.generator())
+    return question_requests(_chosen(context, options), options.question_generator())
 
 
 def _chosen(context: StageContext, options: QuestionOptions) -> pa.Table:

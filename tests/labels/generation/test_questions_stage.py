@@ -494,8 +494,8 @@ def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:
     assert queries.inputs(experiment, QUERIES_KEY) == []
     assert [item.role for item in qrels.inputs(experiment, QRELS_KEY)] == ["documents", "queries"]
     for key in (QUERIES_KEY, QRELS_KEY):
-        stage = STAGES[key.asset]
-        assert set(stage.config(pipeline, key)) == {"format", "files"}
-        closure = CodeVersions().closure(stage.code(experiment, key))
-        modules = {definition.module for definition in closure.definitions}
-        assert not {name for name in modules if "labels.generation" in name}
+        assert set(STAGES[key.asset].config(pipeline, key)) == {"format", "files"}
+    for stage in pipeline.stages():
+        for code in {tuple(stage.code(experiment, key)) for key in stage.keys(experiment)}:
+            reached = CodeVersions().closure(code).definitions
+            assert not {one for one in reached if "labels.generation" in one.module}, stage.name
