@@ -36,11 +36,13 @@ from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.llm_needs import questions_needed
 from rag_assets.pipeline.outgoing import outgoing
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.purging import to_purge
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.validation import validate
 from rag_assets.report.result import EvaluationResult
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
+from rag_assets.store.cache_files import COMPLETIONS
 from rag_assets.store.settings import StoreSettings
 from tests.llm import server as replies
 from tests.llm.server import Server, serving
@@ -495,6 +497,17 @@ def test_the_sensor_sees_the_sheet_and_needs_no_queries(tiny: Tiny) -> None:
     assert second.files == first.files + 1
     (tiny.folder / "review.csv").write_text("keep,")
     assert source_state(tiny.pipeline()).digest != second.digest
+
+
+def test_a_purge_takes_what_was_written_of_the_document(tiny: Tiny) -> None:
+    tiny.run()
+    tiny.snapshot()
+    found = to_purge(tiny.settings, "crew.md")
+    assert found is not None
+    kinds = Counter(item.kind for item in found.files)
+    assert [kinds[one] for one in ("generated_questions", "queries", "query_sets")] == [1, 1, 1]
+    replies_dropped = [one.entries for one in found.dropped if one.segment.kind == COMPLETIONS]
+    assert sum(replies_dropped) == 2
 
 
 def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:
