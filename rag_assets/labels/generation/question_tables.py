@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.labels.generation.question_generation import QUESTIONS
+from rag_assets.plain_text import shortened
 from rag_assets.schemas import QRELS, QUERIES
 from rag_assets.store.canonical import canonical_json
 
@@ -17,6 +18,9 @@ TAG = "generated"
 """Tag of every query that a language model wrote."""
 
 SOURCE_DOCUMENT = "source_document"
+
+_NAMED = 3
+"""Models that a note names."""
 
 
 def query_fields(question: Mapping[str, Any]) -> dict[str, object]:
@@ -82,7 +86,8 @@ def authors_note(queries: pa.Table) -> str | None:
     authors = question_authors(queries)
     if not authors:
         return None
-    models = ", ".join(f"{model} ({n})" for model, n in sorted(authors.items()))
+    named = [f"{shortened(model)} ({n})" for model, n in authors.most_common(_NAMED)]
+    models = ", ".join([*named, *(["others"] if len(authors) > _NAMED else [])])
     n = authors.total()
     return (
         f"{n} of {queries.num_rows} questions and their labels were written by a model, not by "
