@@ -38,6 +38,7 @@ from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.registry import JUDGE_TYPES
+from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.options import FileOptions, Options
 from rag_assets.pipeline.stages import STAGES
@@ -53,6 +54,8 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "dataset": "[where the data is](#dataset), and what is judged",
     "chunking": "name of a chunking -> [how it cuts](#chunking), and "
     "[by which texts](../index_texts.md) its chunks are found",
+    "questions": "[questions that a language model writes](#questions) from chunks, in place of "
+    "queries and labels of the dataset; see [generation.md](../generation.md#in-an-experiment)",
     "query_sets": "name of a query set -> [how it is made](../query_sets.md)",
     "llm": "[the language model](#llm) behind query sets, questions and listwise reranking",
     "llms": "name of a language model -> [its options](#llm); query sets name one by `llm`",
@@ -90,6 +93,7 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
 
 BLOCKS: Mapping[str, type[Options]] = {
     "dataset": config.DatasetConfig,
+    "questions": QuestionOptions,
     "llm": LlmConfig,
     "split": config.SplitConfig,
     "statistics": config.StatisticsConfig,

@@ -63,7 +63,9 @@ def source_state(pipeline: Pipeline) -> SourceState:
         }
     )
     dataset = experiment.dataset
-    listed = (dataset.document_files(), dataset.query_files(), dataset.qrels_files())
+    listed = [dataset.document_files()]
+    if experiment.questions is None:
+        listed += [dataset.query_files(), dataset.qrels_files()]
     files = {*named, *(file for part in listed for file in part)}
     return SourceState(digest, len(files), tuple(models))
 
@@ -83,6 +85,9 @@ def _named_files(experiment: Experiment) -> Iterator[Path]:
     for chunking in experiment.chunkings.values():
         for text in chunking.index_texts or ():
             yield from text.files().values()
+
+    if experiment.questions is not None:
+        yield from experiment.questions.files().values()
     if experiment.answer_labels is not None and experiment.has_answer_labels:
         yield experiment.answer_labels
     yield from experiment.passage_label_files.values()

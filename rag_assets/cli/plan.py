@@ -11,6 +11,7 @@ from rag_assets.cli.options import selection_options
 from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import clients, host_notes
+from rag_assets.pipeline.checks.circularity import question_circles
 from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
 
@@ -38,6 +39,7 @@ def command(
     """
     experiment = load_experiment(path)
     warnings = (*narrow_search_warnings(experiment), *prompt_warnings(experiment))
+    warnings = (*warnings, *question_circles(experiment))
     for line in (*warnings, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     steps = plan(path, store, retrievers, top_k)

@@ -118,9 +118,9 @@ def command(
         refuse_given(["by"], "belongs to the --import of a sheet of a sample")
     if sheet is not None:
         importing = partial(_import_sample, by=by) if is_sample else _import_sheet
-        importing(load_experiment(path), sheet)
+        importing(_of_files(path), sheet)
     elif feedback is not None:
-        _import_feedback(load_experiment(path), feedback)
+        _import_feedback(_of_files(path), feedback)
     else:
         settings = StoreSettings.resolve(store)
         pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
@@ -128,6 +128,17 @@ def command(
             _write_sample(pipeline, n_sampled, depth, seed, out)
         else:
             _write_sheet(pipeline, depth or 10, seed, out)
+
+
+def _of_files(path: Path) -> Experiment:
+    """Return an experiment whose questions are those of its files."""
+    experiment = load_experiment(path)
+    if experiment.questions is not None:
+        raise UsageError(
+            f"{path}: its questions are generated (`questions`), and judgments are of those in "
+            "files; `rag-assets generate --out` makes a dataset of them"
+        )
+    return experiment
 
 
 def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:

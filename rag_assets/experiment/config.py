@@ -24,6 +24,7 @@ from rag_assets.experiment.names import checked_experiment_name, checked_name, c
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.base import Judge
 from rag_assets.judges.registry import JUDGE_TYPES
+from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Depth, Number, OneOf, Options
 from rag_assets.query_sets.query_set import QuerySet
@@ -141,6 +142,7 @@ class ExperimentConfig(Options):
     name: Annotated[str, AfterValidator(checked_experiment_name)] | None = None
     dataset: DatasetConfig = DatasetConfig()
     chunking: dict[Name, ChunkingConfig] = Field(default_factory=dict)
+    questions: QuestionOptions | None = None
     query_sets: dict[Name, QuerySetConfig] = Field(default_factory=dict)
     llm: LlmConfig | None = None
     llms: dict[Name, LlmConfig] = Field(default_factory=dict)

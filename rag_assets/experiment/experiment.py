@@ -31,6 +31,7 @@ from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.retriever_rules import reads_reranked, tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.base import RELEVANCE, Kind
+from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
@@ -54,6 +55,8 @@ class Experiment:
         dataset: reader of documents, queries and qrels.
         judge: the unit that is judged: ``document``, ``chunk`` or ``evidence``.
         has_qrels: whether there are labels; without them no metric exists.
+        questions: those that a language model writes from chunks, in place of the dataset's
+            queries and labels; ``chunking`` is filled in. None: none.
         query_sets: variants of the queries besides the original, by name.
         llm: the language model that writes those of them that name none.
         llms: further ones, by name.
@@ -121,6 +124,7 @@ class Experiment:
     answer_labels: Path | None = None
     passage_labels: Path | None = None
     judgments_log: Path = Path(LABELLING_LOG)
+    questions: QuestionOptions | None = None
 
     def language_model(self, name: str | None) -> LlmConfig | None:
         """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""

@@ -39,6 +39,7 @@ from rag_assets.experiment.judge_rules import checked_judge
 from rag_assets.experiment.llm_rules import check_llm, check_llms
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.older_names import with_names_of_today
+from rag_assets.experiment.question_rules import checked_questions, statistics_of
 from rag_assets.experiment.retriever_rules import (
     Fail,
     check_display_names,
@@ -195,7 +196,10 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         name: _with_files("retrievers", name, retriever, base, fail)
         for name, retriever in retrievers.items()
     }
-    judge = config.dataset.judge or dataset.default_judge
+    questions = checked_questions(config, list(chunkings), base, fail)
+    has_labels = dataset.has_qrels or questions is not None
+    default_judge = dataset.default_judge if questions is None else "evidence"
+    judge = config.dataset.judge or default_judge
     if judge == "chunk":
         _check_given_chunks(chunkings, fail)
     measures, extra = _metrics(config, fail)
@@ -207,9 +211,7 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         )
         for name, generator in config.generators.items()
     }
-    answerers = answerers_of(
-        config, list(retrievers), list(chunkings), fail, has_labels=dataset.has_qrels
-    )
+    answerers = answerers_of(config, list(retrievers), list(chunkings), fail, has_labels=has_labels)
     baseline = config.baseline or next(iter(retrievers))
     if baseline not in retrievers:
         raise fail(("baseline",), f"unknown retriever {allowed_names(baseline, retrievers)}")
@@ -231,7 +233,7 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         for name, one in config.judges.items()
     }
     lacks: dict[str, str | None] = {} if config.split is not None else {"split": None}
-    if not dataset.has_qrels:
+    if not has_labels:
         lacks["labels"] = unread_labels(dataset)
     check_tuning(retrievers, {*listed, *cutoffs}, lacks, partial(_fail_tuning, yaml_file))
     return Experiment(
@@ -241,8 +243,9 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         has_file=yaml_file is not None,
         dataset=dataset,
         judge=judge,
-        has_qrels=dataset.has_qrels,
+        has_qrels=has_labels,
         chunkings=chunkings,
+        questions=questions,
         query_sets=query_sets,
         llm=config.llm,
         llms=config.llms,
@@ -254,8 +257,8 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         primary=primary,
         baseline=baseline,
         split=config.split,
-        weight=config.weight if "weight" in config.model_fields_set else default_weight(dataset),
-        statistics=config.statistics,
+        weight=_weight(config, dataset),
+        statistics=statistics_of(config),
         measurements=config.measurements,
         checks=config.checks,
         owners=config.owners,
@@ -273,6 +276,12 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         passage_labels=base / (config.passage_labels or PASSAGE_LABELS) if yaml_file else None,
         judgments_log=_log(source, base, config.judgments_log),
     )
+
+
+def _weight(config: ExperimentConfig, dataset: Dataset) -> str | None:
+    if "weight" in config.model_fields_set:
+        return config.weight
+    return default_weight(dataset) if config.questions is None else None
 
 
 def _log(source: Path, base: Path, named: Path | None) -> Path:

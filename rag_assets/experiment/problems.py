@@ -29,6 +29,7 @@ from rag_assets.experiment.config import (
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.registry import JUDGE_TYPES
+from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.derived import Tune
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
@@ -51,6 +52,7 @@ _EXPANSION_TYPES: Mapping[str, type[BaseModel]] = {"window": WindowExpansion, "r
 
 _SECTIONS: Mapping[str, type[BaseModel]] = {
     "dataset": DatasetConfig,
+    "questions": QuestionOptions,
     "split": SplitConfig,
     "statistics": StatisticsConfig,
     "answer_metrics": AnswerMetricsOptions,

@@ -140,6 +140,7 @@ def _experiment(experiment: Experiment, question: str, top_k: int) -> Experiment
         dataset=cast("Dataset", _QuestionDataset(experiment.dataset, question)),
         judge="evidence",
         has_qrels=False,
+        questions=None,
         top_k=(top_k,),
         listed_top_k=(top_k,),
         split=None,

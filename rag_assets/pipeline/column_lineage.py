@@ -54,10 +54,18 @@ _ASKED = "queries.text answer_contexts.text_digest"
 
 ORIGINS: Mapping[str, Mapping[str, str]] = {
     "documents": {},
-    "queries": {},
-    "qrels": _each("document_id", "documents.document_id")
+    "generated_questions": _same("chunks", "chunk_id document_id start end")
+    | _each("query_id", "chunks.chunk_id chunks.text")
+    | _each("text answer", "chunks.text chunks.title"),
+    "queries": _same("generated_questions", "query_id text")
+    | _each(
+        "metadata",
+        "generated_questions.answer generated_questions.document_id generated_questions.chunk_id",
+    ),
+    "qrels": _each("document_id", "generated_questions.document_id|documents.document_id")
     | _each("query_id", "queries.query_id")
-    | _each("start end", "documents.text"),
+    | _each("start", "generated_questions.start|documents.text")
+    | _each("end", "generated_questions.end|documents.text"),
     "query_facts": _each("query_id", "queries.query_id")
     | _each("answers weight split", "queries.metadata")
     | _each("cluster", "queries.metadata qrels.document_id"),

@@ -97,6 +97,8 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         "statistics": _dumped(own.statistics),
         "context_tokenizer": own.context_tokenizer,
     }
+    if own.questions is not None:
+        blocks["questions"] = _dumped(own.questions, set(own.questions.file_options))
     if own.answerers:
         blocks["generators"] = {
             name: _dumped(one, set(one.file_options)) for name, one in own.generators.items()

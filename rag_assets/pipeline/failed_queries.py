@@ -12,6 +12,7 @@ from rag_assets.engine.failures import UNANSWERED, failures_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
+from rag_assets.labels.generation.questions_stage import GeneratedQuestionsStage
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import QuerySetAnswers
@@ -20,7 +21,14 @@ from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
-_COUNTING = (IndexTexts, Answers, ExternalRankings, RelevanceVerdicts, AnswerVerdicts)
+_COUNTING = (
+    GeneratedQuestionsStage,
+    IndexTexts,
+    Answers,
+    ExternalRankings,
+    RelevanceVerdicts,
+    AnswerVerdicts,
+)
 """Stages whose facts say how much a server left open."""
 
 

@@ -19,6 +19,7 @@ from rag_assets.judges.verdicts_stage import (
     judge_of,
     judged_items,
 )
+from rag_assets.labels.generation.questions_stage import GeneratedQuestionsStage, question_asking
 from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.prompted import PromptedQuerySet, requests_for
@@ -118,7 +119,21 @@ def verdicts_needed(
     return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
 
 
+def questions_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
+    """Return what generated questions need that is not stored.
+
+    None where the chunks, or the documents that a filter reads, are not up to date.
+    """
+    options = pipeline.experiment.questions
+    llm = pipeline.experiment.language_model(options.llm) if options is not None else None
+    read = STAGES[key.asset].inputs(pipeline.experiment, key)
+    if llm is None or any(pipeline.current(item.key) is None for item in read):
+        return None
+    return estimate(question_asking(pipeline), llm.identity(), pipeline.replies, llm.limits())
+
+
 LLM_NEEDS: Mapping[str, Callable[[Pipeline, ArtifactKey], Estimate | None]] = {
+    GeneratedQuestionsStage.name: questions_needed,
     QuerySetAnswers.name: variants_needed,
     IndexTexts.name: index_texts_needed,
     Answers.name: answers_needed,

@@ -24,6 +24,7 @@ from rag_assets.llm.budget import MESSAGE_TOKENS, MILLION, prompt_tokens_at_most
 from rag_assets.pipeline.llm_needs import (
     answers_needed,
     index_text_needed,
+    questions_needed,
     variants_needed,
     verdicts_needed,
 )
@@ -118,6 +119,8 @@ def _by_one_client(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
         name = config.llm if isinstance(config, PromptedQuerySet) else None
         client = llm_client(experiment, name)
         return _variants(pipeline, client, key) if client else None
+    if key.asset == "generated_questions":
+        return _questions(pipeline, key)
     if key.asset == "answers":
         return _answers(pipeline, key)
     if key.asset in (RelevanceVerdicts.name, AnswerVerdicts.name):
@@ -170,6 +173,22 @@ def _variants(pipeline: Pipeline, client: Client, key: ArtifactKey) -> Outgoing:
         tokens=needs.tokens_at_most,
         cost=needs.cost_at_most,
     )
+
+
+def _questions(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
+    options = pipeline.experiment.questions
+    name = options.llm if options is not None else None
+    client, llm = llm_client(pipeline.experiment, name), pipeline.experiment.language_model(name)
+    if client is None or llm is None:
+        return None
+    line = Outgoing(
+        client.key, client.host, questions=0, max_calls=llm.max_calls, max_cost=llm.max_cost
+    )
+    needs = questions_needed(pipeline, key)
+    if needs is None:
+        return line
+    calls, tokens, cost = needs.calls, needs.tokens_at_most, needs.cost_at_most
+    return replace(line, requests=calls, passages=calls, tokens=tokens, cost=cost)
 
 
 def _answers(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:

@@ -38,7 +38,7 @@ from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.remote_sync import bring_pointed, bring_records
-from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages import STAGES, stages_in_order
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.sources.dataset import Read
@@ -122,10 +122,12 @@ class Pipeline:
     def source_digests(self) -> Mapping[str, str]:
         """Digests of the files behind ``documents``, ``queries`` and, if any, ``qrels``.
 
-        A part that cannot be read (a folder without queries can be chunked) fails when it is asked
-        for.
+        Generated questions have no files. A part that cannot be read (a folder without queries
+        can be chunked) fails when it is asked for.
         """
-        parts = ["documents", "queries", *(["qrels"] if self.experiment.has_qrels else [])]
+        parts = ["documents"]
+        if self.experiment.questions is None:
+            parts += ["queries", *(["qrels"] if self.experiment.has_qrels else [])]
         digests = _Digests(self._source_digest)
         for part in parts:
             with suppress(DataError):
@@ -257,7 +259,8 @@ class Pipeline:
 
     def stages(self) -> list[Stage]:
         """Return the stages that the experiment uses, in the order of the graph."""
-        return [stage for stage in STAGES.values() if stage.keys(self.experiment)]
+        stages = stages_in_order(self.experiment).values()
+        return [stage for stage in stages if stage.keys(self.experiment)]
 
     def recipe(self, key: ArtifactKey) -> Recipe | None:
         """Return what determines a partition now; None while an input is missing."""

@@ -26,8 +26,8 @@ from rag_assets.pipeline.llm_needs import LLM_NEEDS
 from rag_assets.pipeline.outgoing import Outgoing, outgoing
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan_sources import (
-    READABLE,
     StoredArtifacts,
+    is_readable,
     read_source,
     with_row_changes,
 )
@@ -221,7 +221,8 @@ class _Planner:
             return
         wanted = self._wanted(stage, key, inputs, pending)
         action, why = self._decide(stage, key, wanted, pending)
-        if key.asset in READABLE and action == COMPUTE and not pending and not wanted.unknown:
+        readable = is_readable(self._pipeline.experiment, key) and not pending
+        if readable and action == COMPUTE and not wanted.unknown:
             artifact = self._stored.reference(key).artifact
             row_changes = read_source(self._pipeline, stage, key, wanted.recipe, artifact)
             if row_changes is not None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
 from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import clients
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
 from rag_assets.pipeline.reasons import Reason, row_changes
@@ -79,9 +80,8 @@ class StoredArtifacts:
 
 
 SOURCES = ("documents", "queries", "qrels")
-READABLE = (*SOURCES, "query_facts", "document_fields", "chunks")
-"""Assets that are read from files in a moment, and so for a plan too; chunks where a model that
-writes of them is asked, and none is needed to cut."""
+_READABLE = (*SOURCES, "query_facts", "document_fields")
+"""Assets that are read from files in a moment, and so for a plan too."""
 
 FILES = Reason("files changed")
 
@@ -96,6 +96,28 @@ class _TableInMemory(Artifact):
         return self.content if columns is None else self.content.select(list(columns))
 
 
+def is_readable(experiment: Experiment, key: ArtifactKey) -> bool:
+    """Return whether a plan reads a partition: also the chunks that a language model is shown."""
+    if key.asset != "chunks":
+        return key.asset in _READABLE
+    return key["chunking"] in _shown_chunkings(experiment)
+
+
+def _shown_chunkings(experiment: Experiment) -> set[str]:
+    """Return the chunkings whose chunks a language model writes of, and that no model cuts.
+
+    Unless these are cut, nobody can say how often a language model is asked.
+    """
+    names = {
+        name
+        for name, config in experiment.chunkings.items()
+        if any(text.asks for text in config.index_texts or ())
+    }
+    if experiment.questions is not None:
+        names.add(str(experiment.questions.chunking))
+    return {name for name in names if experiment.chunkings[name].by_blocks}
+
+
 def read_source(
     pipeline: Pipeline, stage: Stage, key: ArtifactKey, recipe: Recipe, stored: Artifact | None
 ) -> list[Reason] | None:
@@ -103,7 +125,7 @@ def read_source(
 
     Args:
         pipeline: of the plan.
-        stage: one of :data:`READABLE`.
+        stage: of a partition that :func:`is_readable`.
         key: its partition.
         recipe: what determines it now.
         stored: with what it is compared.
@@ -117,21 +139,15 @@ def read_source(
     Raises:
         DataError: the files break their format.
     """
-    chunkings = pipeline.experiment.chunkings
-    shown = [
-        name
-        for name, config in chunkings.items()
-        if config.by_blocks and any(one.asks for one in config.index_texts or ())
-    ]
-    if stage.name == "chunks" and key["chunking"] not in shown:
-        return None
     sets = pipeline.experiment.query_sets.values()
     is_prompted = any(isinstance(query_set, PromptedQuerySet) for query_set in sets)
     asks = stage.name == "queries" and (is_prompted or clients(pipeline.experiment))
     asks = asks or (
         stage.name in ("documents", "document_fields") and reads_fields(pipeline.experiment)
     )
-    asks = asks or (stage.name in ("documents", "chunks") and bool(shown))
+    asks = asks or (
+        stage.name in ("documents", "chunks") and bool(_shown_chunkings(pipeline.experiment))
+    )
     if stored is None and not asks:
         return None
     _, product = next(iter(stage.compute(pipeline, [key])))

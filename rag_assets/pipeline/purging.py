@@ -47,7 +47,18 @@ from rag_assets.store.text_search import Fragments
 INDEXES = ("term_counts", "lexical_index", "embedding_index")
 """Folders that hold words or vectors of chunks, and whose units say of which documents."""
 
-MADE_OF_TEXTS = ("index_texts", "answers", "span_readers", "answer_verdicts")
+_WRITTEN = (
+    "index_texts",
+    "generated_questions",
+    "queries",
+    "query_facts",
+    "query_set_answers",
+    "query_sets",
+    "answers",
+)
+"""What a model may have written of texts, and what repeats it; each after what it is made of."""
+
+MADE_OF_TEXTS = (*_WRITTEN, "span_readers", "answer_verdicts")
 """What was made of texts, and may tell of them in words of its own; verdicts repeat answers."""
 
 LAST = ("chunks", "documents")
@@ -250,7 +261,7 @@ def _goes(item: Item, texts: _Texts, fragments: Fragments) -> bool:
 def _digests_shown(contents: Iterable[Item], texts: _Texts) -> set[str]:
     """Return digests of documents with the text, of contexts with some of it, and what is of them.
 
-    That is answers, which verdicts repeat.
+    That is answers, which verdicts repeat, and questions from chunks.
     """
     digests = {one for own in texts.manifests.values() if own for one in own.digests.values()}
     ids = pa.array(sorted({one for own in texts.ids.values() for one in own}), pa.string())
@@ -264,15 +275,16 @@ def _digests_shown(contents: Iterable[Item], texts: _Texts) -> set[str]:
             shown = ids  # nobody knows what it shows, and it is made again
         if pc.any(pc.is_in(shown, ids)).as_py():
             digests.update(manifest.digests.values())
-    for item in contents:
-        manifest = read_manifest(item.path) if item.kind == "answers" else None
+    written = [item for kind in _WRITTEN for item in contents if item.kind == kind]
+    for item in written:
+        manifest = read_manifest(item.path)
         if manifest is not None and _is_made_of(item, digests):
             digests.update(manifest.digests.values())
     return digests
 
 
 def _is_made_of(item: Item, digests: set[str]) -> bool:
-    """Return whether answers were written or judged, or a reader trained, from one of these.
+    """Return whether something was written or judged, or a reader trained, from one of these.
 
     A short answer is too short to be found as a piece of the text.
     """

@@ -8,7 +8,7 @@ from rag_assets.evaluation.attributions_stage import cutoffs_read
 from rag_assets.evaluation.list_similarities_stage import SIMILARITIES
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages import STAGES, stages_in_order
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -43,7 +43,8 @@ def _behind(experiment: Experiment, ends: list[ArtifactKey]) -> dict[str, list[A
         required.add(key)
         inputs = STAGES[key.asset].inputs(experiment, key)
         ends += [item.key for item in inputs if not item.optional]
-    chosen = {name: stage.keys(experiment) for name, stage in STAGES.items()}
+    stages = stages_in_order(experiment)
+    chosen = {name: stage.keys(experiment) for name, stage in stages.items()}
     return {
         name: [key for key in keys if key in required]
         for name, keys in chosen.items()

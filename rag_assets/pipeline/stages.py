@@ -21,6 +21,7 @@ from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSum
 from rag_assets.evaluation.overlaps_stage import Overlaps
 from rag_assets.evaluation.query_facts_stage import QueryFacts
 from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, RelevantUnits
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.calibration_stage import (
     AnswerLabels,
     CalibratedDifferences,
@@ -28,6 +29,7 @@ from rag_assets.judges.calibration_stage import (
 )
 from rag_assets.judges.ranking_calibration_stage import CalibratedRankings
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
+from rag_assets.labels.generation.questions_stage import GeneratedQuestionsStage
 from rag_assets.labels.sampling.sample_stage import (
     SampledEstimates,
     SampledLabels,
@@ -79,6 +81,7 @@ STAGES: Mapping[str, Stage] = {
     stage.name: stage
     for stage in (
         Documents(),
+        GeneratedQuestionsStage(),
         Queries(),
         Qrels(),
         QueryFacts(),
@@ -145,4 +148,16 @@ STAGES: Mapping[str, Stage] = {
         SampledEstimates(),
     )
 }
-"""Every asset of the graph, each after its inputs."""
+"""Every asset of the graph, each after its inputs, but for chunks that questions are made of."""
+
+CHUNKS_FIRST = (Documents.name, Chunks.name)
+
+
+def stages_in_order(experiment: Experiment) -> Mapping[str, Stage]:
+    """Return every asset of the graph, each after its inputs in this experiment.
+
+    Where no questions are made of chunks, queries and labels are read before anything is cut:
+    mistakes in them are told at once.
+    """
+    first = CHUNKS_FIRST if experiment.questions is not None else ()
+    return {**{name: STAGES[name] for name in first}, **STAGES}

@@ -55,7 +55,7 @@ from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.problems import ANY, Met, RowError, collecting
 from rag_assets.sources.rows import WITHOUT_RELEVANT
-from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
+from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -114,7 +114,9 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     filtered = any(uses_filters(experiment, name) for name in experiment.retrievers)
     tables.append(unmatched_filters(sources.queries, sources.documents, used=filtered))
     skipped = []
-    if pipeline.experiment.has_qrels:
+    if experiment.questions is not None and not sources.queries.num_rows:
+        skipped.append("labels: a language model has not written the questions yet")
+    elif pipeline.experiment.has_qrels:
         tables += _label_checks(sources, keeps_unknown=experiment.keeps_unknown)
         tables += _fact_checks(pipeline, sources)
         used = experiment.split or experiment.weight or experiment.statistics.cluster != NONE
@@ -136,27 +138,40 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
         answers, notes = answer_findings(pipeline)
         tables.append(answers)
         skipped += notes
-    if evaluation is None:
-        skipped.append("judged@k, label churn and drift: there is no evaluation yet")
-    else:
-        if not evaluation.entries_of("metrics_summary"):
-            skipped.append("judged@k: the last evaluation had no labels")
-        if not evaluation.entries_of(QRELS_KEY.asset):
-            skipped.append("label churn: the last evaluation had no labels")
-        tables.append(_judged(pipeline, evaluation, judged_threshold))
-        tables.append(_churn(pipeline, evaluation, sources))
-        drift, not_compared = drift_findings(pipeline, evaluation)
-        tables.append(drift)
-        skipped += not_compared
+    compared, not_compared = _evaluation_checks(pipeline, sources, evaluation, judged_threshold)
+    tables += compared
+    skipped += not_compared
     parts = {"documents": sources.documents, "queries": sources.queries, "qrels": sources.qrels}
     counts = {name: table.num_rows for name, table in parts.items()}
     return Validation(_ordered(tables, sources.broken), counts, tuple(skipped), sources.notes)
+
+
+def _evaluation_checks(
+    pipeline: Pipeline,
+    sources: _Sources,
+    evaluation: Evaluation | None,
+    judged_threshold: float,
+) -> tuple[list[pa.Table], list[str]]:
+    """Return what the last evaluation tells, and what it cannot."""
+    if evaluation is None:
+        return [], ["judged@k, label churn and drift: there is no evaluation yet"]
+    skipped = []
+    if not evaluation.entries_of("metrics_summary"):
+        skipped.append("judged@k: the last evaluation had no labels")
+    if not evaluation.entries_of(QRELS_KEY.asset):
+        skipped.append("label churn: the last evaluation had no labels")
+    drift, not_compared = drift_findings(pipeline, evaluation)
+    judged = _judged(pipeline, evaluation, judged_threshold)
+    churn = _churn(pipeline, evaluation, sources)
+    return [judged, churn, drift], [*skipped, *not_compared]
 
 
 def _read(pipeline: Pipeline) -> _Sources:
     dataset = pipeline.experiment.dataset
     met = Met()
     documents = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents, met)
+    if pipeline.experiment.questions is not None:
+        return _with_generated(pipeline, documents)
     queries = _part(pipeline, QUERIES_KEY, QUERIES, dataset.read_queries, met)
     parts = [documents, queries]
     for kind, part in (("document", documents), ("query", queries)):
@@ -178,6 +193,33 @@ def _read(pipeline: Pipeline) -> _Sources:
         not documents.problems,
         tuple(note for part in parts for note in part.notes),
     )
+
+
+def _with_generated(pipeline: Pipeline, documents: _Part) -> _Sources:
+    """Return queries and labels where a model wrote them already; nothing is asked."""
+    tables = {QUERIES_KEY: QUERIES.empty(), QRELS_KEY: QRELS.empty()}
+    if _are_written(pipeline, documents):
+        for key in tables:
+            tables[key] = pipeline.materialize(key.asset, [key])[0].artifact.table()
+    problems = reading_problems(documents.problems)
+    return _Sources(
+        documents.table,
+        tables[QUERIES_KEY],
+        tables[QRELS_KEY],
+        problems,
+        frozenset(),
+        not documents.problems,
+        tuple(documents.notes),
+    )
+
+
+def _are_written(pipeline: Pipeline, documents: _Part) -> bool:
+    questions = pipeline.experiment.questions
+    if questions is None or documents.problems:
+        return False
+    key = chunks_key(str(questions.chunking))
+    pipeline.materialize(key.asset, [key])
+    return pipeline.current(QUESTIONS_KEY) is not None
 
 
 class _Part(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.labels.health.unusable_labels import queries_without_relevant
 from rag_assets.report.analyzers import likely_cause, unlabelled_findings
 from rag_assets.report.board_columns import ACCOUNTING, RETRIEVER, columns_of
@@ -116,8 +117,9 @@ def _failures(view: View) -> list[Context]:
 
 def _notes(view: View) -> list[str]:
     """Return what the readers of the sources found odd."""
-    notes: list[str] = []
-    for asset in ("documents", "queries", "qrels", "query_facts"):
+    authors = authors_note(view.result.queries)
+    notes = [authors] if authors is not None else []
+    for asset in ("documents", "generated_questions", "queries", "qrels", "query_facts"):
         for entry in view.result.evaluation.entries_of(asset):
             manifest = view.result.manifest_of(entry)
             notes += manifest.facts.get("notes", []) if manifest is not None else []

@@ -18,6 +18,7 @@ from rich.text import Text
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
+from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import likely_cause
 from rag_assets.report.answerability import answerability_parts
@@ -252,7 +253,8 @@ def _interval(result: EvaluationResult, retriever: str, split: str) -> dict[str,
 
 def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> list[str]:
     """Return lines on what a mean does not show."""
-    lines = []
+    authors = authors_note(result.queries)
+    lines = [authors] if authors is not None else []
     own_chunks = {
         entry.partition["retriever"] for entry in result.evaluation.entries_of("external_units")
     }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -15,6 +17,7 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.generation.question_tables import qrels_of, queries_of
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import reading_in_blocks
@@ -28,6 +31,7 @@ from rag_assets.store.blocks import KnownBlocks
 DOCUMENTS_KEY = ArtifactKey.of("documents")
 QUERIES_KEY = ArtifactKey.of("queries")
 QRELS_KEY = ArtifactKey.of("qrels")
+QUESTIONS_KEY = ArtifactKey.of("generated_questions")
 
 
 class _SourceStage(Stage):
@@ -93,7 +97,48 @@ class Documents(_SourceStage):
             return context.experiment.dataset.read_documents()
 
 
-class Queries(_SourceStage):
+class _LabelStage(_SourceStage):
+    """Of the dataset, or of the questions that a language model wrote from chunks."""
+
+    def own_code(self) -> list[Root]:
+        return [*super().own_code(), f"{__name__}:_OF_QUESTIONS[]"]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        if experiment.questions is None:
+            return super().named_code(experiment, key)
+        return [f"{__name__}:_OF_QUESTIONS[{self.name}]"]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [] if experiment.questions is None else [Input("questions", QUESTIONS_KEY)]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {} if context.experiment.questions is not None else super().config(context, key)
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        if context.experiment.questions is None:
+            yield from super().compute(context, keys)
+            return
+        for key in keys:
+            yield key, TableProduct(_OF_QUESTIONS[self.name](context), {"notes": []})
+
+
+def _generated_queries(context: StageContext) -> pa.Table:
+    return queries_of(context.artifact(QUESTIONS_KEY).table())
+
+
+def _generated_qrels(context: StageContext) -> pa.Table:
+    return qrels_of(context.artifact(QUESTIONS_KEY).table())
+
+
+_OF_QUESTIONS: Mapping[str, Callable[[StageContext], pa.Table]] = {
+    "queries": _generated_queries,
+    "qrels": _generated_qrels,
+}
+
+
+class Queries(_LabelStage):
     """The questions."""
 
     name = "queries"
@@ -109,7 +154,7 @@ class Queries(_SourceStage):
         return context.experiment.dataset.read_queries()
 
 
-class Qrels(_SourceStage):
+class Qrels(_LabelStage):
     """The labels; documents and queries are read too, since quotes and ids are checked."""
 
     name = "qrels"
@@ -123,10 +168,13 @@ class Qrels(_SourceStage):
         return [
             Input("documents", DOCUMENTS_KEY, "text"),
             Input("queries", QUERIES_KEY, "ids"),
+            *super().inputs(experiment, key),
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        unknown = {UNKNOWN_DOCUMENTS: KEEP} if context.experiment.keeps_unknown else {}
+        experiment = context.experiment
+        keeps = experiment.keeps_unknown and experiment.questions is None
+        unknown = {UNKNOWN_DOCUMENTS: KEEP} if keeps else {}
         return {**super().config(context, key), **unknown}
 
     def read(self, context: StageContext) -> Read:

@@ -192,6 +192,24 @@ def test_scores_that_fall_with_age(fresh: Tiny, child: str, parent: str) -> None
 @pytest.mark.parametrize(
     ("child", "parent"),
     [
+        ("generated_questions", "chunks"),
+        ("generated_questions", "documents"),
+        ("queries", "generated_questions"),
+        ("qrels", "generated_questions"),
+    ],
+)
+def test_questions_that_a_model_writes(fresh: Tiny, child: str, parent: str) -> None:
+    fresh.config["llm"] = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None}
+    fresh.config["questions"] = {"chunking": "parts", "filter": {"season": "winter"}}
+    fresh.write_config()
+    assert parent in edges_of(STAGES[child], fresh.pipeline().experiment)
+    check_parents(fresh, child, parent)
+    dg.Definitions.validate_loadable(definitions(fresh))
+
+
+@pytest.mark.parametrize(
+    ("child", "parent"),
+    [
         ("index_texts", "chunks"),
         ("index_texts", "documents"),
         ("term_counts", "chunks"),
@@ -280,6 +298,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "external_rankings",
         "external_runs",
         "external_units",
+        "generated_questions",
         "imported_rankings",
         "imported_runs",
         "index_texts",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator, Mapping
 from inspect import getsourcelines
 from pathlib import Path
@@ -148,6 +149,30 @@ def test_texts_by_which_chunks_are_found(tmp_path: Path) -> None:
         source, first = getsourcelines(one)
         shown = range(first, first + len(source))
         tracer.executed["index_texts"] -= {("llm/completions.py", line) for line in shown}
+    assert missing(tracer, tiny.pipeline()) == {}
+
+
+def test_questions_that_a_model_writes(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    asked = {"question": "What is 1 thing that everybody knows?", "answer": "this"}
+    with serving(lambda text: json.dumps([asked, {"question": "No"}])) as server:
+        tiny.config["llm"] = {"base_url": server.base_url, "model": "m", "api_key_env": None}
+        questions = {"chunking": "parts", "chunks": 3, "spread": "heading", "reviewed": "sheet.csv"}
+        tiny.config["questions"] = {**questions, "filter": {"page": 1}}
+        tiny.write()
+        tiny.replace("crew.md", "# Crew", "---\npage: 1\n---\n# Crew")
+        columns = "keep,question,answer,quote,document_id,start,end,chunk_id,query_id,source"
+        (tiny.folder / "sheet.csv").write_text(f"{columns}\nno,a,b,c,d,0,1,e,gen-1,m\n")
+        tracer = Tracer()
+        with tracer.watching():
+            tiny.run()
+    own = ("generated_questions", "queries", "qrels")
+    assert set(own) <= tracer.executed.keys()
+    assert ("labels/generation/question_tables.py") in {f for f, _ in tracer.executed["qrels"]}
+    for one in (shown_by, Counts.__dict__["total"].fget):
+        source, first = getsourcelines(one)
+        shown = range(first, first + len(source))
+        tracer.executed["generated_questions"] -= {("llm/completions.py", line) for line in shown}
     assert missing(tracer, tiny.pipeline()) == {}
 
 

@@ -18,7 +18,7 @@ from rag_assets.retrieval.registry import RETRIEVER_TYPES
 Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
-    "name, dataset, chunking, query_sets, llm, llms, retrievers, generators, answers, "
+    "name, dataset, chunking, questions, query_sets, llm, llms, retrievers, generators, answers, "
     "answer_metrics, judges, answer_labels, passage_labels, judgments_log, top_k, metrics, "
     "primary, baseline, "
     "split, weight, statistics, measurements, context, checks, owners, display_names, filters, "

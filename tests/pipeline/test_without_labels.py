@@ -68,6 +68,7 @@ UNUSED = {
     "imported_rankings",
     "imported_runs",
     "query_filters",
+    "generated_questions",
     "document_fields",
     "index_texts",
     "written_filters",

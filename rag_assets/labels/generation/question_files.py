@@ -11,7 +11,7 @@ import csv
 import io
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.labels.generation.question_generation import QUESTIONS
+from rag_assets.labels.generation.question_tables import TAG, query_fields
 from rag_assets.sources.csv_files import (
     CELL_MAY_BE_CUT,
     fitting,
@@ -106,21 +107,58 @@ def read_review(file: Path, documents: pa.Table) -> Reviewed:
     """
     texts = _texts(documents)
     accepted: list[dict[str, object]] = []
+    n_refused = n_open = 0
+    for query_id, verdict, cells, place in _rows(file):
+        if verdict:
+            accepted.append({**_question(cells, texts, place), "query_id": query_id})
+        n_refused += verdict is False
+        n_open += verdict is None
+    return Reviewed(QUESTIONS.from_rows(accepted), n_refused, n_open)
+
+
+def reviewed_questions(questions: pa.Table, file: Path) -> tuple[pa.Table, list[str]]:
+    """Return questions without those that people refused, the others worded as people wish.
+
+    A question that is not on the sheet, or has no verdict there, stays as it is.
+
+    Args:
+        questions: table of :data:`QUESTIONS`.
+        file: the sheet; rows of other questions say nothing.
+
+    Returns:
+        The table, and lines on what became of how many.
+
+    Raises:
+        DataError: as :func:`read_review`, but quotes are not looked at.
+    """
+    verdicts = {
+        query_id: _wording(cells, place) if verdict else verdict
+        for query_id, verdict, cells, place in _rows(file)
+    }
+    rows = questions.to_pylist()
+    said = [verdicts.get(row["query_id"]) for row in rows]
+    left = [
+        {**row, "text": verdict or row["text"]}
+        for row, verdict in zip(rows, said, strict=True)
+        if verdict is not False
+    ]
+    n_refused, n_open = len(rows) - len(left), said.count(None)
+    notes = [f"{n_refused} left out: refused by people"] if n_refused else []
+    notes += [f"{n_open} of {len(rows)} not reviewed by people"] if n_open else []
+    return QUESTIONS.from_rows(left), notes
+
+
+def _rows(file: Path) -> Iterator[tuple[str, bool | None, Mapping[str, str], Place]]:
+    """Yield id, verdict (None: there is none), cells and place of each row of a sheet."""
     lines: dict[str, int] = {}
-    n_refused = n_rows = 0
     for line, cells in read_csv(file):
         place = Place(file, line)
         query_id = _new_id(cells, lines, place)
-        n_rows += 1
         verdict = cells["keep"].strip().lower()
-        if verdict in YES:
-            accepted.append({**_question(cells, texts, place), "query_id": query_id})
-        elif verdict in NO:
-            n_refused += 1
-        elif verdict:
+        if verdict and verdict not in (*YES, *NO):
             allowed = ", ".join((*YES, *NO))
             raise place.error(f"is {shown(cells['keep'])}; allowed: {allowed}, or nothing", "keep")
-    return Reviewed(QUESTIONS.from_rows(accepted), n_refused, n_rows - len(accepted) - n_refused)
+        yield query_id, verdict in YES if verdict else None, cells, place
 
 
 def _new_id(cells: Mapping[str, str], lines: dict[str, int], place: Place) -> str:
@@ -189,8 +227,6 @@ dataset: {format: jsonl}
 # Questions from one document are not independent: intervals and tests draw documents.
 statistics: {cluster: query.source_document}
 """
-
-TAG = "generated"
 
 
 def check_free(folder: Path, *, force: bool) -> None:
@@ -282,10 +318,8 @@ def dataset_rows(questions: pa.Table, documents: pa.Table) -> DatasetRows:
     queries: list[dict[str, object]] = []
     judgments: list[dict[str, object]] = []
     for row in questions.to_pylist():
-        made_from = {"source_document": row["document_id"], "source": row["source"]}
-        answers = {"answers": [row["answer"]]} if row["answer"] else {}
         head = {"query_id": row["query_id"], "text": row["text"], "tags": [TAG]}
-        queries.append({**head, **answers, **made_from})
+        queries.append({**head, **query_fields(row)})
         quote = text_of[row["document_id"]][row["start"] : row["end"]]
         span = {"quote": quote, "start": row["start"]} if quote.strip() else {}
         judged = {"query_id": row["query_id"], "doc_id": row["document_id"]}

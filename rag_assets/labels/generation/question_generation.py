@@ -6,10 +6,10 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from rag_assets.labels.generation.question_filters import (
     near_earlier,
     question_words,
 )
-from rag_assets.llm.client import Answer, ChatRequest
+from rag_assets.llm.client import Answer, ChatRequest, Failure
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
@@ -39,7 +39,7 @@ _MADE_FROM = (
     Column("document_id", TEXT, "the document of the chunk"),
     Column("start", COUNT, "first character of the chunk in the document's text"),
     Column("end", COUNT, "character after its last one"),
-    Column("source", TEXT, "who made it, as ``<model> questions/1``"),
+    Column("source", TEXT, "model and prompt that it is from, as my-model questions/1"),
 )
 
 QUESTIONS = TableSchema(
@@ -55,6 +55,9 @@ DROPPED = TableSchema(
     ("chunk_id", "text", "reason"),
     (Column("reason", TEXT, "the filter that dropped it"), *_MADE_FROM),
 )
+Spread = Literal["document", "heading"]
+_GROUPS = {"document": ("document_id",), "heading": ("document_id", "heading_path")}
+
 _OBJECT = re.compile(r"\{[^{}]*\}", re.DOTALL)
 _KEYS = ("question", "query")
 
@@ -91,12 +94,14 @@ class GeneratedQuestions(NamedTuple):
         dropped: table of :data:`DROPPED`, likewise.
         failures: chunk id -> why there is no question of it.
         counts: reason -> how many questions were dropped.
+        n_unanswered: chunks of which the model said nothing, not even that it refuses.
     """
 
     questions: pa.Table
     dropped: pa.Table
     failures: dict[str, str]
     counts: Mapping[str, int]
+    n_unanswered: int = 0
 
 
 def question_template(path: Path | None = None) -> Template:
@@ -110,7 +115,9 @@ def question_template(path: Path | None = None) -> Template:
     return read_template(path, ["text"], _PLACES)
 
 
-def chunks_to_ask(chunks: pa.Table, limit: int | None = None, seed: int = 0) -> pa.Table:
+def chunks_to_ask(
+    chunks: pa.Table, limit: int | None = None, seed: int = 0, spread: Spread | None = None
+) -> pa.Table:
     """Return the chunks that hold text; at most ``limit``, drawn by ``seed``, in their order.
 
     The draw goes by the ids' hashes, so a chunk more or less changes at most one of those drawn.
@@ -119,13 +126,32 @@ def chunks_to_ask(chunks: pa.Table, limit: int | None = None, seed: int = 0) -> 
         chunks: table of :data:`rag_assets.schemas.CHUNKS`.
         limit: None takes all.
         seed: another number draws others.
+        spread: over what they are spread: every document, or every heading of a document, has one
+            chunk drawn before any has two, and so on; which come first is said by their hashes.
     """
     texts = chunks.column("text").to_pylist()
     filled = [row for row, text in enumerate(texts) if text.strip()]
     if limit is not None and limit < len(filled):
-        ids = chunks.column("chunk_id").to_pylist()
-        filled = sorted(sorted(filled, key=lambda row: _digest(str(seed), ids[row]))[:limit])
+        filled = sorted(_drawn(chunks, filled, seed, spread)[:limit])
     return chunks.take(pa.array(filled, pa.int64()))
+
+
+def _drawn(
+    chunks: pa.Table, rows: Sequence[int], seed: int, spread: Spread | None
+) -> Sequence[int]:
+    """Return rows in the order in which they are drawn."""
+    ids = chunks.column("chunk_id").to_pylist()
+    by_hash = sorted(rows, key=lambda row: _digest(str(seed), ids[row]))
+    if spread is None:
+        return by_hash
+    columns = [chunks.column(name).to_pylist() for name in _GROUPS[spread]]
+    n_before: Counter[tuple[str, ...]] = Counter()
+    places: dict[int, tuple[int, str]] = {}
+    for row in by_hash:
+        group = tuple(column[row] for column in columns)
+        places[row] = n_before[group], _digest(str(seed), *group)
+        n_before[group] += 1
+    return sorted(by_hash, key=lambda row: places[row])
 
 
 def question_requests(chunks: pa.Table, generator: Generator) -> list[ChatRequest]:
@@ -179,8 +205,9 @@ def generate_questions(
     rows = [{name: row[name] for name in QUESTIONS.arrow().names} for row in accepted]
     losses = [{name: row[name] for name in DROPPED.arrow().names} for row in dropped]
     counts = Counter(str(row["reason"]) for row in dropped)
+    n_unanswered = sum(isinstance(answer, Failure) for answer in answers)
     return GeneratedQuestions(
-        QUESTIONS.from_rows(rows), DROPPED.from_rows(losses), failures, counts
+        QUESTIONS.from_rows(rows), DROPPED.from_rows(losses), failures, counts, n_unanswered
     )
 
 

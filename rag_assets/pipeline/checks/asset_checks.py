@@ -26,7 +26,7 @@ from rag_assets.labels.health.unusable_labels import dangling_ids, queries_witho
 from rag_assets.pipeline.checks.answer_drift import ANSWER_DRIFT
 from rag_assets.pipeline.checks.answers import ANSWER_METRICS, ANSWERS
 from rag_assets.pipeline.checks.check import WARNING, Check, CheckResult, Found, Reads
-from rag_assets.pipeline.checks.circularity import INDEPENDENT
+from rag_assets.pipeline.checks.circularity import INDEPENDENT, QUESTIONS_UNBIASED
 from rag_assets.pipeline.checks.drift import DRIFT
 from rag_assets.pipeline.checks.judge_trials import PROVEN
 from rag_assets.pipeline.checks.served_models import SERVED
@@ -199,6 +199,7 @@ _OF_ASSET: dict[str, tuple[Check, ...]] = {
     "documents": (DOCUMENTS,),
     "queries": (QUERIES,),
     "qrels": (QRELS,),
+    "generated_questions": (*SERVED, *QUESTIONS_UNBIASED),
     "query_set_answers": SERVED,
     "index_texts": SERVED,
     "metrics": METRICS,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -12,13 +11,15 @@ from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.stage import generator_of
 from rag_assets.chunking.index_texts_stage import IndexTexts, texts_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.circularity import Use, circles
+from rag_assets.judges.circularity import Use, circles, model_name
 from rag_assets.judges.llm import LlmJudge
-from rag_assets.labels.generation.question_files import TAG
-from rag_assets.pipeline.checks.check import Check, Found, Reads
+from rag_assets.labels.generation.question_tables import question_authors
+from rag_assets.pipeline.checks.check import WARNING, Check, Found, Reads
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.schemas import QUERIES
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
@@ -36,6 +37,25 @@ def circular_uses(experiment: Experiment, key: ArtifactKey, queries: pa.Table) -
     if model is None:
         return []
     return list(circles(key["judge"], model, _uses(experiment, key, queries)))
+
+
+def question_circles(experiment: Experiment) -> list[str]:
+    """Return a sentence for each way in which a retriever uses the model that wrote the questions.
+
+    Such a retriever knows the words of its own questions: its means may be too high.
+    """
+    options = experiment.questions
+    author = _model_of(experiment, options.llm) if options is not None else None
+    if author is None:
+        return []
+    lines: dict[str, None] = {}
+    for name in experiment.retrievers:
+        run = run_key(experiment, name, max(experiment.top_k))
+        for use in _uses(experiment, run, QUERIES.empty()):
+            if model_name(use.model) == model_name(author):
+                alias = "" if use.model == author else f" (as {use.model})"
+                lines[f"{author} writes the questions, and{alias} {use.work}"] = None
+    return [f"{line}: what uses it may look better than it is" for line in lines]
 
 
 def _uses(experiment: Experiment, key: ArtifactKey, queries: pa.Table) -> Iterator[Use]:
@@ -81,7 +101,7 @@ def _works(
         if isinstance(model, str):
             yield model, f"reranks for {key['retriever']}"
     elif key == QUERIES_KEY:
-        for model, n in _authors(queries).items():
+        for model, n in question_authors(queries).items():
             yield model, f"wrote {n} of the {len(queries)} questions"
 
 
@@ -101,22 +121,24 @@ def _model_of(experiment: Experiment, name: str | None) -> str | None:
     return None if llm is None else dict(llm.identity()).get("model")
 
 
-def _authors(queries: pa.Table) -> Counter[str]:
-    """Return model -> questions, of those that ``generate`` made: its name stands in ``source``."""
-    found: Counter[str] = Counter()
-    for tags, metadata in zip(*(queries[c].to_pylist() for c in ("tags", "metadata")), strict=True):
-        source = json.loads(metadata or "{}").get("source") if TAG in (tags or ()) else None
-        if isinstance(source, str) and source.strip():
-            found[source.split()[0]] += 1  # before the name of the prompt
-    return found
-
-
 def _independent(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
     experiment = reads.pipeline.experiment
     if not isinstance(experiment.judges[key["judge"]], LlmJudge):
         return None  # there is no model, or nobody knows which
     return Found(circular_uses(experiment, key, reads.queries))
 
+
+def _unbiased(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    return Found(question_circles(reads.pipeline.experiment), WARNING)
+
+
+QUESTIONS_UNBIASED = (
+    Check(
+        "questions_are_independent",
+        "No retriever uses the model that wrote the questions.",
+        _unbiased,
+    ),
+)
 
 INDEPENDENT = (
     Check(

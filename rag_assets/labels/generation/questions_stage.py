@@ -1,0 +1,123 @@
+"""``generated_questions``: what a language model asks about chunks, in front of the queries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.errors import DataError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.generation.question_files import reviewed_questions
+from rag_assets.labels.generation.question_generation import (
+    QUESTIONS,
+    GeneratedQuestions,
+    generate_questions,
+    question_requests,
+)
+from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.llm.client import ChatRequest
+from rag_assets.query_sets.stage import SERVED_MODELS
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUESTIONS_KEY
+from rag_assets.store.artifacts import ArtifactKey
+
+_MOST_REASONS = 5
+"""Reasons why chunks have no question that are told, those of most chunks."""
+
+
+class GeneratedQuestionsStage(Stage):
+    """Exists where the experiment has ``questions``.
+
+    What was answered of a chunk is asked for once, so an edited document costs its own chunks.
+    """
+
+    name = "generated_questions"
+    schema = QUESTIONS
+    row = "One question that a language model wrote from a chunk, with the chunk's place."
+    group = "data"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "openai"})
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [QUESTIONS_KEY] if experiment.questions is not None else []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        options = _options(experiment)
+        documents = [Input("documents", DOCUMENTS_KEY)] if options.filter else []
+        return [Input("chunks", chunks_key(str(options.chunking))), *documents]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        options = _options(context.experiment)
+        template = options.question_generator().template
+        llm = context.experiment.language_model(options.llm)
+        return {
+            **options.recipe_options(),
+            "template": template.label,
+            "messages": [list(message) for message in template.messages],
+            "llm": dict(llm.identity()) if llm is not None else {},
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        sheet = _options(context.experiment).reviewed
+        return {"file.reviewed": context.file_digest(sheet)} if sheet is not None else {}
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        own = super().recipe(context, key)
+        return context.attempts.numbered(own) if own is not None else None
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        options = _options(context.experiment)
+        for key in keys:
+            chunks = _chosen(context, options)
+            with context.completions("ask for questions", chunks.num_rows, options.llm) as asked:
+                found = generate_questions(chunks, options.question_generator(), asked)
+                served = [one.name for one in asked.store.served(asked.model.identity)]
+            facts: dict[str, Any] = {"n_chunks": chunks.num_rows, "notes": _notes(found)}
+            questions = found.questions
+            if options.reviewed is not None:
+                questions, told = reviewed_questions(questions, options.reviewed)
+                facts["notes"] += told
+            if not questions.num_rows:
+                lost = "; ".join(facts["notes"]) or "none was chosen"
+                problem = f"no question is left of {chunks.num_rows} chunks: {lost}"
+                raise DataError(problem, file=context.experiment.source, key="questions")
+            facts |= {SERVED_MODELS: served} if served else {}
+            facts |= {UNANSWERED: found.n_unanswered} if found.n_unanswered else {}
+            yield key, TableProduct(questions, facts, found.failures)
+
+
+def question_asking(context: StageContext) -> list[ChatRequest]:
+    """Return what is asked about the chunks as they are now.
+
+    Raises:
+        MissingArtifact: they, or the documents that a filter reads, are not in the store.
+    """
+    options = _options(context.experiment)
+    return question_requests(_chosen(context, options), options.question_generator())
+
+
+def _chosen(context: StageContext, options: QuestionOptions) -> pa.Table:
+    chunks = context.artifact(chunks_key(str(options.chunking))).table()
+    documents = context.artifact(DOCUMENTS_KEY).table() if options.filter else None
+    return options.chosen_chunks(chunks, documents)
+
+
+def _notes(found: GeneratedQuestions) -> list[str]:
+    """Return how many questions were dropped, and how many chunks have none, with the reasons."""
+    dropped = [f"{n} dropped: {reason}" for reason, n in sorted(found.counts.items())]
+    reasons = Counter(found.failures.values()).most_common(_MOST_REASONS)
+    return [*dropped, *(f"{n} chunks without a question: {reason}" for reason, n in reasons)]
+
+
+def _options(experiment: Experiment) -> QuestionOptions:
+    if experiment.questions is None:
+        raise TypeError(f"{experiment.name} asks for no questions")
+    return experiment.questions

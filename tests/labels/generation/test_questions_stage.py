@@ -1,0 +1,531 @@
+"""``questions`` in an experiment: an asset between chunks and queries, asked for once a chunk."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_assets.assets.sensors import source_state
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.cli import main
+from rag_assets.code_versions.versions import CodeVersions
+from rag_assets.engine.failures import UNANSWERED
+from rag_assets.errors import ConfigError, DataError
+from rag_assets.experiment import load_experiment
+from rag_assets.judges.verdicts_stage import relevance_verdicts_key
+from rag_assets.labels.generation.question_files import review_sheet
+from rag_assets.labels.generation.question_generation import chunks_to_ask
+from rag_assets.llm.budget import BudgetReached
+from rag_assets.pipeline.checks.asset_checks import results_of
+from rag_assets.pipeline.checks.circularity import circular_uses, question_circles
+from rag_assets.pipeline.column_lineage import ColumnLineage
+from rag_assets.pipeline.failed_queries import try_again, unanswered
+from rag_assets.pipeline.llm_needs import questions_needed
+from rag_assets.pipeline.outgoing import outgoing
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.purging import to_purge
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.validation import validate
+from rag_assets.report.label_health import labels
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.view import View
+from rag_assets.schemas import CHUNKS
+from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
+from rag_assets.store.cache_files import COMPLETIONS
+from rag_assets.store.settings import StoreSettings
+from tests.llm import server as replies
+from tests.llm.server import Server, serving
+from tests.planned import is_done, planned
+from tests.shown_board import shown
+from tests.tiny_experiment import DOCUMENTS, Tiny
+
+HANDBOOK = Path(__file__).parents[3] / "data" / "handbook"
+
+
+def text_of(prompt: str) -> str:
+    return prompt.partition("Text:\n")[2]
+
+
+def reply(prompt: str) -> str:
+    """A question with the last words of the text, and a number that no other text has."""
+    text = text_of(prompt)
+    number = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
+    words = " ".join(re.findall(r"\w+", text)[-3:])
+    return json.dumps([{"question": f"In case {number}, what of {words}?", "answer": "this"}])
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(reply) as running:
+        yield running
+
+
+def asking(root: Path, server: Server, **options: Any) -> Tiny:
+    """The tiny experiment without queries and labels, with a model that asks."""
+    tiny = Tiny(root)
+    llm = {"model": "m", "base_url": server.base_url, "api_key_env": None, "retries": 0}
+    tiny.config |= {"llm": llm, "questions": {"chunking": "parts", "n": 1, **options}}
+    tiny.config["top_k"] = [1, 5]
+    bm25 = {"type": "bm25", "analyzer": "english"}
+    names = {"bm25": "parts", "bm25-whole": "whole"}
+    tiny.config["retrievers"] = {name: {**bm25, "chunking": c} for name, c in names.items()}
+    for name, text in DOCUMENTS.items():
+        tiny.write_document(name, text)
+    tiny.write_config()
+    return tiny
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, server: Server) -> Tiny:
+    return asking(tmp_path / "tiny", server)
+
+
+def chunks_of(tiny: Tiny) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = tiny.pipeline().artifact(chunks_key("parts")).table().to_pylist()
+    return rows
+
+
+def questions_of(tiny: Tiny) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = tiny.pipeline().artifact(QUESTIONS_KEY).table().to_pylist()
+    return rows
+
+
+def notes_of(tiny: Tiny) -> list[str]:
+    notes: list[str] = tiny.pipeline().artifact(QUESTIONS_KEY).manifest.facts["notes"]
+    return notes
+
+
+def test_a_question_has_its_chunk_and_the_span_as_its_label(tiny: Tiny, server: Server) -> None:
+    tiny.run()
+    chunks = {row["chunk_id"]: row for row in chunks_of(tiny)}
+    questions = questions_of(tiny)
+    assert [row["chunk_id"] for row in questions] == list(chunks)
+    assert {row["source"] for row in questions} == {"m questions/1"}
+    pipeline = tiny.pipeline()
+    queries = {row["query_id"]: row for row in pipeline.artifact(QUERIES_KEY).table().to_pylist()}
+    qrels = {row["query_id"]: row for row in pipeline.artifact(QRELS_KEY).table().to_pylist()}
+    assert len(questions) == len(queries) == len(qrels) == len(chunks)
+    for row in questions:
+        chunk, query, label = (
+            chunks[row["chunk_id"]],
+            queries[row["query_id"]],
+            qrels[row["query_id"]],
+        )
+        place = [chunk[name] for name in ("document_id", "start", "end")]
+        assert [row[name] for name in ("document_id", "start", "end")] == place
+        assert [label[name] for name in ("document_id", "start", "end", "grade")] == [*place, 1]
+        assert (query["text"], query["tags"]) == (row["text"], ["generated"])
+        assert json.loads(query["metadata"]) == {
+            "answers": ["this"],
+            "source": "m questions/1",
+            "source_document": row["document_id"],
+            "source_chunk": row["chunk_id"],
+        }
+    # The labels score a chunking that nobody asked about.
+    experiment = pipeline.experiment
+    assert (experiment.judge, experiment.statistics.cluster) == (
+        "evidence",
+        "query.source_document",
+    )
+    tiny.snapshot()
+    result = EvaluationResult.current(pipeline.root)
+    means = {row["retriever"]: row for row in result.leaderboard.to_pylist() if row["top_k"] == 5}
+    assert min(row["hit_rate"] for row in means.values()) > 0.5
+    n = len(questions)
+    told = f"{n} of {n} questions and their labels were written by a model, not by people: m ({n})"
+    assert told in " ".join(" ".join(shown(result)).split())
+    assert any(note.startswith(told) for note in labels(View(result))["notes"])
+
+
+def test_columns_lead_from_chunk_to_question_to_label(tiny: Tiny) -> None:
+    origins = ColumnLineage(tiny.pipeline().experiment)
+    questions, queries, qrels = (
+        origins.of(STAGES[name]) for name in ("generated_questions", "queries", "qrels")
+    )
+    assert questions["chunk_id"] == [("chunks", "chunk_id")]
+    assert questions["text"] == [("chunks", "text"), ("chunks", "title")]
+    assert queries["text"] == [("generated_questions", "text")]
+    assert [qrels[name] for name in ("document_id", "start", "end")] == [
+        [("generated_questions", name)] for name in ("document_id", "start", "end")
+    ]
+
+
+def test_requests_are_planned_and_paid_once(tiny: Tiny, server: Server) -> None:
+    first = planned(tiny)
+    assert not server.received
+    assert is_done(first, tiny.run())
+    n = len(chunks_of(tiny))
+    assert first.work("llm_calls") == len(server.received) == n > 8
+    assert planned(tiny).work("llm_calls") is None
+    assert tiny.run() == set()
+    tiny.replace("crew.md", "A crew of five", "A crew of six")
+    again = planned(tiny)
+    assert is_done(again, tiny.run())
+    new = [text_of(one.text) for one in server.received[n:]]
+    assert again.work("llm_calls") == len(new) == 1
+    assert "crew of six" in new[0]
+    (tiny.root / "own.txt").write_text("version: 7\n[user]\nAsk about it.\nText:\n{text}")
+    tiny.config["questions"]["template"] = "../own.txt"
+    tiny.write_config()
+    assert planned(tiny).work("llm_calls") == n
+    tiny.run()
+    assert len(server.received) == 2 * n + 1
+    assert {row["source"] for row in questions_of(tiny)} == {"m own/7"}
+
+
+def test_a_changed_document_costs_its_own_chunks_when_chunks_are_drawn(
+    tmp_path: Path, server: Server
+) -> None:
+    tiny = asking(tmp_path / "tiny", server, chunks=10, spread="document")
+    tiny.run()
+    before = {row["chunk_id"] for row in questions_of(tiny)}
+    assert len(before) == 10
+    assert {one.partition("#")[0] for one in before} == set(DOCUMENTS)
+    tiny.write_document("fares.md", f"# Fares\n\nAll of them.\n\n{DOCUMENTS['fares.md'][9:]}")
+    tiny.run()
+    after = {row["chunk_id"] for row in questions_of(tiny)}
+    assert {one.partition("#")[0] for one in before ^ after} == {"fares.md"}
+    new = [text_of(one.text).strip() for one in server.received[10:]]
+    text = (tiny.folder / "fares.md").read_text()
+    assert new
+    assert all(one in text for one in new)
+
+
+def table(places: list[tuple[int, int]]) -> pa.Table:
+    rows: list[dict[str, object]] = [
+        {
+            "chunk_id": f"{document}#{number}",
+            "document_id": str(document),
+            "start": number,
+            "end": number + 1,
+            "title": "",
+            "text": "x",
+            "heading_path": str(heading),
+        }
+        for number, (document, heading) in enumerate(places)
+    ]
+    return CHUNKS.from_rows(rows)
+
+
+def drawn(chunks: pa.Table, *args: Any) -> list[str]:
+    ids: list[str] = chunks_to_ask(chunks, *args)["chunk_id"].to_pylist()
+    return ids
+
+
+PLACES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=40)
+
+
+@given(PLACES, st.integers(1, 40), st.integers(0, 9), st.sampled_from(["document", "heading"]))
+def test_coverage(places: list[tuple[int, int]], limit: int, seed: int, spread: Any) -> None:
+    """Groups are filled evenly, a larger draw holds the smaller one, others do not matter."""
+    chunks = table(places)
+    found = drawn(chunks, limit, seed, spread)
+    assert len(found) == min(limit, len(places))
+    assert set(found) <= set(drawn(chunks, limit + 1, seed, spread))
+    group = {
+        f"{place[0]}#{number}": place if spread == "heading" else place[:1]
+        for number, place in enumerate(places)
+    }
+    sizes, taken = Counter(group.values()), Counter(group[one] for one in found)
+    most = max(taken.values())
+    assert all(taken[name] >= min(sizes[name], most - 1) for name in sizes)
+    # Which chunks of a group are drawn is said by their hashes alone: the lowest ones.
+    for name in sizes:
+        hashes = {
+            one: hashlib.sha256(f"{seed}\0{one}".encode()).hexdigest()
+            for one in group
+            if group[one] == name
+        }
+        lowest = sorted(hashes, key=lambda one: hashes[one])[: taken[name]]
+        assert set(lowest) == {one for one in found if group[one] == name}
+
+
+def test_chunks_by_length_and_metadata(tmp_path: Path, server: Server) -> None:
+    options = {"filter": {"page": [1, 2]}, "min_characters": 30, "max_characters": 60}
+    tiny = asking(tmp_path / "tiny", server, **options)
+    for number, (name, text) in enumerate(DOCUMENTS.items()):
+        tiny.write_document(name, f"---\npage: {number}\n---\n{text}")
+    first = planned(tiny).work("llm_calls")
+    tiny.run()
+    pages = set(list(DOCUMENTS)[1:3])
+    expected = [
+        row["chunk_id"]
+        for row in chunks_of(tiny)
+        if row["document_id"] in pages and 30 <= len(row["text"].strip()) <= 60
+    ]
+    assert [row["chunk_id"] for row in questions_of(tiny)] == expected
+    assert first == len(server.received) == len(expected) > 1
+    tiny.config["questions"]["filter"] = {"pge": 1}
+    tiny.write_config()
+    with pytest.raises(
+        DataError, match=r"`questions.filter`: no document has the field 'pge' \(did"
+    ):
+        tiny.run()
+    tiny.config["questions"] |= {"filter": {}, "min_characters": 1000, "max_characters": 1001}
+    tiny.write_config()
+    with pytest.raises(DataError, match="no question is left of 0 chunks: none was chosen"):
+        tiny.run()
+
+
+def test_bad_answers_cost_their_chunk_alone(tiny: Tiny, server: Server) -> None:
+    server.on("single ticket", replies.says("no list, no question"))
+    server.on("diesel", replies.says(""))
+    server.on("crew of five", replies.refuses("No."))
+    server.on("life jacket for every", replies.says('[{"question": "Why?"}]'))
+    server.on("car deck", replies.error(500), replies.says(reply("Text:\nfoam on the car deck")))
+    tiny.run()
+    artifact = tiny.pipeline().artifact(QUESTIONS_KEY)
+    assert artifact.manifest.facts["n_chunks"] == len(chunks_of(tiny))
+    assert notes_of(tiny)[:2] == ["1 dropped: not_a_question", "1 dropped: too_short"]
+    assert len(artifact.manifest.failures) == 3
+    assert any("the model refused: No." in note for note in notes_of(tiny))
+    asked = {row["chunk_id"] for row in questions_of(tiny)}
+    lost = [row["text"] for row in chunks_of(tiny) if row["chunk_id"] not in asked]
+    assert len(lost) == 5
+    # What the server did not answer is asked for again on demand, and nothing else.
+    assert artifact.manifest.facts[UNANSWERED] == 1
+    pipeline, n = tiny.pipeline(), len(server.received)
+    assert unanswered(pipeline) == {QUESTIONS_KEY: 1}
+    assert try_again(pipeline) == 1
+    tiny.run()
+    assert len(server.received) == n + 1
+    assert len(questions_of(tiny)) == len(asked) + 1
+    assert UNANSWERED not in tiny.pipeline().artifact(QUESTIONS_KEY).manifest.facts
+
+
+def test_where_every_chunk_fails_the_evaluation_says_why(tiny: Tiny, server: Server) -> None:
+    server.on("", replies.says('[{"question": "Why is that?"}]'))
+    with pytest.raises(
+        DataError, match=r"`questions`: no question is left of \d+ chunks: \d+ dropp"
+    ):
+        tiny.run()
+
+
+def test_a_budget_stops_and_the_next_run_goes_on(tiny: Tiny, server: Server) -> None:
+    tiny.config["llm"] |= {"max_calls": 3, "concurrency": 1}
+    tiny.write_config()
+    with pytest.raises(BudgetReached):
+        tiny.run()
+    assert len(server.received) == 3
+    left = planned(tiny).work("llm_calls")
+    tiny.config["llm"]["max_calls"] = 100
+    tiny.write_config()
+    tiny.run()
+    assert len(server.received) == 3 + (left or 0) == len(chunks_of(tiny))
+
+
+def test_what_people_refused_is_left_out(tiny: Tiny, server: Server) -> None:
+    tiny.run()
+    pipeline = tiny.pipeline()
+    questions, documents = (
+        pipeline.artifact(key).table() for key in (QUESTIONS_KEY, DOCUMENTS_KEY)
+    )
+    rows = list(csv.DictReader(io.StringIO(review_sheet(questions, documents).lstrip("\ufeff"))))
+    first, second, third = rows[:3]
+    first["keep"], second["keep"], second["question"] = "no", "yes", "What is it, in short?"
+    third["keep"] = "yes"
+    file = tiny.folder / "review.csv"
+    with file.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(first))
+        writer.writeheader()
+        writer.writerows(rows)
+    tiny.config["questions"]["reviewed"] = "review.csv"
+    tiny.write_config()
+    n, sent = len(rows), len(server.received)
+    tiny.run()
+    assert len(server.received) == sent
+    texts = {row["query_id"]: row["text"] for row in questions_of(tiny)}
+    assert first["query_id"] not in texts
+    assert texts[second["query_id"]] == "What is it, in short?"
+    assert texts[third["query_id"]] == third["question"]
+    assert len(texts) == n - 1
+    assert notes_of(tiny) == [
+        "1 left out: refused by people",
+        f"{n - 3} of {n} not reviewed by people",
+    ]
+    assert len(tiny.pipeline().artifact(QUERIES_KEY).table()) == n - 1
+    file.write_text(file.read_text().replace("no,", "maybe,", 1))
+    with pytest.raises(DataError, match=r"review.csv:2: `keep`: is \"?'?maybe"):
+        tiny.run()
+
+
+def test_who_uses_the_model_that_wrote_the_questions_is_named(tiny: Tiny, server: Server) -> None:
+    tiny.config["llms"] = {
+        "same": {"model": "org/m", "base_url": server.base_url, "api_key_env": None},
+        "other": {"model": "n", "base_url": server.base_url, "api_key_env": None},
+    }
+    tiny.config["query_sets"] = {
+        "guess": {"strategy": "hyde", "llm": "same"},
+        "clear": {"strategy": "rewrite", "llm": "other"},
+    }
+    tiny.configure("bm25", query_set="guess")
+    tiny.configure("bm25-whole", query_set="clear")
+    tiny.config["judges"] = {
+        "strict": {"type": "llm", "llm": "same", "depth": 3},
+        "fair": {"type": "llm", "llm": "other", "depth": 3},
+    }
+    tiny.write_config()
+    experiment = load_experiment(tiny.folder)
+    circle = (
+        "m writes the questions, and (as org/m) writes the queries of guess: what uses it may look "
+        "better than it is"
+    )
+    assert question_circles(experiment) == [circle]
+    pipeline = tiny.pipeline()
+    for asset in ("documents", "chunks", "generated_questions", "queries"):
+        outcomes = pipeline.materialize(asset, STAGES[asset].keys(experiment))
+        if asset == "generated_questions":
+            found = results_of(pipeline, STAGES[asset], outcomes)
+            failed = {one.check.name: list(one.found.problems) for one in found if not one.passed}
+            assert failed == {"questions_are_independent": [circle]}
+    queries = pipeline.artifact(QUERIES_KEY).table()
+    n = len(queries)
+    strict, fair = (relevance_verdicts_key(name) for name in ("strict", "fair"))
+    told = circular_uses(experiment, strict, queries)
+    assert any(f"which also (as m) wrote {n} of the {n} questions" in line for line in told)
+    assert not any("questions" in line for line in circular_uses(experiment, fair, queries))
+    done = CliRunner().invoke(main, ["plan", str(tiny.folder), "--store", str(tiny.settings.store)])
+    assert done.exit_code == 0
+    assert f"warning: {circle}" in " ".join(done.stderr.split())
+
+
+def test_chunks_leave_for_hosts_that_are_named(tiny: Tiny) -> None:
+    llm = {"model": "m", "base_url": "https://llm.example/v1", "max_calls": 99}
+    tiny.config["llm"] = {**llm, "prompt_price": 1, "completion_price": 2, "max_cost": 5}
+    tiny.write_config()
+    pipeline = tiny.pipeline()
+    for key in (DOCUMENTS_KEY, chunks_key("parts")):
+        pipeline.materialize(key.asset, [key])
+    (line,) = outgoing(pipeline, [QUESTIONS_KEY])
+    needs = questions_needed(pipeline, QUESTIONS_KEY)
+    n = len(chunks_of(tiny))
+    assert needs is not None
+    assert (line.client, line.host, line.questions) == ("llm", "llm.example", 0)
+    assert (line.requests, line.passages, line.max_calls, line.max_cost) == (n, n, 99, 5)
+    assert (line.tokens, line.cost) == (needs.tokens_at_most, needs.cost_at_most)
+
+
+@pytest.mark.parametrize(
+    ("questions", "key", "problem"),
+    [
+        ({}, "questions", "needs `chunking`, one of whole, parts"),
+        ({"chunking": "part"}, "questions.chunking", "unknown chunking 'part' (did you mean"),
+        ({"chunking": "parts", "llm": "x"}, "questions.llm", "unknown model 'x'"),
+        ({"chunking": "parts", "chunk": 3}, "questions.chunk", "unknown key 'chunk' (did you mean"),
+        ({"chunking": "parts", "chunks": 0}, "questions.chunks", "greater than or equal to 1"),
+        ({"chunking": "parts", "spread": "heading"}, "questions", "say how many"),
+        (
+            {"chunking": "parts", "min_characters": 9, "max_characters": 8},
+            "questions",
+            "max_characters 8 must be at least min_characters, 9",
+        ),
+        (
+            {"chunking": "parts", "filter": {"a": {}}},
+            "questions.filter",
+            "must be a text, a number",
+        ),
+        ({"chunking": "parts", "reviewed": "no.csv"}, "questions.reviewed", "no such file: "),
+        (
+            {"chunking": "parts", "template": "bare.txt"},
+            "questions.template",
+            "{text}",
+        ),
+        (
+            {"chunking": "parts", "template": "text.txt", "language": "German"},
+            "questions.language",
+            "the prompt has no place for it; write {language} in text.txt",
+        ),
+    ],
+)
+def test_errors_name_file_line_and_key(
+    tiny: Tiny, questions: dict[str, Any], key: str, problem: str
+) -> None:
+    (tiny.folder / "bare.txt").write_text("version: 1\n[user]\nAsk.")
+    (tiny.folder / "text.txt").write_text("version: 1\n[user]\n{text}")
+    tiny.config["questions"] = questions
+    tiny.write_config()
+    with pytest.raises(ConfigError) as raised:
+        load_experiment(tiny.folder)
+    assert problem in str(raised.value)
+    assert re.search(rf"experiment\.yaml:\d+: `{re.escape(key)}`: ", str(raised.value))
+
+
+def test_without_a_model(tiny: Tiny) -> None:
+    del tiny.config["llm"]
+    tiny.write_config()
+    with pytest.raises(
+        ConfigError, match=r"`questions`: needs a language model; add the key `llm`"
+    ):
+        load_experiment(tiny.folder)
+    tiny.config["llm"] = {"model": "m"}
+    tiny.config["dataset"]["judge"] = "chunk"
+    tiny.config["chunking"] = {"parts": {"strategy": "none"}}
+    tiny.config["retrievers"] = {"bm25": {"type": "bm25"}}
+    tiny.write_config()
+    with pytest.raises(ConfigError, match=r"`dataset.judge`: chunk: the labels of generated"):
+        load_experiment(tiny.folder)
+
+
+def test_validate_asks_nothing(tiny: Tiny, server: Server) -> None:
+    before = validate(tiny.pipeline())
+    assert not server.received
+    assert before.rows == {"documents": len(DOCUMENTS), "queries": 0, "qrels": 0}
+    assert "labels: a language model has not written the questions yet" in before.skipped
+    assert before.n_errors == 0
+    tiny.run()
+    n = len(questions_of(tiny))
+    assert validate(tiny.pipeline()).rows == {"documents": len(DOCUMENTS), "queries": n, "qrels": n}
+    assert len(server.received) == n
+
+
+def test_the_sensor_sees_the_sheet_and_needs_no_queries(tiny: Tiny) -> None:
+    first = source_state(tiny.pipeline())
+    (tiny.folder / "review.csv").write_text("keep")
+    tiny.config["questions"]["reviewed"] = "review.csv"
+    tiny.write_config()
+    second = source_state(tiny.pipeline())
+    assert second.files == first.files + 1
+    (tiny.folder / "review.csv").write_text("keep,")
+    assert source_state(tiny.pipeline()).digest != second.digest
+
+
+def test_a_purge_takes_what_was_written_of_the_document(tiny: Tiny) -> None:
+    tiny.run()
+    tiny.snapshot()
+    found = to_purge(tiny.settings, "crew.md")
+    assert found is not None
+    kinds = Counter(item.kind for item in found.files)
+    assert [kinds[one] for one in ("generated_questions", "queries", "query_sets")] == [1, 1, 1]
+    replies_dropped = [one.entries for one in found.dropped if one.segment.kind == COMPLETIONS]
+    assert sum(replies_dropped) == 2
+
+
+def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:
+    """No asset, no edge, no key of a recipe, and no code of generation behind the labels."""
+    pipeline = Pipeline(load_experiment(HANDBOOK), StoreSettings.resolve(tmp_path / "store"))
+    experiment = pipeline.experiment
+    assert experiment.questions is None
+    assert "generated_questions" not in {stage.name for stage in pipeline.stages()}
+    assert [stage.name for stage in pipeline.stages()][:3] == ["documents", "queries", "qrels"]
+    queries, qrels = STAGES["queries"], STAGES["qrels"]
+    assert queries.inputs(experiment, QUERIES_KEY) == []
+    assert [item.role for item in qrels.inputs(experiment, QRELS_KEY)] == ["documents", "queries"]
+    for key in (QUERIES_KEY, QRELS_KEY):
+        assert set(STAGES[key.asset].config(pipeline, key)) == {"format", "files"}
+    for stage in pipeline.stages():
+        for code in {tuple(stage.code(experiment, key)) for key in stage.keys(experiment)}:
+            reached = CodeVersions().closure(code).definitions
+            assert not {one for one in reached if "labels.generation" in one.module}, stage.name
