@@ -277,7 +277,7 @@ def judged_table(truth: Known, verdicts: Floats, name: str, each: int, repetitio
         generator = np.random.default_rng(each)
         for _ in range(repetitions):
             sample = asked(truth, redrawn(truth, generator), each * truth.n_questions)
-            estimator = Estimator(replace(sample, verdicts=verdicts), metric)
+            estimator = Estimator(replace(sample, verdicts=verdicts[None, :]), metric)
             rows.append(tau_and_loss(estimator.values(), truths))
             means.add(estimator.estimates().values())
             pairs.add(estimator.differences().values())

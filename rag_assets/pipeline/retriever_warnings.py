@@ -98,7 +98,7 @@ def _with_work(pipeline: Pipeline, selection: Selection) -> list[str]:
 
 def _texts(pipeline: Pipeline) -> Mapping[str, Sequence[str]]:
     dataset = pipeline.experiment.dataset
-    tables = {"queries": _read(pipeline, QUERIES_KEY, dataset.read_queries)}
+    tables = {"queries": _read(pipeline, QUERIES_KEY, pipeline.experiment.read_queries)}
     if pipeline.current(DOCUMENTS_KEY) is not None or _quickly_read(dataset.document_files()):
         tables["documents"] = _read(pipeline, DOCUMENTS_KEY, lambda: Documents().read(pipeline))
     return tables

@@ -15,6 +15,7 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.question_marks import acting
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import reading_in_blocks
@@ -105,8 +106,11 @@ class Queries(_SourceStage):
         "metadata": ("query_id", "metadata"),
     }
 
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {**super().config(context, key), **acting(context.experiment.question_marks())}
+
     def read(self, context: StageContext) -> Read:
-        return context.experiment.dataset.read_queries()
+        return context.experiment.read_queries()
 
 
 class Qrels(_SourceStage):

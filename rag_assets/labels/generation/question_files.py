@@ -11,7 +11,7 @@ import csv
 import io
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.labels.generation.question_generation import QUESTIONS
+from rag_assets.labels.question_marks import KEPT, QuestionMark
 from rag_assets.sources.csv_files import (
     CELL_MAY_BE_CUT,
     fitting,
@@ -93,12 +94,16 @@ def _cell(value: object) -> object:
     return shielded(value) if isinstance(value, str) else value
 
 
-def read_review(file: Path, documents: pa.Table) -> Reviewed:
+def read_review(
+    file: Path, documents: pa.Table, marks: Mapping[str, QuestionMark] | None = None
+) -> Reviewed:
     """Return the questions that people want to keep, in the order of the sheet.
 
     Args:
         file: the sheet; rows may be missing, moved, and questions be worded better.
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`, as they are now.
+        marks: question -> what was said of it on the page; a row with something under ``keep`` says
+            it itself.
 
     Raises:
         DataError: a column is missing, a question is there twice, ``keep`` is no yes and no no, or
@@ -106,21 +111,44 @@ def read_review(file: Path, documents: pa.Table) -> Reviewed:
     """
     texts = _texts(documents)
     accepted: list[dict[str, object]] = []
-    lines: dict[str, int] = {}
     n_refused = n_rows = 0
-    for line, cells in read_csv(file):
-        place = Place(file, line)
-        query_id = _new_id(cells, lines, place)
+    for place, query_id, cells in _sheet_rows(file):
         n_rows += 1
+        mark = (marks or {}).get(query_id)
         verdict = cells["keep"].strip().lower()
-        if verdict in YES:
-            accepted.append({**_question(cells, texts, place), "query_id": query_id})
-        elif verdict in NO:
-            n_refused += 1
-        elif verdict:
+        if verdict not in (*YES, *NO, ""):
             allowed = ", ".join((*YES, *NO))
             raise place.error(f"is {shown(cells['keep'])}; allowed: {allowed}, or nothing", "keep")
+        if verdict in YES:
+            accepted.append({**_question(cells, texts, place), "query_id": query_id})
+        elif not verdict and mark is not None and mark.mark == KEPT:
+            row = {**_question(cells, texts, place), "query_id": query_id}
+            accepted.append({**row, "text": mark.text or row["text"]})
+        elif verdict or mark is not None:
+            n_refused += 1
     return Reviewed(QUESTIONS.from_rows(accepted), n_refused, n_rows - len(accepted) - n_refused)
+
+
+def sheet_questions(file: Path, documents: pa.Table) -> pa.Table:
+    """Return all questions of a sheet, whatever stands under ``keep``: table of :data:`QUESTIONS`.
+
+    Raises:
+        DataError: see :func:`read_review`.
+    """
+    texts = _texts(documents)
+    return QUESTIONS.from_rows(
+        [
+            {**_question(cells, texts, place), "query_id": query_id}
+            for place, query_id, cells in _sheet_rows(file)
+        ]
+    )
+
+
+def _sheet_rows(file: Path) -> Iterator[tuple[Place, str, dict[str, str]]]:
+    lines: dict[str, int] = {}
+    for line, cells in read_csv(file):
+        place = Place(file, line)
+        yield place, _new_id(cells, lines, place), cells
 
 
 def _new_id(cells: Mapping[str, str], lines: dict[str, int], place: Place) -> str:

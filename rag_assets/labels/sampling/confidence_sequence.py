@@ -177,10 +177,10 @@ def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float
     """Walk through the items in the order in which they were asked."""
     earned = gains(metric, sample.grades)
     order = sample.design.order()
-    steps = order[sample.asked[order]]
+    steps = order[(sample.asked & sample.pool.counted)[order]]
     judged = ~np.isnan(earned[steps])
     known = features(sample.pool.weights(metric), sample.verdicts)
-    left = ~sample.certain
+    left = ~sample.certain & sample.pool.counted
     past = contrasts[:, ~left] @ earned[~left]
     parts: list[tuple[Floats, Floats, Floats]] = []
     absent, n_missing = np.zeros(len(contrasts)), np.cumsum(~judged)
