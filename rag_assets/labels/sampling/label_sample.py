@@ -31,7 +31,7 @@ from rag_assets.labels.sampling.label_pool import (
     same_passage,
 )
 
-JUDGE = "judge"
+JUDGE = "judge:beside the log"
 """Source of verdicts that do not stand in the log."""
 
 
