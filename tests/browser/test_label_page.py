@@ -342,6 +342,10 @@ def test_questions_of_a_model_are_reviewed_by_keys(browser: Browser, log: Path) 
         opened.page.locator("#trouble", has_text="no question 'q1'").wait_for()
         opened.press("n")
         opened.page.get_by_text("Every question has a decision.").wait_for()
+        opened.press("u")
+        opened.says("Taken back: refused. Decide again.")
+        opened.press("n")
+        opened.page.get_by_text("Every question has a decision.").wait_for()
         assert opened.wrong == ["Failed to load resource: " + BAD_REQUEST]
         opened.close()
     lines = list(mark_lines(marks_file(log)))
@@ -350,6 +354,8 @@ def test_questions_of_a_model_are_reviewed_by_keys(browser: Browser, log: Path) 
         ("gen-3", "refused"),
         ("gen-3", None),
         ("gen-3", "unclear"),
+        ("gen-2", "refused"),
+        ("gen-2", None),
         ("gen-2", "refused"),
     ]
     assert lines[0].text == "What does a ticket cost? Today, not n or d."

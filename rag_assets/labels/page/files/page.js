@@ -315,13 +315,13 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && typing) { event.target.blur(); return $("passage").focus(); }
   if (event.key === "Escape" && task !== sampled && !$("standing").open) return show(sampled);
   if (typing || !$("keys").checked || $("standing").open || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  if (task && Object.hasOwn(keys, event.key)) { event.preventDefault(); keys[event.key](); }
+  if ((task || event.key === "u") && Object.hasOwn(keys, event.key)) { event.preventDefault(); keys[event.key](); }
 });
 document.addEventListener("visibilitychange", clock);
 for (const button of document.querySelectorAll("[data-grade]")) button.addEventListener("click", press[button.dataset.grade]);
 for (const button of document.querySelectorAll("[data-mark]")) button.addEventListener("click", () => mark(button.dataset.mark));
 for (const button of document.querySelectorAll("[data-decision]")) button.addEventListener("click", () => decide(button.dataset.decision));
-const clicks = { later, "take-back": undo, "mark-evidence": markEvidence, "cannot-tell": press.c, skip: press.s, undo, before, after, rest, back: () => show(sampled),
+const clicks = { later, "take-back": undo, "undo-last": undo, "mark-evidence": markEvidence, "cannot-tell": press.c, skip: press.s, undo, before, after, rest, back: () => show(sampled),
   retry: () => failed?.(), "show-standing": standing, close: () => $("standing").close() };
 for (const [id, action] of Object.entries(clicks)) $(id).addEventListener("click", action);
 $("search").addEventListener("submit", search);
@@ -333,7 +333,7 @@ send("start", {}, (start) => {
   if (reviewing) {
     for (const name of ["marks", "actions", "hints", "searching", "show-standing"]) $(name).hidden = true;
     for (const name of ["decisions", "rewording"]) $(name).hidden = false;
-    $("end").textContent = "Every question has a decision.";
+    $("end").firstElementChild.textContent = "Every question has a decision.";
   }
   busy = false;
   return next();
