@@ -387,9 +387,11 @@ def share_table(truth: Known, repetitions: int) -> None:
         for _ in range(repetitions)
     ]
     tau, loss = np.array(rows).T
+    right = float((loss <= 0.01).mean())
+    chance = (right * (1 - right) / repetitions) ** 0.5
     click.echo(
         f"share: {n} of {len(truth.labels)} items: tau {tau.mean():.4f}, loss {loss.mean():.2%}, "
-        f"loss at most 1 % in {(loss <= 0.01).mean():.1%} of {repetitions}"
+        f"loss at most 1 % in {right:.1%} of {repetitions} (standard error {chance:.1%})"
     )
 
 
