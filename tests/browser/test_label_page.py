@@ -193,7 +193,7 @@ def test_neighbours_and_how_it_stands(opened: Labelling, browser: Browser, log: 
     heads = opened.page.locator("#systems thead th").all_text_contents()
     assert heads[2:] == ["these questions and this pool", "questions like these"]
     assert "these questions and this pool" in opened.text("#standing-text")
-    assert "65 % of the pairs" in opened.text("#price")
+    assert "66 % of the pairs" in opened.text("#price")
     opened.press("Escape")
     assert "hidden" not in opened.page.inner_text("body")
     assert opened.wrong == []
