@@ -277,7 +277,7 @@ def judged_table(truth: Known, verdicts: Floats, name: str, each: int, repetitio
         generator = np.random.default_rng(each)
         for _ in range(repetitions):
             sample = asked(truth, redrawn(truth, generator), each * truth.n_questions)
-            estimator = Estimator(replace(sample, verdicts=verdicts), metric)
+            estimator = Estimator(replace(sample, verdicts=verdicts[None, :]), metric)
             rows.append(tau_and_loss(estimator.values(), truths))
             means.add(estimator.estimates().values())
             pairs.add(estimator.differences().values())
@@ -387,9 +387,11 @@ def share_table(truth: Known, repetitions: int) -> None:
         for _ in range(repetitions)
     ]
     tau, loss = np.array(rows).T
+    right = float((loss <= 0.01).mean())
+    chance = (right * (1 - right) / repetitions) ** 0.5
     click.echo(
         f"share: {n} of {len(truth.labels)} items: tau {tau.mean():.4f}, loss {loss.mean():.2%}, "
-        f"loss at most 1 % in {(loss <= 0.01).mean():.1%} of {repetitions}"
+        f"loss at most 1 % in {right:.1%} of {repetitions} (standard error {chance:.1%})"
     )
 
 

@@ -91,24 +91,27 @@ def import_questions(
     """Write the questions of a sheet that people want to keep as a dataset folder.
 
     Args:
-        path: as for :func:`generate`: the documents.
-        sheet: what :func:`generate` wrote, with ``yes`` or ``no`` under ``keep``.
+        path: as for :func:`generate`: the documents, and what was decided on the labelling page.
+        sheet: what :func:`generate` wrote, with ``yes`` or ``no`` under ``keep``; where nothing
+            stands there, the decision on the page counts.
         out: the dataset folder to write.
         force: replace a generated dataset that is there.
 
     Raises:
         UsageError: something is at ``out``.
-        DataError: a row of the sheet is not as it was written, or none says yes.
+        DataError: a row of the sheet is not as it was written, or no question is kept.
     """
     from rag_assets.errors import DataError
     from rag_assets.experiment import load_experiment
     from rag_assets.labels.generation.question_files import check_free, read_review, write_folder
 
     check_free(Path(out), force=force)
-    documents = load_experiment(path).dataset.read_documents().table
-    reviewed = read_review(Path(sheet), documents)
+    experiment = load_experiment(path)
+    documents = experiment.dataset.read_documents().table
+    reviewed = read_review(Path(sheet), documents, experiment.question_marks())
     if not reviewed.questions.num_rows:
-        raise DataError("no row says yes under `keep`; nothing is written", file=Path(sheet))
+        problem = "no row says yes under `keep`, and none was kept on the page; nothing is written"
+        raise DataError(problem, file=Path(sheet))
     write_folder(reviewed.questions, documents, Path(out), force=force)
     return reviewed
 

@@ -725,6 +725,13 @@ SAMPLED_LABELS = TableSchema(
         ),
         Column("grade", INT, "0 and more; null: none was given", True),
         Column("hazard", FLOAT, "it was asked by now with probability 1 - exp(-hazard)"),
+        Column(
+            "verdicts",
+            TEXT,
+            "JSON object, ``judge:<name>`` or ``vote:<system>`` -> grade: no labels, but control "
+            "variates of the estimates; null: there is none",
+            True,
+        ),
     ),
 )
 

@@ -50,7 +50,7 @@ def source_state(pipeline: Pipeline) -> SourceState:
         DataError: a file cannot be read.
     """
     experiment = pipeline.experiment
-    named = list(_named_files(experiment))
+    named = list(dict.fromkeys(_named_files(experiment)))
     models = {name: model for name in _models(experiment) if (model := local_model(name))}
     digest = fingerprint(
         {
@@ -71,7 +71,7 @@ def source_state(pipeline: Pipeline) -> SourceState:
 
 
 def _named_files(experiment: Experiment) -> Iterator[Path]:
-    """Yield the YAML and the files that it names besides the dataset."""
+    """Yield the YAML, the files that it names besides the dataset, and those of people's labels."""
     if experiment.has_file:
         yield experiment.source
     named = (
@@ -91,6 +91,9 @@ def _named_files(experiment: Experiment) -> Iterator[Path]:
     if experiment.answer_labels is not None and experiment.has_answer_labels:
         yield experiment.answer_labels
     yield from experiment.passage_label_files.values()
+    yield from experiment.label_sample_files.values()
+    if experiment.question_marks_file.is_file():
+        yield experiment.question_marks_file
 
 
 def _models(experiment: Experiment) -> list[str]:

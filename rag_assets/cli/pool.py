@@ -42,7 +42,7 @@ from rag_assets.labels.sampling.sample_sheet import (
     sample_sheet_text,
 )
 from rag_assets.labels.sampling.sample_stage import sampled_depth
-from rag_assets.pipeline.label_sampling import sampled_pool
+from rag_assets.pipeline.label_sampling import labelling_pipeline, sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.run_pool import run_pool
@@ -104,6 +104,7 @@ def command(
 
     With --sample, the sheet asks only for the passages that tell most, with the probability of
     each. Its grades (0 to 3, ? or skip) go to the log of `rag-assets label`, not to the judgments.
+    Rows with judge:NAME or vote:NAME in a column `source` are verdicts or votes, and no labels.
 
     Example: rag-assets pool data/handbook --depth 10 --out sheet.csv
     """
@@ -123,10 +124,11 @@ def command(
         _import_feedback(_of_files(path), feedback)
     else:
         settings = StoreSettings.resolve(store)
-        pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
         if n_sampled is not None:
+            pipeline = labelling_pipeline(path, settings, progress_bar)
             _write_sample(pipeline, n_sampled, depth, seed, out)
         else:
+            pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
             _write_sheet(pipeline, depth or 10, seed, out)
 
 
@@ -230,6 +232,9 @@ def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
         new = new_judgments(answers, lines, design, file=sheet, by=by, at=at)
         append_judgments(log, new)
     n_without = sum(one.status != JUDGED for one in new)
+    n_hints = sum(one.is_hint for one in new)
+    if n_hints:
+        _say(f"{n_hints} of the rows are verdicts or votes, which sharpen estimates; no labels")
     _say(
         f"{len(new)} judgments added to {log}, {n_without} of them without a grade; "
         f"{len(answers) - len(new)} were there; {n_empty} rows without an answer"

@@ -77,8 +77,12 @@ def _print_notes(settings: StoreSettings, purge: Purge) -> None:
     ]
     notes += [f"{path} is kept; a piece of the text stands in it" for path in purge.kept]
     notes += [
-        "the dataset itself, and files that were made from it outside the store (sheets, generated "
-        "questions, exported runs), are not touched"
+        "the dataset itself, and files that were made from it outside the store, are not touched: "
+        "sheets, generated questions, exported runs and verdicts, and what people said of answers "
+        "(answer_labels.jsonl), may hold pieces of the text",
+        "people's labels of passages (labelling.jsonl with its .design and .questions files, "
+        "passage_labels.jsonl) are not touched: they hold the document's id, places in it and the "
+        "names of who labelled; of its text only what somebody typed as a question's wording",
     ]
     if settings.has_dagster_home:
         notes.append(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.answers.options import (
     AnswerCell,
@@ -32,14 +33,23 @@ from rag_assets.experiment.retriever_rules import reads_reranked, tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.base import RELEVANCE, Kind
 from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.labels.question_marks import (
+    QuestionMark,
+    left_out,
+    marked_queries,
+    marks_file,
+    read_marks,
+)
 from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
+from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Dataset, Read
 from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.rows import unknown_documents
 
+_NO_QUESTION = {"text": "", "tags": [], "metadata": "{}"}
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
 
 
@@ -85,6 +95,7 @@ class Experiment:
         passage_labels: the file of what people say of passages of drawn questions; likewise.
         judgments_log: that of what people say of passages drawn one by one, there or not.
         answer_labels: the file of what people say of answers, there or not; None: no YAML file.
+        marks: of questions, in place of those that the file beside the log has now.
     """
 
     name: str
@@ -125,19 +136,53 @@ class Experiment:
     passage_labels: Path | None = None
     judgments_log: Path = Path(LABELLING_LOG)
     questions: QuestionOptions | None = None
+    marks: Mapping[str, QuestionMark] | None = None
 
     def language_model(self, name: str | None) -> LlmConfig | None:
         """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
         return self.llm if name is None else self.llms[name]
 
+    @property
+    def question_marks_file(self) -> Path:
+        """The file of what people say of questions, there or not."""
+        return marks_file(self.judgments_log)
+
+    def question_marks(self) -> Mapping[str, QuestionMark]:
+        """Return question -> what people say of it, as far as an evaluation reads it.
+
+        Raises:
+            DataError: a line of the file breaks its format.
+        """
+        return read_marks(self.question_marks_file) if self.marks is None else self.marks
+
+    def read_queries(self) -> Read:
+        """Return the questions, without those that people left out, in their new wording.
+
+        Raises:
+            DataError: they break their format, or none is left.
+        """
+        read, marks = self.dataset.read_queries(), self.question_marks()
+        return marked_queries(read, marks, self.question_marks_file) if marks else read
+
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
-        """Return the labels; judgments of unknown documents are kept where that is wanted.
+        """Return the labels of questions; those of questions that are left out are no error.
+
+        Judgments of unknown documents are kept where that is wanted.
 
         Raises:
             DataError: a judgment breaks its format, names what does not exist, or occurs twice.
         """
+        there = set(queries["query_id"].to_pylist())
+        out = [name for name in left_out(self.question_marks()) if name not in there]
+        known = QUERIES.from_rows([{**_NO_QUESTION, "query_id": name} for name in out])
         with unknown_documents(keep=self.keeps_unknown):
-            return self.dataset.read_qrels(documents, queries)
+            read = self.dataset.read_qrels(
+                documents, pa.concat_tables([queries, known]) if out else queries
+            )
+        if not out:
+            return read
+        counted = pc.is_in(read.table["query_id"], queries["query_id"].combine_chunks())
+        return read._replace(table=read.table.filter(counted))
 
     @property
     def unread_labels(self) -> str | None:

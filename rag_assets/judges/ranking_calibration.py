@@ -142,7 +142,7 @@ def judged_rankings(
 
 def _questions_with(pool: LabelPool, flags: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     found = np.zeros(len(pool.question_ids), np.bool_)
-    found[pool.question[flags]] = True
+    found[pool.question[flags & pool.counted]] = True
     return found
 
 
@@ -168,7 +168,7 @@ def _values(
     relevant: list[dict[str, object]] = [
         {"query_id": item.query_id, "evidence_id": str(number), "unit_id": unit, "grade": int(g)}
         for number, (item, g) in enumerate(zip(pool.items, grades, strict=True))
-        if g > 0
+        if g > 0 and pool.counted[number]
         for unit in sorted(units_of[number])
     ]
     queries = pa.table({"query_id": pa.array(pool.question_ids, pa.string())})

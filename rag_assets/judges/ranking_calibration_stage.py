@@ -108,7 +108,7 @@ def _of_questions(
     file = context.experiment.passage_label_files.get(LABELS)
     if file is None:
         return
-    lines = read_judgments(file)
+    lines = [one for one in read_judgments(file) if not one.is_hint]
     labelled = {one.item.query_id for one in lines if one.probability is not None}
     metrics = ratio_metrics(context.experiment, judge)
     tables = judged_rankings(passages, pool, verdicts, label_grades(pool, lines), metrics)
@@ -136,9 +136,9 @@ def _of_passages(
     names = dict(zip(*(counting[c].to_pylist() for c in ("query_id", "cluster")), strict=True))
     level = context.experiment.statistics.confidence
     clusters = [names[one] for one in pool.question_ids]
-    return sampled_rows(
-        pool, read_judgments(file), verdicts, k, level, clusters=clusters, design=design
-    )
+    # This judge's verdicts alone are looked at, and people's labels without any.
+    lines = [one for one in read_judgments(file) if not one.is_hint]
+    return sampled_rows(pool, lines, verdicts, k, level, clusters=clusters, design=design)
 
 
 def design_of(experiment: Experiment) -> Design | None:

@@ -47,7 +47,9 @@ _CALIBRATED = (
     "weight reason"
 )
 _JUDGED = "answers.answer answer_verdicts.correct answer_labels.correct query_facts.cluster"
-_OF_SAMPLE = "sampled_passages.rank sampled_labels.grade sampled_labels.hazard"
+_OF_SAMPLE = (
+    "sampled_passages.rank sampled_labels.grade sampled_labels.hazard sampled_labels.verdicts"
+)
 _SAMPLED = "value items_low items_high lowest highest n_labels effective_labels"
 _PLACES = "document_id start end n_tokens text_digest"
 _ASKED = "queries.text answer_contexts.text_digest"

@@ -83,7 +83,7 @@ def _document_labels(pipeline: Pipeline) -> dict[Place, int]:
         ((one.item.query_id, one.item.document_id), one.grade)
         for file in experiment.passage_label_files.values()
         for one in read_judgments(file)
-        if one.grade is not None
+        if one.grade is not None and not one.is_hint
     ]
     if not grades and experiment.has_qrels:
         rows = pipeline.artifact(QRELS_KEY).table().to_pylist()

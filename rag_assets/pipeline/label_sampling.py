@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from rag_assets.chunking.stage import chunks_key
+from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.page.passages import Hit, Passages
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
+from rag_assets.labels.question_marks import acted_marks, left_out, read_marks
 from rag_assets.labels.sampling.design import Design, new_design, read_design, write_design
 from rag_assets.labels.sampling.judgment_log import (
     LoggedJudgment,
@@ -21,14 +24,18 @@ from rag_assets.labels.sampling.judgment_log import (
 from rag_assets.labels.sampling.label_pool import LabelPool, pool_of
 from rag_assets.labels.sampling.sample_stage import clusters_of, question_ids, sampled_passages
 from rag_assets.labels.sampling.stored_sample import earlier_labels
+from rag_assets.pipeline.evaluations import manifest_of, read_current
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.run_pool import check_depth
+from rag_assets.progress import Progress
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import index_key, load_units
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.lexical.index import LexicalIndex
 from rag_assets.retrieval.retriever import IndexSearcher, Searcher
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.store.settings import StoreSettings
 
 Search: TypeAlias = Callable[[str, int], Sequence[Hit]]
 """Text, n -> the n best hits."""
@@ -47,8 +54,28 @@ class SampledPool(NamedTuple):
         return read_judgments(self.log) if self.log.is_file() else []
 
 
+def labelling_pipeline(path: Path, settings: StoreSettings, progress: Progress) -> Pipeline:
+    """Return a pipeline on the questions as they were when they were evaluated last.
+
+    A mark makes the evaluation stale, and who marks a question wants to go on labelling.
+    """
+    pipeline = Pipeline(open_experiment(path, settings), settings, progress)
+    try:
+        evaluation = read_current(pipeline.root)
+    except NotEvaluated:
+        return pipeline
+    for entry in evaluation.entries_of(QUERIES_KEY.asset):
+        manifest = manifest_of(pipeline.root, evaluation, entry)
+        if manifest is not None:
+            marks = acted_marks(manifest.config)
+            return Pipeline(replace(pipeline.experiment, marks=marks), settings, progress)
+    return pipeline
+
+
 def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
     """Return the sample of an experiment; its design is written, or extended by new systems.
+
+    Questions that people left out do not count any more, also before the next evaluation.
 
     Args:
         pipeline: of an evaluated experiment.
@@ -65,9 +92,8 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
     log = experiment.judgments_log
     file = design_file(log)
     known = read_design(file) if file.is_file() else None
-    # A question that is no more has no run; its items would have no number.
-    asked = (item.query_id for item in _items(known))
-    ids = list(dict.fromkeys([*question_ids(pipeline.artifact), *asked]))
+    out = set(left_out(read_marks(experiment.question_marks_file)))
+    ids = [name for name in question_ids(pipeline.artifact) if name not in out]
     passages = {
         name: sampled_passages(experiment, pipeline.artifact, name, depth)
         for name in experiment.retrievers

@@ -113,10 +113,12 @@ def _with_work(pipeline: Pipeline, selection: Selection) -> list[str]:
 
 
 def _texts(pipeline: Pipeline) -> Mapping[str, Sequence[str]]:
-    dataset, tables = pipeline.experiment.dataset, dict[str, Sequence[str]]()
-    if pipeline.experiment.questions is None:
-        tables["queries"] = _read(pipeline, QUERIES_KEY, dataset.read_queries)
-    if pipeline.current(DOCUMENTS_KEY) is not None or _quickly_read(dataset.document_files()):
+    experiment, tables = pipeline.experiment, dict[str, Sequence[str]]()
+    if experiment.questions is None:
+        tables["queries"] = _read(pipeline, QUERIES_KEY, experiment.read_queries)
+    if pipeline.current(DOCUMENTS_KEY) is not None or _quickly_read(
+        experiment.dataset.document_files()
+    ):
         tables["documents"] = _read(pipeline, DOCUMENTS_KEY, lambda: Documents().read(pipeline))
     return tables
 

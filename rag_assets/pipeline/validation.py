@@ -172,7 +172,7 @@ def _read(pipeline: Pipeline) -> _Sources:
     documents = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents, met)
     if pipeline.experiment.questions is not None:
         return _with_generated(pipeline, documents)
-    queries = _part(pipeline, QUERIES_KEY, QUERIES, dataset.read_queries, met)
+    queries = _part(pipeline, QUERIES_KEY, QUERIES, pipeline.experiment.read_queries, met)
     parts = [documents, queries]
     for kind, part in (("document", documents), ("query", queries)):
         if not part.to_the_end:

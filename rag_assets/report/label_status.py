@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
+from rag_assets.labels.question_marks import LEFT_OUT, mark_counts, read_marks, told
+from rag_assets.labels.sampling.judgment_log import PERSON, LoggedJudgment, source_counts
 from rag_assets.labels.sampling.label_pool import LINEAR, sampled_metrics
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.labels.sampling.standing import (
@@ -36,6 +37,8 @@ class LabelStatus:
         standing: of the metric that is decided.
         others: rows of :func:`..labels.sampling.standing.estimate_rows` of other metrics.
         notes: what the numbers do not say.
+        question_marks: mark -> how many questions people gave it.
+        sources: source -> how many lines of the log are from it; the last of each passage.
     """
 
     n_items: int
@@ -47,6 +50,8 @@ class LabelStatus:
     standing: Standing
     others: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
+    question_marks: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -66,22 +71,25 @@ class LabelStatus:
             clusters: one name a question; None: each is its own.
         """
         level = experiment.statistics.confidence
-        judged = sample.judged
+        counted = sample.pool.counted
+        judged = sample.judged & counted
         counts = (
-            len(sample.pool.items),
+            int(counted.sum()),
             int(judged.sum()),
-            int((sample.asked & ~judged).sum()),
-            int(sample.certain.sum()),
+            int((sample.asked & ~judged & counted).sum()),
+            int((sample.certain & counted).sum()),
             len(sample.pool.question_ids),
             level,
         )
         first, *rest = sampled_metrics(experiment.primary, depth)
         now = standing(sample, first, lines, clusters, level)
         notes = [*_notes(experiment, clusters), *_outside(now)]
-        if not now.estimates:
-            return LabelStatus(*counts, now, notes=tuple(notes))
-        others = [row for one in rest for row in estimate_rows(sample, one, clusters, level)]
-        return LabelStatus(*counts, now, tuple(others), (*notes, PRICE))
+        others: list[Row] = []
+        if now.estimates:
+            others = [row for one in rest for row in estimate_rows(sample, one, clusters, level)]
+            notes.append(PRICE)
+        marks = mark_counts(read_marks(experiment.question_marks_file))
+        return LabelStatus(*counts, now, tuple(others), tuple(notes), marks, source_counts(lines))
 
     def as_row(self) -> Row:
         """Return everything as one mapping, for programs."""
@@ -129,14 +137,15 @@ def status_view(experiment: str, status: LabelStatus) -> RenderableType:
         f"{status.n_questions} questions"
     )
     notes = [Text(f"note: {note}") for note in status.notes]
+    heads = [Text(counts), *_told_counts(status)]
     now = status.standing
     if not now.estimates:
         return Group(
-            Text(counts),
+            *heads,
             Text("nothing is estimated yet: no passage of the sample is judged"),
             *notes,
         )
-    parts: list[RenderableType] = [Text(counts)]
+    parts: list[RenderableType] = [*heads]
     estimates = (*now.estimates, *status.others)
     for metric in dict.fromkeys(str(row["metric"]) for row in estimates):
         rows = [row for row in estimates if row["metric"] == metric]
@@ -147,6 +156,14 @@ def status_view(experiment: str, status: LabelStatus) -> RenderableType:
         title = f"differences of {metric} on {ITEMS}, {status.level:.0%} however often one looks"
         parts += ["", title_line(title), _difference_table(now.differences), _rest(now)]
     return Group(*parts, *notes)
+
+
+def _told_counts(status: LabelStatus) -> Iterator[Text]:
+    if status.question_marks:
+        n_out = sum(status.question_marks.get(mark, 0) for mark in LEFT_OUT)
+        yield Text(f"questions: {told(status.question_marks)}; {n_out} left out of evaluations")
+    if status.sources.keys() - {PERSON}:
+        yield Text(f"by source: {told(status.sources)}")
 
 
 def _estimate_table(metric: str, rows: Sequence[Row]) -> RenderableType:

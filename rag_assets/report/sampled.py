@@ -160,10 +160,7 @@ def sampled_difference(
         passages[_OLD] = _passages(results[0], names[0])
     if second not in known:
         raise _nothing(new, f"labels for {second}")
-    questions = [str(one) for one in new.queries["query_id"].to_pylist()]
-    tables = [table, *passages.values()]
-    asked = [str(q) for one in tables for q in one["query_id"].unique().to_pylist()]
-    ids = list(dict.fromkeys([*questions, *asked]))
+    ids = [str(one) for one in new.queries["query_id"].to_pylist()]
     sample = stored_sample(table, passages, ids, depth)
     estimator = Estimator(sample, own, _clusters(new, ids), len(known))
     pair = second, first

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -18,6 +18,7 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.generation.question_tables import qrels_of, queries_of
+from rag_assets.labels.question_marks import acting, marked_queries
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import reading_in_blocks
@@ -121,18 +122,24 @@ class _LabelStage(_SourceStage):
             yield from super().compute(context, keys)
             return
         for key in keys:
-            yield key, TableProduct(_OF_QUESTIONS[self.name](context), {"notes": []})
+            table, notes, _ = _OF_QUESTIONS[self.name](context)
+            yield key, TableProduct(table, {"notes": notes})
 
 
-def _generated_queries(context: StageContext) -> pa.Table:
-    return queries_of(context.artifact(QUESTIONS_KEY).table())
+def _generated_queries(context: StageContext) -> Read:
+    read = Read(queries_of(context.artifact(QUESTIONS_KEY).table()), [])
+    marks = context.experiment.question_marks()
+    return marked_queries(read, marks, context.experiment.question_marks_file) if marks else read
 
 
-def _generated_qrels(context: StageContext) -> pa.Table:
-    return qrels_of(context.artifact(QUESTIONS_KEY).table())
+def _generated_qrels(context: StageContext) -> Read:
+    """Return the labels of the questions that people did not take out."""
+    qrels = qrels_of(context.artifact(QUESTIONS_KEY).table())
+    query_ids = context.artifact(QUERIES_KEY).table(["query_id"])["query_id"]
+    return Read(qrels.filter(pc.is_in(qrels["query_id"], query_ids)), [])
 
 
-_OF_QUESTIONS: Mapping[str, Callable[[StageContext], pa.Table]] = {
+_OF_QUESTIONS: Mapping[str, Callable[[StageContext], Read]] = {
     "queries": _generated_queries,
     "qrels": _generated_qrels,
 }
@@ -150,8 +157,11 @@ class Queries(_LabelStage):
         "metadata": ("query_id", "metadata"),
     }
 
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {**super().config(context, key), **acting(context.experiment.question_marks())}
+
     def read(self, context: StageContext) -> Read:
-        return context.experiment.dataset.read_queries()
+        return context.experiment.read_queries()
 
 
 class Qrels(_LabelStage):

@@ -19,6 +19,8 @@ from rag_assets.assets.sensors import sources_sensor
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import Experiment
+from rag_assets.labels.question_marks import QuestionMark, append_mark, marks_file
+from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.registry import open_experiment
 from tests.dagster_state import QUIET, counts, n_runs, not_fresh
@@ -192,6 +194,28 @@ class TestSensor:
         fresh.configure("bm25", k1=0.4)
         assert isinstance(sensor.tick(), list)
         assert "12 files: nothing changed" in str(sensor.tick())
+
+    def test_labels_of_people_count(self, sensor: Sensor, fresh: Tiny) -> None:
+        """The log and its design, which make estimates, and what is said of questions."""
+        sensor.tick()
+        log = fresh.folder / "labelling.jsonl"
+        item = {"query_id": "q1", "document_id": "fares.md", "start": 0, "end": 40}
+        judged = {**item, "status": "judged", "grade": 1, "probability": 0.5}
+        design_file(log).write_text(
+            '{"seed":0,"durations":[]}\n' + json.dumps({**item, "rates": [1.0]}) + "\n"
+        )
+        assert isinstance(sensor.tick(), str)  # a design alone estimates nothing
+        log.write_text(json.dumps(judged) + "\n")
+        assert isinstance(sensor.tick(), list)
+        with log.open("a") as stream:
+            stream.write(json.dumps({**judged, "grade": 0}) + "\n")
+        assert isinstance(sensor.tick(), list)
+        with design_file(log).open("a") as stream:
+            stream.write(json.dumps({**item, "start": 5, "rates": [1.0]}) + "\n")
+        assert isinstance(sensor.tick(), list)
+        append_mark(marks_file(log), QuestionMark("q2", "refused"))
+        assert isinstance(sensor.tick(), list)
+        assert "14 files: nothing changed" in str(sensor.tick())
 
     def test_a_touched_file_does_nothing(self, sensor: Sensor, fresh: Tiny) -> None:
         sensor.tick()

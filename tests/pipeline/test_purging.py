@@ -121,6 +121,8 @@ def test_the_text_goes_from_all_experiments_and_they_are_named(
     assert done.exit_code == 0, done.output
     assert holding(store, SECRET) == set()
     assert "note: tiny has to be evaluated again: rag-assets evaluate" in done.stderr
+    assert "labelling.jsonl with its .design and .questions files" in done.stderr
+    assert "answer_labels.jsonl" in done.stderr
     assert f"note: other has to be evaluated again: rag-assets evaluate {other.folder}" in (
         done.stderr
     )

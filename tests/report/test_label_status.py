@@ -121,7 +121,7 @@ def test_both_targets_and_the_price_are_named(experiment: Experiment) -> None:
     text = shown(experiment, 2 * N)
     for said in ("these questions", "questions", "however often", "effective", "dcg@10"):
         assert said in text
-    assert "65 % of the pairs more than 5 % apart" in " ".join(text.split())
+    assert "66 % of the pairs more than 5 % apart" in " ".join(text.split())
     row = status_of(experiment, 2 * N).as_row()
     assert row["targets"] == {
         "items": "these questions and this pool",

@@ -20,6 +20,7 @@ import pyarrow as pa
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.labels.generation.question_generation import QUESTIONS
 from rag_assets.labels.generation.question_tables import TAG, query_fields
+from rag_assets.labels.question_marks import KEPT, QuestionMark
 from rag_assets.sources.csv_files import (
     CELL_MAY_BE_CUT,
     fitting,
@@ -94,12 +95,16 @@ def _cell(value: object) -> object:
     return shielded(value) if isinstance(value, str) else value
 
 
-def read_review(file: Path, documents: pa.Table) -> Reviewed:
+def read_review(
+    file: Path, documents: pa.Table, marks: Mapping[str, QuestionMark] | None = None
+) -> Reviewed:
     """Return the questions that people want to keep, in the order of the sheet.
 
     Args:
         file: the sheet; rows may be missing, moved, and questions be worded better.
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`, as they are now.
+        marks: question -> what was said of it on the page; a row with something under ``keep`` says
+            it itself.
 
     Raises:
         DataError: a column is missing, a question is there twice, ``keep`` is no yes and no no, or
@@ -109,10 +114,15 @@ def read_review(file: Path, documents: pa.Table) -> Reviewed:
     accepted: list[dict[str, object]] = []
     n_refused = n_open = 0
     for query_id, verdict, cells, place in _rows(file):
-        if verdict:
-            accepted.append({**_question(cells, texts, place), "query_id": query_id})
-        n_refused += verdict is False
-        n_open += verdict is None
+        mark = (marks or {}).get(query_id)
+        if verdict or (verdict is None and mark is not None and mark.mark == KEPT):
+            row = {**_question(cells, texts, place), "query_id": query_id}
+            text = mark.text if verdict is None and mark is not None else None
+            accepted.append({**row, "text": text or row["text"]})
+        elif verdict is False or mark is not None:
+            n_refused += 1
+        else:
+            n_open += 1
     return Reviewed(QUESTIONS.from_rows(accepted), n_refused, n_open)
 
 
@@ -146,6 +156,21 @@ def reviewed_questions(questions: pa.Table, file: Path) -> tuple[pa.Table, list[
     notes = [f"{n_refused} left out: refused by people"] if n_refused else []
     notes += [f"{n_open} of {len(rows)} not reviewed by people"] if n_open else []
     return QUESTIONS.from_rows(left), notes
+
+
+def sheet_questions(file: Path, documents: pa.Table) -> pa.Table:
+    """Return all questions of a sheet, whatever stands under ``keep``: table of :data:`QUESTIONS`.
+
+    Raises:
+        DataError: see :func:`read_review`.
+    """
+    texts = _texts(documents)
+    return QUESTIONS.from_rows(
+        [
+            {**_question(cells, texts, place), "query_id": query_id}
+            for query_id, _, cells, place in _rows(file)
+        ]
+    )
 
 
 def _rows(file: Path) -> Iterator[tuple[str, bool | None, Mapping[str, str], Place]]:

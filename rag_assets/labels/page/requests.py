@@ -7,18 +7,22 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from rag_assets.errors import UsageError
-from rag_assets.labels.page.question_marks import QuestionMark
 from rag_assets.labels.page.session import Answer
 from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.question_marks import DUPLICATE, KEPT, QuestionMark
 from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE, JUDGED
 
 LONGEST_ID = 10_000
+LONGEST_WORDING = 10_000
 MOST_SECONDS = 86_400
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
 Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 Position = Annotated[int, Field(ge=0, le=2**40)]
+Wording = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_WORDING)
+]
 Grade = Annotated[int, Field(ge=0, le=HIGHEST_GRADE)]
 
 
@@ -100,6 +104,31 @@ class MarkBody(UndoBody):
     def question_mark(self) -> QuestionMark:
         """Return the mark."""
         return QuestionMark(self.query_id, self.mark, self.of, self.by, self.at)
+
+
+class DecisionBody(UndoBody):
+    """What somebody decides of a question that a model wrote.
+
+    ``n_lines`` is how many lines the file of marks had of it when it was shown.
+    """
+
+    query_id: Id
+    mark: Literal["kept", "refused", "unclear", "duplicate"]
+    of: Id | None = None
+    text: Wording | None = None
+    n_lines: Position
+
+    def question_mark(self) -> QuestionMark:
+        """Return the decision as a mark; only what is kept is worded better."""
+        text = " ".join(self.text.split()) if self.text and self.mark == KEPT else None
+        of = self.of if self.mark == DUPLICATE else None
+        return QuestionMark(self.query_id, self.mark, of, self.by, self.at, text or None)
+
+
+class PassBody(NextBody):
+    """Which question somebody leaves for later."""
+
+    query_id: Id
 
 
 class TextBody(Body):

@@ -26,13 +26,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.page.passages import Hit
+from rag_assets.labels.page.passages import Hit, Passages
+from rag_assets.labels.page.question_review import QuestionReview
 from rag_assets.labels.page.requests import (
     AnswerBody,
     Body,
+    DecisionBody,
     EmptyBody,
     MarkBody,
     NextBody,
+    PassBody,
     SearchBody,
     SpanBody,
     TextBody,
@@ -65,6 +68,9 @@ _FILES = {
 Search: TypeAlias = Callable[[str, int], Sequence[Hit]]
 _B = TypeVar("_B", bound=Body)
 
+Actions: TypeAlias = dict[str, tuple[type[Any], Callable[[Any], Any]]]
+"""Name of a request -> its body, and what answers it."""
+
 
 class LabelPage:
     """The answers to the page's requests.
@@ -89,30 +95,21 @@ class LabelPage:
     ) -> None:
         self.session, self._search, self._metric = session, search, metric
         self._clusters, self._level = clusters, level
-        self._start = {"by": user, "metric": str(metric)}
+        self._start = {"by": user, "metric": str(metric), "review": False}
 
-    def app(self, port: int, token: str) -> ASGIApp:
-        """Return the application that answers at a port to those who know the token."""
-        actions: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
+    def actions(self) -> Actions:
+        """Return what the page may ask for."""
+        return {
             "start": (EmptyBody, lambda _: self._start),
             "next": (NextBody, lambda body: self.session.next_task(body.by)),
             "answer": (AnswerBody, lambda body: self.session.answer(body.answer())),
             "undo": (UndoBody, lambda body: self.session.undo(body.by, body.at)),
             "mark": (MarkBody, lambda body: self.session.mark(body.question_mark())),
             "label": (SpanBody, lambda body: self.session.label(body.answer())),
-            "text": (TextBody, self._text),
+            "text": (TextBody, lambda body: _text(self.session.passages, body)),
             "search": (SearchBody, self._found),
             "standing": (EmptyBody, lambda _: self._standing()),
         }
-        routes = [Route(f"/{token}/{name}", _file(*file)) for name, file in _FILES.items()]
-        for name, (body, action) in actions.items():
-            routes.append(Route(f"/{token}/{name}", _action(body, action), methods=["POST"]))
-        return _Guard(Starlette(routes=routes), port, token)
-
-    def _text(self, body: TextBody) -> dict[str, Any]:
-        passages = self.session.passages
-        question = passages.question(body.query_id)
-        return passages.window(question, body.document_id, body.start, body.end)
 
     def _found(self, body: SearchBody) -> list[dict[str, Any]]:
         passages = self.session.passages
@@ -130,10 +127,51 @@ class LabelPage:
             **now._asdict(),
             "metric": str(self._metric),
             "level": self._level,
-            "n_labels": int(sample.judged.sum() + sample.certain.sum()),
+            "n_labels": int(((sample.judged | sample.certain) & sample.pool.counted).sum()),
             "targets": {"items": ITEMS, "questions": QUESTIONS},
             "price": PRICE,
         }
+
+
+class ReviewPage:
+    """The same page for questions that a model wrote: keep, refuse, or word them better.
+
+    Args:
+        review: the questions and what was decided.
+        user: who decides, unless the page says another name.
+    """
+
+    def __init__(self, review: QuestionReview, user: str) -> None:
+        self.review = review
+        self._start = {"by": user, "metric": None, "review": True}
+
+    def actions(self) -> Actions:
+        """Return what the page may ask for."""
+        review = self.review
+        return {
+            "start": (EmptyBody, lambda _: self._start),
+            "next": (NextBody, lambda body: review.next_task(body.by)),
+            "decide": (
+                DecisionBody,
+                lambda body: review.decide(body.question_mark(), body.n_lines),
+            ),
+            "skip": (PassBody, lambda body: review.leave(body.query_id, body.by)),
+            "undo": (UndoBody, lambda body: review.undo(body.by, body.at)),
+            "text": (TextBody, lambda body: _text(review.passages, body)),
+        }
+
+
+def _text(passages: Passages, body: TextBody) -> dict[str, Any]:
+    question = passages.question(body.query_id)
+    return passages.window(question, body.document_id, body.start, body.end)
+
+
+def page_app(page: LabelPage | ReviewPage, port: int, token: str) -> ASGIApp:
+    """Return the application that answers at a port to those who know the token."""
+    routes = [Route(f"/{token}/{name}", _file(*file)) for name, file in _FILES.items()]
+    for name, (body, action) in page.actions().items():
+        routes.append(Route(f"/{token}/{name}", _action(body, action), methods=["POST"]))
+    return _Guard(Starlette(routes=routes), port, token)
 
 
 class _Guard:
@@ -209,7 +247,7 @@ class LabelServer:
         UsageError: the port is taken.
     """
 
-    def __init__(self, page: LabelPage, port: int = 0) -> None:
+    def __init__(self, page: LabelPage | ReviewPage, port: int = 0) -> None:
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -221,7 +259,7 @@ class LabelServer:
         own_port, token = self._socket.getsockname()[1], secrets.token_urlsafe(32)
         self.address = f"http://{HOST}:{own_port}/{token}/"
         config = uvicorn.Config(
-            page.app(own_port, token),
+            page_app(page, own_port, token),
             access_log=False,
             log_level="warning",
             server_header=False,

@@ -19,8 +19,8 @@ import numpy as np
 
 from rag_assets.errors import UsageError
 from rag_assets.labels.page.passages import WINDOW, Passages
-from rag_assets.labels.page.question_marks import QuestionMark, append_mark, read_marks
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
+from rag_assets.labels.question_marks import QuestionMark, append_mark, marks_file, read_marks
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
     JUDGED,
@@ -88,6 +88,7 @@ class LabelSession:
         self._order = design.order()
         self._number = {item: number for number, item in enumerate(pool.items)}
         self._gone = np.array([not passages.holds(item) for item in pool.items], np.bool_)
+        self._gone |= ~pool.counted
         self._held: dict[str, tuple[int, float]] = {}
         self._marks: dict[str, QuestionMark] = {}
         self._undone: set[tuple[str, str]] = set()
@@ -227,6 +228,8 @@ class LabelSession:
     def _apply(self, line: LoggedJudgment) -> None:
         key = (line.item, line.source == SEARCH)
         self._lines.append(line)
+        if line.is_hint:
+            return
         self._last[key] = line
         self._n_lines[key] += 1
         self._handled.add((line.by, line.at))
@@ -303,8 +306,3 @@ class LabelSession:
             "gone": int(self._gone.sum()),
             "questions": len(self.pool.question_ids),
         }
-
-
-def marks_file(log: Path) -> Path:
-    """Return the file beside a log with what was said of questions."""
-    return log.with_suffix(".questions.jsonl")

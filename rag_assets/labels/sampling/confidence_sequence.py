@@ -177,11 +177,12 @@ def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float
     """Walk through the items in the order in which they were asked."""
     earned = gains(metric, sample.grades)
     order = sample.design.order()
-    steps = order[sample.asked[order]]
+    steps = order[(sample.asked & sample.pool.counted)[order]]
     judged = ~np.isnan(earned[steps])
     known = features(sample.pool.weights(metric), sample.verdicts)
-    left = ~sample.certain
-    past = contrasts[:, ~left] @ earned[~left]
+    left = ~sample.certain & sample.pool.counted
+    past = contrasts @ np.where(left | np.isnan(earned), 0.0, earned)
+    squares = contrasts**2
     parts: list[tuple[Floats, Floats, Floats]] = []
     absent, n_missing = np.zeros(len(contrasts)), np.cumsum(~judged)
     n_judged = np.maximum(np.cumsum(judged), 1)
@@ -197,20 +198,21 @@ def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float
             p = sample.design.probabilities(clock)[seen]
             working = fitted(known[seen], earned[seen], p, known)
         here = steps[block]
-        z, s2 = _block(contrasts, here, judged[block], earned, working, rates, left, past)
-        missed = np.cumsum(contrasts[:, here] ** 2 * working.variances[here] * ~judged[block], 1)
+        both = contrasts, squares
+        z, s2 = _block(both, here, judged[block], earned, working, rates, left, past)
+        missed = np.cumsum(squares[:, here] * working.variances[here] * ~judged[block], 1)
         missed = (absent[:, None] + missed) * (1 + n_missing[block] / n_judged[block])
         labelled = steps[: block.stop][judged[: block.stop]]
         residuals = contrasts[:, labelled] * (earned - working.values)[labelled]
         z += np.cumsum(residuals, 1)[:, len(seen) :] * (n_missing / n_judged)[block][judged[block]]
         parts.append((z, s2, missed[:, judged[block]]))
-        rho = np.where(rho > 0, rho, scale * _precision(contrasts, rates, left))
+        rho = np.where(rho > 0, rho, scale * _precision(squares, rates, left))
         left[here] = False
         answered = here[judged[block]]
         past = past + contrasts[:, answered] @ earned[answered]
         missing = here[~judged[block]]
         past = past + contrasts[:, missing] @ working.values[missing]
-        absent = absent + contrasts[:, missing] ** 2 @ working.variances[missing]
+        absent = absent + squares[:, missing] @ working.variances[missing]
     unknown = left.copy()
     unknown[steps[~judged]] = True
     is_known = ~(contrasts[:, unknown] != 0).any(axis=1)
@@ -231,7 +233,7 @@ def _blocks(sample: LabelSample, steps: Integers) -> Iterator[tuple[slice, Float
 
 
 def _block(
-    contrasts: Floats,
+    weights: tuple[Floats, Floats],
     here: Integers,
     judged: Flags,
     earned: Floats,
@@ -240,7 +242,11 @@ def _block(
     left: Flags,
     past: Floats,
 ) -> tuple[Floats, Floats]:
-    """Return Z and s2 of the judged steps of a block; s2 is infinite where Z says nothing."""
+    """Return Z and s2 of the judged steps of a block; s2 is infinite where Z says nothing.
+
+    ``weights`` are the contrasts and their squares.
+    """
+    contrasts, squares = weights
     values, variances = working
     c = contrasts[:, here]
     gain = np.where(judged, earned[here], values[here])
@@ -250,23 +256,24 @@ def _block(
         return np.cumsum(terms, axis=-1) - terms
 
     total_rate = rates[left].sum() - before(rates[here])
-    base = past + contrasts[:, left] @ values[left]
+    base = past + contrasts @ np.where(left, values, 0.0)
     z = base[:, None] + before(c * (gain - values[here]))
     z = z + c * (gain - values[here]) / rates[here] * total_rate
     per_rate = np.divide(variances, rates, out=np.zeros_like(rates), where=left & (rates > 0))
-    whole = (contrasts**2) @ per_rate
+    whole = squares @ per_rate
     rest = whole[:, None] - before(c**2 * per_rate[here])
-    usable = (_precision(contrasts, rates, left) > 0)[:, None] & (rest > 1e-9 * whole[:, None])
+    usable = (_precision(squares, rates, left) > 0)[:, None] & (rest > 1e-9 * whole[:, None])
     s2 = np.where(usable, rest * total_rate, np.inf)
     return z[:, judged], s2[:, judged]
 
 
-def _precision(contrasts: Floats, rates: Floats, left: Flags) -> Floats:
+def _precision(squares: Floats, rates: Floats, left: Flags) -> Floats:
     """Return 1 / variance of Z for gains of variance 1; 0 where an item cannot be drawn yet."""
     can = left & (rates > 0)
-    variance = (contrasts[:, can] ** 2 @ (1 / rates[can])) * rates[can].sum()
-    covered = ~(contrasts[:, left & ~can] != 0).any(axis=1) & (variance > 0)
-    return np.asarray(np.divide(1.0, variance, out=np.zeros(len(contrasts)), where=covered))
+    per_rate = np.divide(1.0, rates, out=np.zeros_like(rates), where=can)
+    variance = (squares @ per_rate) * rates[can].sum()
+    covered = ~(squares[:, left & ~can] > 0).any(axis=1) & (variance > 0)
+    return np.asarray(np.divide(1.0, variance, out=np.zeros(len(squares)), where=covered))
 
 
 def _with_bounds(

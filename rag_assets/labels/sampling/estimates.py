@@ -202,7 +202,7 @@ class Estimator:
         n_units = int(unit.max()) + 1
         if n_units < 2:
             return np.full(len(values), np.inf), np.ones(len(values))
-        of_item = unit[self.sample.pool.question]
+        of_item = np.append(unit, 0)[self.sample.pool.question]  # what counts no more weighs 0
         sums = mixed @ np.stack(
             [np.bincount(of_item, row * self._filled, n_units) for row in terms]
         )

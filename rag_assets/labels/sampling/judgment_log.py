@@ -10,11 +10,16 @@ earlier labels, or, with ``search`` as ``source``, evidence that somebody search
 line of an item counts, so who takes a judgment back appends another. ``evidence`` may name spans of
 the item, [[start, end], ...]: what in it answers.
 
+``source`` may also be ``judge:<name>``, the verdict of a judge, or ``vote:<system>``, what users of
+a system said of what it showed them. Neither is a label, whoever is right: nobody drew what they
+are of. They are control variates (:mod:`.working_values`), each source on its own.
+
 A line is one write, and on the disk before the next item is shown.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -28,6 +33,10 @@ from rag_assets.store.canonical import canonical_json
 JUDGED, SKIPPED, CANNOT_TELL = "judged", "skipped", "cannot_tell"
 STATUSES = (JUDGED, SKIPPED, CANNOT_TELL)
 HIGHEST_GRADE = 3
+
+PERSON = "person"
+HINTS = ("judge:", "vote:")
+"""How the source of a line begins that is no label; a name follows."""
 
 SEARCH = "search"
 """Source of a label that a person gave to what a free search had found: no part of the sample."""
@@ -45,7 +54,8 @@ class LoggedJudgment(NamedTuple):
         status: one of :data:`STATUSES`.
         probability: of being asked by then; None or 1: not drawn.
         by: who; at: when, ISO 8601; seconds: how long it took.
-        source: ``person``, :data:`SEARCH`, or what else it came from.
+        source: :data:`PERSON`, :data:`SEARCH`, one of :data:`HINTS` with a name, or what else it
+            came from.
         evidence: spans inside the item that answer; none: nothing was marked.
     """
 
@@ -56,13 +66,18 @@ class LoggedJudgment(NamedTuple):
     by: str | None = None
     at: str | None = None
     seconds: float | None = None
-    source: str = "person"
+    source: str = PERSON
     evidence: tuple[Range, ...] = ()
 
     @property
     def was_drawn(self) -> bool:
         """Whether the design asked for it."""
         return self.probability is not None and self.probability < 1
+
+    @property
+    def is_hint(self) -> bool:
+        """Whether it is a verdict or a vote, and no label."""
+        return self.source.startswith(HINTS)
 
 
 def append_judgment(file: Path, judgment: LoggedJudgment) -> None:
@@ -87,6 +102,13 @@ def append_judgments(file: Path, judgments: Sequence[LoggedJudgment]) -> None:
 def drawn_items(judgments: Iterable[LoggedJudgment]) -> set[PooledUnit]:
     """Return the items that a design asked for."""
     return {each.item for each in judgments if each.was_drawn}
+
+
+def source_counts(judgments: Iterable[LoggedJudgment]) -> dict[str, int]:
+    """Return source -> how many items have a grade from it, in the order of the names."""
+    last = {(each.item, each.source): each.status for each in judgments}
+    counts = Counter(source for (_, source), status in last.items() if status == JUDGED)
+    return dict(sorted(counts.items()))
 
 
 def design_file(log: Path) -> Path:
@@ -123,7 +145,7 @@ def _judgments(file: Path) -> Iterator[LoggedJudgment]:
             problem = f"is {shown(status)}; allowed: {', '.join(STATUSES)}"
             raise place.error(problem, "status")
         item = _item(row, place)
-        yield LoggedJudgment(
+        one = LoggedJudgment(
             item,
             _grade(row, status, place),
             status,
@@ -131,9 +153,25 @@ def _judgments(file: Path) -> Iterator[LoggedJudgment]:
             optional_string(row, "by", place),
             optional_string(row, "at", place),
             _number(row, "seconds", place, float("inf")),
-            optional_string(row, "source", place) or "person",
+            checked_source(optional_string(row, "source", place) or PERSON, place),
             tuple(_ranges(row, item, place)),
         )
+        if one.is_hint and one.was_drawn:
+            problem = f"must be null where the source is {shown(one.source)}: it is no label"
+            raise place.error(problem, "probability")
+        yield one
+
+
+def checked_source(source: str, place: Place) -> str:
+    """Return a source.
+
+    Raises:
+        DataError: it is a verdict or a vote of nobody.
+    """
+    if source in HINTS:
+        allowed = f"{PERSON}, judge:<name> or vote:<system>"
+        raise place.error(f"is {shown(source)}, without a name; allowed: {allowed}", "source")
+    return source
 
 
 def _item(row: Row, place: Place) -> PooledUnit:

@@ -50,8 +50,9 @@ class LabelPool:
     Attributes:
         items: each a query and a span; those of earlier pools come first.
         systems: names of the retrievers.
-        question_ids: all questions, also those for which nothing was retrieved.
-        question: shape (items,): the number of each item's question.
+        question_ids: all questions that count, also those for which nothing was retrieved.
+        question: shape (items,): the number of each item's question; ``len(question_ids)`` for an
+            item of a question that counts no more.
         system, item, rank: one entry for each passage in the first ranks of a system.
     """
 
@@ -62,6 +63,11 @@ class LabelPool:
     system: Integers
     item: Integers
     rank: Integers
+
+    @property
+    def counted(self) -> Flags:
+        """Which items are of a question that counts; the others weigh nothing."""
+        return np.asarray(self.question < len(self.question_ids))
 
     def weights(self, metric: Metric) -> Floats:
         """Return what each item's gain counts for each system, shape (systems, items).
@@ -150,27 +156,27 @@ def label_pool(
     Args:
         runs: retriever -> table of :data:`rag_assets.schemas.RUNS`.
         units: retriever -> the spans of its units; a unit without one is in no item.
-        question_ids: all questions.
+        question_ids: all questions that count; what runs have of others is left out.
         depth: how many ranks of each run.
         earlier: the items of the pool so far, in their order.
     """
+    number_of = {query_id: number for number, query_id in enumerate(question_ids)}
     rows = [
         (number, PooledUnit(query_id, *units[name][unit_id]), rank)
         for number, name in enumerate(runs)
         for query_id, unit_id, rank in _top(runs[name], depth)
-        if unit_id in units[name]
+        if unit_id in units[name] and query_id in number_of
     ]
     passages = {passage for _, passage, _ in rows}
     item_of = _matches(passages, earlier)
     new = sorted(merged(passages - item_of.keys()))
     item_of |= _containers(passages - item_of.keys(), new, len(earlier))
     items = (*earlier, *new)
-    number_of = {query_id: number for number, query_id in enumerate(question_ids)}
     return LabelPool(
         items,
         tuple(runs),
         tuple(question_ids),
-        np.array([number_of[item.query_id] for item in items], np.int64),
+        np.array([number_of.get(item.query_id, len(question_ids)) for item in items], np.int64),
         np.array([system for system, _, _ in rows], np.int64),
         np.array([item_of[passage] for _, passage, _ in rows], np.int64),
         np.array([rank for _, _, rank in rows], np.int64),

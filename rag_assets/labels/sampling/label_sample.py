@@ -8,8 +8,8 @@ Each item is in one state:
 - not asked yet.
 
 Missing labels are taken to be missing at random: the probability of a judged item is that of being
-asked times the share of the asked items that were judged. For "cannot tell" there are bounds as
-well: the estimate with all of them at the lowest gain, and at the highest.
+asked times the share of the asked items that were judged, of questions that count. For "cannot
+tell" there are bounds as well: with all of them at the lowest gain, and at the highest.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from rag_assets.labels.sampling.label_pool import (
     same_passage,
 )
 
+JUDGE = "judge:beside the log"
+"""Source of verdicts that do not stand in the log."""
+
 
 @dataclass(frozen=True)
 class LabelSample:
@@ -43,7 +46,9 @@ class LabelSample:
         certain: labelled whatever the random number.
         cannot_tell: asked and answered without a grade.
         touched: judged, skipped or "cannot tell": the order was followed at least so far.
-        verdicts: of a judge, shape (items,): any number that may tell of the grade; NaN: missing.
+        verdicts: of judges and voters, shape (sources, items): any number that may tell of the
+            grade; NaN: missing. They are no labels.
+        sources: where each row of them is from.
     """
 
     pool: LabelPool
@@ -53,6 +58,7 @@ class LabelSample:
     cannot_tell: Flags
     touched: Flags
     verdicts: Floats | None = None
+    sources: tuple[str, ...] = ()
 
     @property
     def clock(self) -> float:
@@ -71,7 +77,8 @@ class LabelSample:
 
     def probabilities(self) -> Floats:
         """Return with what probability each item was asked and judged; 1 for certain ones."""
-        asked, judged = self.asked, self.judged
+        counted = self.pool.counted
+        asked, judged = self.asked & counted, self.judged & counted
         response = judged.sum() / max(int(asked.sum()), 1)
         return np.where(self.certain, 1.0, self.design.probabilities(self.clock) * response)
 
@@ -86,10 +93,10 @@ class LabelSample:
 
     def whole_questions(self) -> list[str]:
         """Return the questions of which every item has a grade; ratios can be computed on them."""
-        counts = np.zeros((2, len(self.pool.question_ids)), np.int64)
+        counts = np.zeros((2, len(self.pool.question_ids) + 1), np.int64)
         np.add.at(counts[0], self.pool.question, 1)
         np.add.at(counts[1], self.pool.question, ~np.isnan(self.grades))
-        whole = (counts[0] > 0) & (counts[0] == counts[1])
+        whole = ((counts[0] > 0) & (counts[0] == counts[1]))[:-1]
         return [self.pool.question_ids[number] for number in np.flatnonzero(whole)]
 
 
@@ -111,7 +118,7 @@ def label_sample(
             no label yet, so what is certain would depend on what was drawn.
         earlier: labels of the dataset, all certain. One of a span counts for each item that is the
             same passage; of several the highest grade counts.
-        verdicts: item -> what a judge says of it.
+        verdicts: item -> what a judge says of it, besides what the log has of judges and voters.
     """
     if design.items != pool.items:
         raise ValueError("pool and design must have the same items")
@@ -120,7 +127,8 @@ def label_sample(
     certain, cannot_tell, touched = (np.zeros(n, np.bool_) for _ in range(3))
     number_of = {item: number for number, item in enumerate(pool.items)}
     places = by_place(pool.items)
-    last = {judgment.item: judgment for judgment in judgments if judgment.source != SEARCH}
+    lines = [line for line in judgments if line.source != SEARCH]
+    last = {line.item: line for line in lines if not line.is_hint}
     for item, judgment in last.items():
         number = number_of.get(item)
         if number is None or not judgment.was_drawn:
@@ -137,10 +145,28 @@ def label_sample(
             is_first = not certain[near]
             grades[near] = label.grade if is_first else max(grades[near], label.grade)
             certain[near] = True
-    values = None
+    said = _hints(lines, pool, places)
     if verdicts is not None:
-        values = np.array([verdicts.get(item, np.nan) for item in pool.items], np.float64)
-    return LabelSample(pool, design, grades, certain, cannot_tell & ~certain, touched, values)
+        of_items = (verdicts.get(item, np.nan) for item in pool.items)
+        said[JUDGE] = np.fromiter(of_items, np.float64, n)
+    values = np.stack(list(said.values())) if said else None
+    unsure = cannot_tell & ~certain
+    return LabelSample(pool, design, grades, certain, unsure, touched, values, tuple(said))
+
+
+def _hints(
+    lines: Iterable[LoggedJudgment], pool: LabelPool, places: Mapping[tuple[str, str], list[int]]
+) -> dict[str, Floats]:
+    """Return source -> what it says of each item; of several passages in one the highest grade."""
+    last = {(line.source, line.item): line.grade for line in lines if line.is_hint}
+    said: dict[str, Floats] = {}
+    for (source, item), grade in sorted(last.items(), key=lambda pair: pair[0]):
+        if grade is None:
+            continue
+        row = said.setdefault(source, np.full(len(pool.items), np.nan))
+        for near in _near(item, pool, places):
+            row[near] = np.fmax(row[near], float(grade))
+    return said
 
 
 def _near(

@@ -3,6 +3,8 @@
 Rows stand in the order of the sample, which is not that of questions. ``item`` is a hash that tells
 nothing but which item it is; ``probability`` is that of being asked when all rows are answered. In
 ``grade`` people write 0 to 3, ``?`` for "cannot tell" or ``skip``; an empty cell is not answered.
+A column ``source`` may be added: ``judge:<name>`` or ``vote:<system>`` makes a row a verdict or a
+vote, which is no label; empty or ``person`` is a label.
 
 Rows that are left empty above an answered one count as asked and missing, and are asked first in
 the next sheet. What goes into the log is the probability by the last row that was answered.
@@ -33,18 +35,21 @@ from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
     CANNOT_TELL,
     HIGHEST_GRADE,
+    HINTS,
     JUDGED,
+    PERSON,
     SEARCH,
     SKIPPED,
     LoggedJudgment,
     Range,
+    checked_source,
 )
 from rag_assets.labels.sampling.label_pool import Flags
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.sources.csv_files import read_csv
 from rag_assets.sources.fields import Place, shown
 
-ITEM, PROBABILITY = "item", "probability"
+ITEM, PROBABILITY, SOURCE = "item", "probability", "source"
 SAMPLE_COLUMNS = (ITEM, PROBABILITY)
 """What a sheet of a sample has before the columns of every sheet."""
 
@@ -59,6 +64,7 @@ class SheetAnswer(NamedTuple):
     status: str
     grade: int | None
     evidence: tuple[Range, ...]
+    source: str
     line: int
 
 
@@ -123,7 +129,7 @@ def read_sample_sheet(
     """
     check = SheetCheck(documents, queries)
     items = set(design.items)
-    answers: dict[PooledUnit, SheetAnswer] = {}
+    answers: dict[tuple[PooledUnit, str], SheetAnswer] = {}
     problems: list[DataError] = []
     n_empty = 0
     for line, row in read_csv(file):
@@ -139,7 +145,7 @@ def read_sample_sheet(
             if answer.item not in items or row[ITEM] != item_id(answer.item, design.seed):
                 problem = f"{shown(row[ITEM])} is not this passage in the sample of this experiment"
                 raise place.error(f"{problem}; was the sheet edited, or is it another's?", ITEM)
-            first = answers.setdefault(answer.item, answer)
+            first = answers.setdefault((answer.item, answer.source), answer)
             if first[:-1] != answer[:-1]:
                 raise place.error(f"line {first.line} answers the same in another way", "grade")
         except DataError as error:
@@ -158,7 +164,15 @@ def _answer(row: dict[str, str], place: Place, check: SheetCheck) -> SheetAnswer
     item = check.unit(row, place)
     part = check.evidence(row, item, grade, place)
     evidence = () if part is None else ((part.start, part.end),)
-    return SheetAnswer(item, status, grade, evidence, place.line or 0)
+    return SheetAnswer(item, status, grade, evidence, _source(row, place), place.line or 0)
+
+
+def _source(row: dict[str, str], place: Place) -> str:
+    source = row.get(SOURCE, "").strip() or PERSON
+    if source != PERSON and not source.startswith(HINTS):
+        allowed = f"{PERSON}, judge:<name>, vote:<system>, or nothing"
+        raise place.error(f"is {shown(source)}; allowed: {allowed}", SOURCE)
+    return checked_source(source, place)
 
 
 def new_judgments(
@@ -183,11 +197,17 @@ def new_judgments(
     Raises:
         DataError: the log says something else of an item; the first such row is told.
     """
-    drawn = [line for line in lines if line.source != SEARCH]
+    lines = list(lines)
+    drawn = [line for line in lines if line.source != SEARCH and not line.is_hint]
     last = {line.item: line for line in drawn}
+    said = {(line.item, line.source): line[1:3] for line in lines if line.is_hint}
     problems: list[DataError] = []
     new = []
     for answer in answers:
+        if answer.source != PERSON:
+            if said.get((answer.item, answer.source)) != (answer.grade, answer.status):
+                new.append(answer)
+            continue
         known = last.get(answer.item)
         if known is None or (known.status == SKIPPED and answer.status != SKIPPED):
             new.append(answer)
@@ -198,10 +218,16 @@ def new_judgments(
         elif answer.evidence and answer.evidence != known.evidence:
             new.append(answer)
     refuse(problems)
-    touched = _touched(design, {line.item for line in drawn if line.was_drawn}, new)
+    labels = [answer for answer in new if answer.source == PERSON]
+    touched = _touched(design, {line.item for line in drawn if line.was_drawn}, labels)
     p = dict(zip(design.items, design.drawn_probabilities(touched).tolist(), strict=True))
     return [
-        LoggedJudgment(one.item, one.grade, one.status, p[one.item], by, at, evidence=one.evidence)
+        LoggedJudgment(
+            *(one.item, one.grade, one.status),
+            *(p[one.item] if one.source == PERSON else None, by, at),
+            source=one.source,
+            evidence=one.evidence,
+        )
         for one in new
     ]
 

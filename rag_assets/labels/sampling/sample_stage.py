@@ -121,9 +121,7 @@ class SampledLabels(_OfAll):
         passages = passages_of(table, context.experiment.retrievers)
         for key in keys:
             design, lines = read_design(files["design"]), read_judgments(files["log"])
-            asked = [item.query_id for item in design.items]
-            ids = list(dict.fromkeys([*question_ids(context.artifact), *asked]))
-            pool = pool_of(passages, ids, depth, design.items)
+            pool = pool_of(passages, question_ids(context.artifact), depth, design.items)
             weights = pool.weights(Metric("dcg", depth))
             now = design.with_systems(pool.items, weights, drawn_items(lines))
             sample = label_sample(pool, now, lines, earlier_labels(passages))
@@ -165,7 +163,6 @@ class SampledEstimates(_OfAll):
         for key in keys:
             table = context.artifact(SAMPLED_LABELS_KEY).table()
             ids = question_ids(context.artifact)
-            ids = list(dict.fromkeys([*ids, *table["query_id"].to_pylist()]))
             found = context.artifact(SAMPLED_PASSAGES_KEY).table()
             passages = passages_of(found, experiment.retrievers)
             sample = stored_sample(table, passages, ids, depth)

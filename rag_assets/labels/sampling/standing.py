@@ -21,7 +21,7 @@ from rag_assets.labels.sampling.label_sample import LabelSample
 ITEMS, QUESTIONS = "these questions and this pool", "questions like these"
 
 PRICE = (
-    "A decision holds however often one looks. The price: at 8 judgments a question 65 % of the "
+    "A decision holds however often one looks. The price: at 8 judgments a question 66 % of the "
     "pairs more than 5 % apart were decided in a trial on Cranfield"
 )
 

@@ -6,6 +6,7 @@ the design need not be there any more when two evaluations are compared.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ from rag_assets.labels.sampling.judgment_log import (
 from rag_assets.labels.sampling.label_pool import pool_of
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from rag_assets.schemas import SAMPLED_LABELS
+from rag_assets.store.canonical import canonical_json
 
 CERTAIN, OPEN = "certain", "open"
 
@@ -46,12 +48,25 @@ def sample_table(sample: LabelSample) -> pa.Table:
             "state": str(state),
             "grade": int(grade) if known else None,
             "hazard": min(float(hazard), _LARGEST),
+            "verdicts": verdicts,
         }
-        for item, state, grade, known, hazard in zip(
-            sample.pool.items, states, sample.grades, with_grade, hazards, strict=True
+        for item, state, grade, known, hazard, verdicts in zip(
+            *(sample.pool.items, states, sample.grades, with_grade, hazards, _verdicts(sample)),
+            strict=True,
         )
     ]
     return SAMPLED_LABELS.from_rows(rows)
+
+
+def _verdicts(sample: LabelSample) -> list[str | None]:
+    """Return for each item source -> grade as JSON; None where nothing is known."""
+    if sample.verdicts is None:
+        return [None] * len(sample.pool.items)
+    of_items = [
+        {name: int(value) for name, value in zip(sample.sources, row, strict=True) if value >= 0}
+        for row in sample.verdicts.T.tolist()
+    ]
+    return [canonical_json(said) if said else None for said in of_items]
 
 
 def stored_sample(
@@ -81,6 +96,10 @@ def stored_sample(
         for row in rows
         if row["state"] not in (CERTAIN, OPEN)
     ]
+    for row in rows:
+        # An evaluation of an earlier version has no such column.
+        for source, grade in json.loads(row.get("verdicts") or "{}").items():
+            lines.append(LoggedJudgment(_unit(row), int(grade), source=source))
     earlier = [
         Judgment(_unit(row), row["grade"], CERTAIN, 0) for row in rows if row["state"] == CERTAIN
     ]

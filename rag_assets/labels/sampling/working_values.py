@@ -1,9 +1,9 @@
 """Working values: what the gain of each item is before anybody looks at it, and how sure that is.
 
 A weighted ridge regression of the gains of judged items on what is known of every item: how high
-and how often the systems have it and, where there is a judge, its verdict. The estimate adds to the
-sum of working values the weighted residuals of the judged items, so working values that are wrong,
-of a judge that favours a system too, cost precision and bring no bias.
+and how often the systems have it and, where there are any, verdicts of judges and votes. The
+estimate adds to the sum of working values the weighted residuals of the judged items, so working
+values that are wrong, of a judge that favours a system too, cost precision and bring no bias.
 
 They are cross-fitted: the value of an item comes from the labels of questions in other folds. So
 a residual is never one of its own fit (Chernozhukov et al. 2018; the difference estimator of
@@ -35,13 +35,15 @@ def features(weights: Floats, verdicts: Floats | None = None) -> Floats:
 
     Args:
         weights: what an item counts for each system, shape (systems, items).
-        verdicts: of a judge, shape (items,); NaN is a missing one, and counts as the mean.
+        verdicts: of judges and voters, shape (sources, items); NaN is a missing one, and counts as
+            the mean of its source.
     """
     mean = weights.mean(axis=0)
     known = [np.ones_like(mean), mean, mean**2, (weights > 0).mean(axis=0)]
-    if verdicts is not None and not np.isnan(verdicts).all():
-        verdict = np.where(np.isnan(verdicts), np.nanmean(verdicts), verdicts)
-        known += [verdict, verdict * mean]
+    for row in verdicts if verdicts is not None else ():
+        if not np.isnan(row).all():
+            verdict = np.where(np.isnan(row), np.nanmean(row), row)
+            known += [verdict, verdict * mean]
     return np.column_stack(known)
 
 

@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -277,7 +278,7 @@ def test_a_killed_server_loses_and_doubles_no_judgment(log: Path) -> None:
                     _, reply = client.answer("ada", moment(number), task)
                     confirmed.append((task["query_id"], task["document_id"]))
                     task = reply["task"]
-            except (OSError, ValueError):
+            except (OSError, ValueError, HTTPException):
                 pass  # it was killed, perhaps in the middle of an answer
             killer.join()
     lines = read_judgments(log) if log.exists() else []

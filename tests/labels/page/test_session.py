@@ -10,9 +10,9 @@ import pytest
 
 from rag_assets.errors import UsageError
 from rag_assets.labels.page.passages import Passages, marked
-from rag_assets.labels.page.question_marks import QuestionMark, read_marks
-from rag_assets.labels.page.session import Answer, AnsweredMeanwhile, LabelSession, marks_file
+from rag_assets.labels.page.session import Answer, AnsweredMeanwhile, LabelSession
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
+from rag_assets.labels.question_marks import QuestionMark, marks_file, read_marks
 from rag_assets.labels.sampling.judgment_log import read_judgments
 from tests.labels.page.served import TEXTS, moment, session_of, tables
 
@@ -169,7 +169,9 @@ def test_marks_of_questions(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no question 'q9'"):
         session.mark(QuestionMark("q2", "duplicate", "q9"))
     file.write_text(json.dumps({"query_id": "q", "mark": "bad"}), encoding="utf-8")
-    with pytest.raises(Exception, match="1: `mark`: is 'bad'; allowed: unanswerable"):
+    with pytest.raises(
+        Exception, match="1: `mark`: is 'bad'; allowed: kept, refused, unanswerable"
+    ):
         read_marks(file)
 
 

@@ -124,7 +124,7 @@ def test_also_with_a_tenth_skipped_and_a_judge_who_likes_one_system() -> None:
     def draw(generator: np.random.Generator) -> LabelSample:
         answered = generator.random(len(LABELS)) >= 0.1
         sample = asked(POOL, LABELS, design_of(POOL, generator), 4 * N_QUESTIONS, answered)
-        return replace(sample, verdicts=verdicts)
+        return replace(sample, verdicts=verdicts[None, :])
 
     coverage, bias = repeated(draw, DCG, "items", 120)
     assert 0.92 <= coverage.mean() <= 0.985
@@ -150,10 +150,10 @@ def test_verdicts_that_tell_something_make_the_error_smaller() -> None:
     generator = np.random.default_rng(1)
     sample = asked(POOL, LABELS, design_of(POOL), 4 * N_QUESTIONS)
     wrong = generator.random(len(LABELS)) < 0.15
-    with_judge = replace(sample, verdicts=np.abs(LABELS - wrong))
+    with_judge = replace(sample, verdicts=np.abs(LABELS - wrong)[None, :])
     alone = Estimator(sample, DCG).estimates()["s0"].error
     assert Estimator(with_judge, DCG).estimates()["s0"].error < 0.9 * alone
-    with_judge.verdicts[::7] = np.nan  # type: ignore[index]  # a float array, not None
+    with_judge.verdicts[:, ::7] = np.nan  # type: ignore[index]  # a float array, not None
     assert np.isfinite(Estimator(with_judge, DCG).values()).all()
 
 

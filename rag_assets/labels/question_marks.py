@@ -1,0 +1,154 @@
+"""What people say of questions, one JSON object a line, only ever appended to.
+
+    {"query_id": "q7", "mark": "duplicate", "of": "q2", "by": "ada", "at": "2026-03-01T09:30:00Z"}
+
+``mark`` is one of :data:`MARKS`, or null: taken back. ``of`` may name the question that a duplicate
+repeats, ``text`` a better wording of one that is kept. The last line of a question counts.
+
+Marks of :data:`LEFT_OUT` take a question out of the next evaluation and of what a sample of labels
+estimates. One that is ``unanswerable`` stays: whether a system says so is measured too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.errors import DataError
+from rag_assets.sources.dataset import Read
+from rag_assets.sources.fields import Place, identifier, optional_string, shown
+from rag_assets.sources.strict_json import read_objects
+from rag_assets.store.appended import append_line
+from rag_assets.store.canonical import canonical_json
+
+KEPT, REFUSED, UNANSWERABLE = "kept", "refused", "unanswerable"
+UNCLEAR, DUPLICATE = "unclear", "duplicate"
+MARKS = (KEPT, REFUSED, UNANSWERABLE, UNCLEAR, DUPLICATE)
+LEFT_OUT = (REFUSED, UNCLEAR, DUPLICATE)
+
+
+class QuestionMark(NamedTuple):
+    """One line."""
+
+    query_id: str
+    mark: str | None
+    of: str | None = None
+    by: str | None = None
+    at: str | None = None
+    text: str | None = None
+
+
+def marks_file(log: Path) -> Path:
+    """Return the file beside a log of judgments with what was said of questions."""
+    return log.with_suffix(".questions.jsonl")
+
+
+def append_mark(file: Path, mark: QuestionMark) -> None:
+    """Append a line; it is on the disk when this returns.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    fields = mark._asdict()
+    if mark.text is None:
+        del fields["text"]
+    append_line(file, canonical_json(fields))
+
+
+def read_marks(file: Path) -> dict[str, QuestionMark]:
+    """Return question -> its mark, of those that have one; none where there is no file.
+
+    Raises:
+        DataError: a line breaks the format.
+    """
+    marks = {one.query_id: one for one in mark_lines(file)}
+    return {name: one for name, one in marks.items() if one.mark is not None}
+
+
+def mark_lines(file: Path) -> Iterator[QuestionMark]:
+    """Yield all lines of a file, in order; none where there is no file.
+
+    Raises:
+        DataError: a line breaks the format.
+    """
+    for number, row in read_objects(file) if file.is_file() else ():
+        place = Place(file, number)
+        fields = (optional_string(row, key, place) for key in ("mark", "of", "by", "at", "text"))
+        one = QuestionMark(identifier(row, "query_id", place), *fields)
+        if one.mark is not None and one.mark not in MARKS:
+            raise place.error(f"is {shown(one.mark)}; allowed: {', '.join(MARKS)}", "mark")
+        yield one
+
+
+def mark_counts(marks: Mapping[str, QuestionMark]) -> dict[str, int]:
+    """Return mark -> how many questions have it, in the order of :data:`MARKS`."""
+    counts = Counter(one.mark for one in marks.values())
+    return {mark: counts[mark] for mark in MARKS if counts[mark]}
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """Return counts of marks in words."""
+    return ", ".join(f"{number} {mark}" for mark, number in counts.items())
+
+
+def left_out(marks: Mapping[str, QuestionMark]) -> list[str]:
+    """Return the ids of the questions that no evaluation asks."""
+    return sorted(name for name, one in marks.items() if one.mark in LEFT_OUT)
+
+
+def acting(marks: Mapping[str, QuestionMark]) -> dict[str, Any]:
+    """Return what of marks changes an evaluation, as a recipe holds it: nothing where nothing does.
+
+    Returns:
+        ``left_out``: the ids of :func:`left_out`; ``wordings``: question -> its better wording.
+    """
+    better = {name: one.text for name, one in sorted(marks.items()) if _is_worded(one)}
+    parts = {"left_out": left_out(marks), "wordings": better}
+    return {name: part for name, part in parts.items() if part}
+
+
+def acted_marks(recipe: Mapping[str, Any]) -> dict[str, QuestionMark]:
+    """Return marks that act as those did of which a recipe holds :func:`acting`."""
+    marks = {name: QuestionMark(name, REFUSED) for name in recipe.get("left_out", ())}
+    for name, text in recipe.get("wordings", {}).items():
+        marks[name] = QuestionMark(name, KEPT, text=text)
+    return marks
+
+
+def _is_worded(mark: QuestionMark) -> bool:
+    return mark.mark == KEPT and bool(mark.text)
+
+
+def marked_queries(read: Read, marks: Mapping[str, QuestionMark], file: Path) -> Read:
+    """Return the questions as people want them: without those left out, in their new wording.
+
+    Args:
+        read: table of :data:`rag_assets.schemas.QUERIES`.
+        marks: question -> its mark.
+        file: of the marks, for the error.
+
+    Raises:
+        DataError: no question is left.
+    """
+    table = read.table
+    out = pc.is_in(table["query_id"], pa.array(left_out(marks), pa.string()))
+    better = acting(marks).get("wordings", {})
+    ids, texts = (table[name].to_pylist() for name in ("query_id", "text"))
+    texts = [better.get(name, text) for name, text in zip(ids, texts, strict=True)]
+    place = table.schema.get_field_index("text")
+    changed = table.set_column(place, table.schema.field(place), pa.array(texts, pa.string()))
+    kept = changed.filter(pc.invert(out))
+    if table.num_rows and not kept.num_rows:
+        raise DataError("leaves every question out; none is left to ask", file=file)
+    notes = list(read.notes)
+    if kept.num_rows < table.num_rows:
+        there = {name: one for name, one in marks.items() if name in set(ids)}
+        gone = {mark: n for mark, n in mark_counts(there).items() if mark in LEFT_OUT}
+        n_gone = table.num_rows - kept.num_rows
+        notes.append(f"{n_gone} left out, as {file.name} says: {told(gone)}")
+    return read._replace(table=kept, notes=notes)

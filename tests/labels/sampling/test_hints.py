@@ -1,0 +1,172 @@
+"""Verdicts and votes in the log: they sharpen estimates, and are labels for nobody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_assets.errors import DataError
+from rag_assets.labels.sampling.estimates import Estimator
+from rag_assets.labels.sampling.judgment_log import (
+    LoggedJudgment,
+    append_judgments,
+    read_judgments,
+    source_counts,
+)
+from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
+from rag_assets.labels.sampling.stored_sample import sample_table, stored_sample
+from tests.labels.page.served import moment, session_of
+from tests.labels.sampling.made_pool import DCG, collection, design_of
+from tests.labels.sampling.test_sample_sheet import AT, Sheet
+from tests.labels.sampling.test_stored_sample import passages
+
+POOL, LABELS = collection()
+DESIGN = design_of(POOL)
+N = 4 * len(POOL.question_ids)
+
+
+def drawn() -> list[LoggedJudgment]:
+    return [
+        LoggedJudgment(POOL.items[n], int(LABELS[n]), probability=0.5) for n in DESIGN.order()[:N]
+    ]
+
+
+def verdicts(source: str, wrong: float, seed: int) -> list[LoggedJudgment]:
+    """Return what somebody says of nine tenths of the items, right but for a share."""
+    generator = np.random.default_rng(seed)
+    flips = generator.random(len(LABELS)) < wrong
+    grades = np.abs(LABELS - flips).astype(int)
+    there = generator.random(len(LABELS)) < 0.9
+    pairs = zip(POOL.items, grades.tolist(), there.tolist(), strict=True)
+    return [LoggedJudgment(item, grade, source=source) for item, grade, known in pairs if known]
+
+
+def error(sample: LabelSample) -> float:
+    return Estimator(sample, DCG).estimates()["s0"].error
+
+
+def test_they_are_no_labels_and_make_the_error_smaller() -> None:
+    alone = label_sample(POOL, DESIGN, drawn())
+    fair, poor = verdicts("judge:fair", 0.1, 1), verdicts("vote:intranet", 0.4, 2)
+    for lines in (fair + drawn(), drawn() + fair, [*poor, *drawn(), *fair]):
+        sample = label_sample(POOL, DESIGN, lines)
+        assert not sample.certain.any()
+        assert sample.grades == pytest.approx(alone.grades, nan_ok=True)
+        assert (sample.judged == alone.judged).all()
+        assert sample.probabilities() == pytest.approx(alone.probabilities())
+        assert error(sample) < 0.9 * error(alone)
+    assert sample.sources == ("judge:fair", "vote:intranet")
+    assert sample.verdicts is not None
+    assert np.isnan(sample.verdicts).any(axis=1).all()
+    assert error(label_sample(POOL, DESIGN, drawn() + poor)) < 1.05 * error(alone)
+
+
+def test_one_that_likes_everything_brings_no_bias() -> None:
+    """A source without information leaves the estimates where they are."""
+    liked = [LoggedJudgment(item, 3, source="judge:kind") for item in POOL.items]
+    values = [
+        Estimator(label_sample(POOL, DESIGN, lines), DCG).values()
+        for lines in (drawn(), [*drawn(), *liked])
+    ]
+    truths = POOL.weights(DCG) @ LABELS / len(POOL.question_ids)
+    assert values[1] == pytest.approx(values[0], rel=0.05)
+    assert values[1] == pytest.approx(truths, rel=0.3)
+
+
+def test_of_one_source_the_last_line_counts_and_a_part_of_an_item_tells_of_it() -> None:
+    item = POOL.items[0]
+    part = item._replace(start=10, end=60)
+    said = [(item, 3), (item, 1), (part, 2)]
+    lines = [LoggedJudgment(span, grade, source="judge:a") for span, grade in said]
+    missing = LoggedJudgment(POOL.items[1], None, "cannot_tell", source="judge:a")
+    sample = label_sample(POOL, DESIGN, [*lines, missing])
+    assert sample.verdicts is not None
+    assert sample.verdicts[0, 0] == 2
+    assert np.isnan(sample.verdicts[0, 1:]).all()
+    assert source_counts([*lines, missing, *drawn()[:3]]) == {"judge:a": 2, "person": 3}
+
+
+def test_an_evaluation_keeps_them() -> None:
+    sample = label_sample(POOL, DESIGN, [*drawn(), *verdicts("judge:fair", 0.1, 1)])
+    table = sample_table(sample)
+    again = stored_sample(table, passages(), POOL.question_ids, 10)
+    assert again.sources == sample.sources
+    values = [Estimator(one, DCG).values() for one in (sample, again)]
+    assert values[0] == pytest.approx(values[1], abs=1e-9)
+    old = stored_sample(table.drop(["verdicts"]), passages(), POOL.question_ids, 10)
+    assert old.verdicts is None
+
+
+def test_a_sheet_brings_them_into_the_log(tmp_path: Path) -> None:
+    sheet = Sheet(tmp_path)
+    for row in sheet.rows:
+        row["source"] = ""
+    sheet.fill({"grade": "1"}, {"grade": "2", "source": "judge:tiny"}, {"grade": "0"})
+    sheet.read()
+    lines = sheet.lines()
+    assert [(one.source, one.grade, one.was_drawn, one.by) for one in lines] == [
+        ("person", 1, True, "ada"),
+        ("judge:tiny", 2, False, "ada"),
+        ("person", 0, True, "ada"),
+    ]
+    assert int(sheet.sample().judged.sum()) == 2
+    # A judge may say something else later, and two may differ from each other and from people.
+    sheet.fill(
+        {"grade": "3", "source": "judge:tiny"},
+        {"grade": "0", "source": "judge:tiny"},
+        {"grade": "?", "source": "vote: help desk"},
+    )
+    assert len(sheet.read()) == 3
+    assert sheet.read() == []
+    assert int(sheet.sample().judged.sum()) == 2
+    assert source_counts(sheet.lines()) == {"judge:tiny": 2, "person": 2}
+    assert sheet.written(1)[0]["item"] != ""
+    assert sheet.units[0] not in {one.item for one in lines if one.was_drawn}
+
+
+@pytest.mark.parametrize("source", ["judge:", "vote:", "judge", "search", "Person"])
+def test_another_source_is_refused_in_a_sheet(tmp_path: Path, source: str) -> None:
+    sheet = Sheet(tmp_path)
+    for row in sheet.rows:
+        row["source"] = source
+    sheet.fill({"grade": "1"})
+    with pytest.raises(DataError, match=r"sheet.csv:2: `source`: is .*allowed: person, judge:<n"):
+        sheet.read()
+    assert AT
+    assert not sheet.log.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"source": "vote:"}, r":1: `source`: is 'vote:', without a name"),
+        ({"source": "judge:a", "probability": 0.2}, r":1: `probability`: must be null where"),
+    ],
+)
+def test_a_log_that_says_otherwise_is_refused(
+    tmp_path: Path, change: dict[str, object], problem: str
+) -> None:
+    row = {"query_id": "q", "document_id": "d", "start": 0, "end": 9, "status": "judged"}
+    file = tmp_path / "log.jsonl"
+    file.write_text(json.dumps({**row, "grade": 1, **change}), encoding="utf-8")
+    with pytest.raises(DataError, match=problem):
+        read_judgments(file)
+
+
+def test_the_page_asks_as_if_they_were_not_there(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    session = session_of(log)
+    first = session.next_task("ada")["task"]
+    items = session.pool.items
+    append_judgments(log, [LoggedJudgment(one, 3, source="judge:tiny", by="ada") for one in items])
+    task = session.next_task("ada")
+    assert task["task"] == first
+    assert (task["progress"]["answered"], task["progress"]["left"]) == (0, 8)
+    with pytest.raises(Exception, match="nothing to undo"):
+        session.undo("ada", moment(1))
+    sample, _ = session.sample()
+    assert not sample.certain.any()
+    assert sample.sources == ("judge:tiny",)
