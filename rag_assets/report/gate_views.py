@@ -120,8 +120,11 @@ def _parts(causes: Causes) -> str:
 
 def _look_line(gate: Gate) -> str:
     look = gate.look
+    tested = [check for check in gate.checks if check.evaluations is None]
+    if not tested:
+        return "no look is used up: the intervals hold however often one looks"
     if look is None:
-        nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
+        nothing = all(check.drop is not None and check.drop.p is None for check in tested)
         level = look_level(gate.rules.alpha)
         return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
     line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}"
