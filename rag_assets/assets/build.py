@@ -26,6 +26,7 @@ from rag_assets.assets.names import (
     partition_key,
 )
 from rag_assets.assets.provenance import latest_pointers
+from rag_assets.assets.reported_versions import read_keys
 from rag_assets.assets.reports import (
     Event,
     checked,
@@ -73,8 +74,8 @@ def edges_of(stage: Stage, experiment: Experiment) -> Mapping[str, Edge]:
     """Return upstream asset -> all pairs of partitions, for every edge into a stage."""
     edges: dict[str, list[tuple[ArtifactKey, ArtifactKey]]] = {}
     for child in stage.keys(experiment):
-        for item in stage.inputs(experiment, child):
-            edges.setdefault(item.key.asset, []).append((item.key, child))
+        for parent in read_keys(experiment, child):
+            edges.setdefault(parent.asset, []).append((parent, child))
     return edges
 
 

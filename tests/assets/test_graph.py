@@ -99,6 +99,7 @@ EDGES = [
     ("intervals", "query_facts"),
     ("relevant_units", "chunks"),
     ("relevant_units", "qrels"),
+    ("leaderboard", "comparisons"),
     ("leaderboard", "metrics_summary"),
     ("lexical_index", "term_counts"),
     ("lexical_queries", "query_sets"),
