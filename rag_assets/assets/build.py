@@ -17,7 +17,7 @@ import dagster as dg
 
 from rag_assets.assets import metadata
 from rag_assets.assets.checks import check_outputs, check_specs
-from rag_assets.assets.descriptions import first_line
+from rag_assets.assets.descriptions import first_clause
 from rag_assets.assets.names import (
     artifact_key,
     asset_key,
@@ -205,7 +205,7 @@ def _build(
         deps=_deps(stage, experiment),
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
-        description=first_line(stage.row),
+        description=first_clause(stage.row),
         metadata=metadata.of_asset(stage, origins),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),
