@@ -17,7 +17,7 @@ import dagster as dg
 
 from rag_assets.assets import metadata
 from rag_assets.assets.checks import check_outputs, check_specs
-from rag_assets.assets.descriptions import first_line
+from rag_assets.assets.descriptions import first_clause
 from rag_assets.assets.names import (
     artifact_key,
     asset_key,
@@ -26,6 +26,7 @@ from rag_assets.assets.names import (
     partition_key,
 )
 from rag_assets.assets.provenance import latest_pointers
+from rag_assets.assets.reported_versions import read_keys
 from rag_assets.assets.reports import (
     Event,
     checked,
@@ -73,8 +74,8 @@ def edges_of(stage: Stage, experiment: Experiment) -> Mapping[str, Edge]:
     """Return upstream asset -> all pairs of partitions, for every edge into a stage."""
     edges: dict[str, list[tuple[ArtifactKey, ArtifactKey]]] = {}
     for child in stage.keys(experiment):
-        for item in stage.inputs(experiment, child):
-            edges.setdefault(item.key.asset, []).append((item.key, child))
+        for parent in read_keys(experiment, child):
+            edges.setdefault(parent.asset, []).append((parent, child))
     return edges
 
 
@@ -204,7 +205,7 @@ def _build(
         deps=_deps(stage, experiment),
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
-        description=first_line(stage.row),
+        description=first_clause(stage.row),
         metadata=metadata.of_asset(stage, origins),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),

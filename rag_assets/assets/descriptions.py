@@ -1,6 +1,7 @@
 """What stands below the name of an asset: one short line, and where to find more.
 
-``dg list defs`` shows descriptions in narrow columns, so the first line says what it is.
+``dg list defs`` shows descriptions of assets in a column of 16 characters, so theirs is one clause;
+the rest is in their metadata.
 """
 
 from __future__ import annotations
@@ -18,13 +19,18 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.report.server import report_path
 from rag_assets.store.settings import StoreSettings
 
-LINE_CHARACTERS = 64
+LINE_CHARACTERS, CLAUSE_CHARACTERS = 64, 40
 
 VARIABLE = "RAG_ASSETS_REPORTS"
 """Environment variable: the address below which the reports are served."""
 
 _FIRST_SEEN = ("documents", "leaderboard")
 """Where a graph begins, and what people look for."""
+
+
+def first_clause(text: str) -> str:
+    """Return a text up to its first colon, semicolon or comma, where it is longer than a clause."""
+    return text if len(text) <= CLAUSE_CHARACTERS else re.split(r"[:;,] ", text, maxsplit=1)[0]
 
 
 def first_line(text: str) -> str:

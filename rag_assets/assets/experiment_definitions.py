@@ -24,7 +24,7 @@ from rag_assets.assets.job import evaluation_job
 from rag_assets.assets.names import partition_key, plain_name
 from rag_assets.assets.polling_intervals import sensor_seconds
 from rag_assets.assets.report_job import report_job
-from rag_assets.assets.reported_versions import ReportedVersions
+from rag_assets.assets.reported_versions import ReportedVersions, read_keys
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.sensors import sources_sensor
 from rag_assets.code_versions.versions import code_versions
@@ -131,7 +131,7 @@ def _wanted_state(key: ArtifactKey, pipeline: Pipeline, reported: ReportedVersio
 
     It is the same before the partition is computed and while that is not yet reported.
     """
-    inputs = [item.key for item in STAGES[key.asset].inputs(pipeline.experiment, key)]
+    inputs = read_keys(pipeline.experiment, key)
     if reported.is_current(key) or not all(reported.is_current(parent) for parent in inputs):
         return None
     recipe = pipeline.recipe(key)

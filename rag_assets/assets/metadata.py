@@ -126,6 +126,7 @@ Metadata = dict[str, dg.MetadataValue]
 def of_asset(stage: Stage, origins: ColumnLineage) -> Metadata:
     """Return the metadata of a definition: its columns, what they are made of, and its code."""
     shown: Metadata = {
+        "row": dg.MetadataValue.text(stage.row),
         "dagster/storage_kind": dg.MetadataValue.text("parquet" if stage.schema else "folder"),
         "dagster/code_references": _code_of(stage),
     }

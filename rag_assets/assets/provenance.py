@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.assets.reported_versions import read_keys
 from rag_assets.engine.stage import Stage
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -34,9 +35,7 @@ def latest_pointers(instance: dg.DagsterInstance, pipeline: Pipeline, stage: Sta
     Read before the inputs are: a parent that is reported meanwhile then looks newer, not older.
     """
     experiment = pipeline.experiment
-    assets = {
-        item.key.asset for key in stage.keys(experiment) for item in stage.inputs(experiment, key)
-    }
+    assets = {one.asset for key in stage.keys(experiment) for one in read_keys(experiment, key)}
     pointers: dict[str, int | None] = {}
     for asset in sorted(assets):
         key = asset_key(experiment.name, asset)
@@ -55,8 +54,8 @@ def tags_of(pipeline: Pipeline, outcome: Outcome, pointers: Pointers) -> dict[st
         **{f"{PARTITION}/{name}": value for name, value in _dimensions(outcome.key)},
     }
     parents: dict[str, list[ArtifactKey]] = {}
-    for item in stage.inputs(pipeline.experiment, outcome.key):
-        parents.setdefault(item.key.asset, []).append(item.key)
+    for key in read_keys(pipeline.experiment, outcome.key):
+        parents.setdefault(key.asset, []).append(key)
     for asset, keys in parents.items():
         name = asset_key(pipeline.experiment.name, asset).to_user_string()
         pointer = pointers.get(asset)

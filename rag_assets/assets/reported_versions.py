@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluations import CURRENT
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -50,12 +51,22 @@ class ReportedVersions:
         if artifact is None:
             return None
         inputs = {}
-        for item in STAGES[key.asset].inputs(self._pipeline.experiment, key):
-            parent = self._pipeline.current(item.key)
+        for one in read_keys(self._pipeline.experiment, key):
+            parent = self._pipeline.current(one)
             if parent is not None:
-                inputs[str(item.key)] = self._pipeline.data_version(parent, item.key)
+                inputs[str(one)] = self._pipeline.data_version(parent, one)
         own = self._pipeline.data_version(artifact, key)
         return fingerprint([artifact.manifest.fingerprint, own, inputs])
+
+
+def read_keys(experiment: Experiment, key: ArtifactKey) -> list[ArtifactKey]:
+    """Return the partitions on which one depends in Dagster: its inputs, and what is shown with it.
+
+    Who wins is shown with the leaderboard, and is known from the comparisons.
+    """
+    inputs = [item.key for item in STAGES[key.asset].inputs(experiment, key)]
+    shown = STAGES["comparisons"].keys(experiment) if key.asset == "leaderboard" else []
+    return [*inputs, *shown]
 
 
 def knows_nothing(settings: StoreSettings, experiment: str) -> bool:

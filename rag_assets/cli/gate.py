@@ -20,7 +20,7 @@ from rag_assets.cli.terminal import output, print_data
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.report.formats import as_json
+from rag_assets.report.formats import FORMATS, as_json, formatted
 from rag_assets.report.gate import gate
 from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Rules
 from rag_assets.report.result import EvaluationResult
@@ -86,7 +86,7 @@ _STRICT = (
 @click.option(
     "--format",
     "form",
-    type=click.Choice(("table", "json", "markdown")),
+    type=click.Choice(FORMATS),
     default="table",
     show_default=True,
     help="How to print.",
@@ -147,10 +147,12 @@ def command(
     if form == "json":
         print_data(as_json(outcome.as_json()))
     else:
-        from rag_assets.report.gate_views import gate_markdown, gate_view
+        from rag_assets.report.gate_views import gate_markdown, gate_rows, gate_view
 
         if form == "table":
             output().print(gate_view(outcome))
+        elif form == "csv":
+            print_data(formatted(gate_rows(outcome), form))
         else:
             print_data(gate_markdown(outcome))
     answer = unknown if outcome.answer == CANNOT_TELL and unknown else outcome.answer

@@ -27,7 +27,7 @@ from rag_assets.pipeline.corpus_summary import (
 )
 from rag_assets.pipeline.durations import Durations, duration_text
 from rag_assets.sources.folder_labels import LabelledFolder
-from rag_assets.sources.query_template import N_EXAMPLES, template_text
+from rag_assets.sources.query_template import N_EXAMPLES, QUERIES_FILE, template_text
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
 
@@ -47,7 +47,8 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
 
     The data may have any format that `evaluate` reads. The file holds the defaults, for you to
     change. A file that exists already is left alone. A folder without questions gets a
-    queries.jsonl with examples to replace.
+    queries.jsonl with examples to replace, beside its documents also with --out: questions are
+    read there.
 
     It says what it found, how long an evaluation takes, and what to do next.
 
@@ -65,7 +66,7 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     print_line(f"{shown_path(file)}: {_counted(data)}")
     lacks_questions = _lacks_questions(experiment)
     if lacks_questions:
-        examples = experiment.dataset.root / "queries.jsonl"
+        examples = experiment.dataset.root / QUERIES_FILE
         write_text(examples, template_text())
         print_line(f"{shown_path(examples)}: {N_EXAMPLES} example questions to replace")
     chunker = next(iter(experiment.chunkings.values()))
@@ -76,9 +77,10 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     print_note(experiment.unread_labels)
     place = shlex.quote(str(out or (path if lacks_questions else shown_path(file))))
     if lacks_questions:
+        written = shlex.quote(str(shown_path(experiment.dataset.root / QUERIES_FILE)))
         messages().print(f'next: rag-assets ask {place} "your question"', soft_wrap=True)
         messages().print(
-            f"then: replace the examples in queries.jsonl, and rag-assets evaluate {place}",
+            f"then: replace the examples in {written}, and rag-assets evaluate {place}",
             soft_wrap=True,
         )
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -9,11 +10,13 @@ import click
 from rag_assets.api import plan
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.terminal import messages, print_rows
-from rag_assets.experiment import load_experiment
+from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.checks.circularity import question_circles
 from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
+from rag_assets.sources.folder_labels import LabelledFolder
+from rag_assets.sources.query_template import QUERIES_FILE, examples_left
 
 
 @click.command("plan")
@@ -38,10 +41,22 @@ def command(
     Example: rag-assets plan data/handbook --all
     """
     experiment = load_experiment(path)
-    warnings = (*narrow_search_warnings(experiment), *prompt_warnings(experiment))
-    warnings = (*warnings, *question_circles(experiment))
+    warnings = (
+        *_examples(experiment),
+        *narrow_search_warnings(experiment),
+        *prompt_warnings(experiment),
+        *question_circles(experiment),
+    )
     for line in (*warnings, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     steps = plan(path, store, retrievers, top_k)
     rows = plan_rows(steps) if form == "json" else flat_plan_rows(steps)
     print_rows(rows, form, lambda: plan_view(steps, each=each))
+
+
+def _examples(experiment: Experiment) -> Iterator[str]:
+    """Yield a line where questions are still those that `init` wrote."""
+    dataset = experiment.dataset
+    if isinstance(dataset, LabelledFolder) and (n := examples_left(dataset.root / QUERIES_FILE)):
+        questions = "example question" if n == 1 else "example questions"
+        yield f"{QUERIES_FILE} still has {n} {questions} of `init`; `evaluate` asks for your own"

@@ -93,7 +93,7 @@ class RelevantUnits(Stage):
     name = "relevant_units"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = RELEVANT_UNITS
-    row = "One unit of this retriever that satisfies one evidence of a query."
+    row = "One unit of this retriever, and the evidence of a query that it satisfies."
     group = "chunks"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
 
@@ -146,7 +146,7 @@ class DevRelevantUnits(Stage):
     name = "dev_relevant_units"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = RELEVANT_UNITS
-    row = "One unit of this retriever that satisfies one evidence of a query of the dev split."
+    row = "One unit of this retriever, and the evidence of a dev query that it satisfies."
     group = "chunks"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:

@@ -16,6 +16,9 @@ from rag_assets.experiment.names import checked_name
 from rag_assets.experiment.problems import first_problem
 from rag_assets.experiment.yaml_file import Location, dotted
 
+SOURCE = "source"
+"""Folder of the data in the experiment's folder of a store, where the data is given in code too."""
+
 
 def experiment_in_code(
     source: Path,

@@ -16,7 +16,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import release_workers
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.in_code import experiment_in_code, refused
+from rag_assets.experiment.in_code import SOURCE, experiment_in_code, refused
 from rag_assets.live.parts import BM25
 from rag_assets.live.records import Records
 from rag_assets.live.retriever import LiveRetriever
@@ -59,7 +59,7 @@ def evaluate(
     """
     if store is not None:
         settings_of_store = StoreSettings.resolve(store)
-        source = settings_of_store.store / str(settings["name"]) / "source"
+        source = settings_of_store.store / str(settings["name"]) / SOURCE
         return _evaluated(records, retrievers, settings, source, Pipeline, settings_of_store)
     folder = Path(tempfile.mkdtemp(prefix="rag_assets_"))
     try:

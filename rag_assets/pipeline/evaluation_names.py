@@ -91,6 +91,10 @@ class EvaluationNames:
         """Return the looks of gates at an evaluation."""
         return GateLooks(self._root, self._locks, evaluation_id)
 
+    def history(self) -> History:
+        """Return the rows of all evaluations."""
+        return History(self._root, self._locks)
+
     def anchor_id(self) -> str | None:
         """Return the id of the pinned evaluation, if there is one."""
         return anchor_id(self._root)

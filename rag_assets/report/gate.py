@@ -11,8 +11,10 @@ chance of at most ``alpha``. A retriever
   above the allowed drop;
 - else nobody **can tell**, and it is said how many more questions would tell.
 
-What was looked at before is not tested again: it gets the answer that it had. An evaluation that is
-not complete always fails.
+What was looked at before is not tested again: it gets the answer that it had. What answers at
+random on equal inputs is no new state each time: all evaluations of it count, by an interval that
+holds however often one looks (:mod:`rag_assets.statistics.repeated_draws`), and no look is used up.
+An evaluation that is not complete always fails.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from rag_assets.report.gate_checks import (
 from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged_changes import change_lines, judged_change_rows
 from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, is_sampled, noun
+from rag_assets.report.random_checks import random_checks, random_notes
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_pair
 from rag_assets.statistics.repeated_looks import LOOKS, look_level
@@ -152,8 +155,7 @@ def gate(
         queries = comparability(old, new, answers=answers).chosen(intersection=intersection)
         pair = EvaluationPair.of(old, new, queries, chosen_metric, split)
     chosen = _chosen(pair, retrievers, against)
-    looks = None if against == BASELINE else names.looks(old.evaluation.evaluation_id)
-    look, checks = _looked(pair, chosen, rules, looks)
+    look, checks = _looked(pair, chosen, rules, None if against == BASELINE else names)
     return Gate(
         experiment=new.evaluation.experiment,
         evaluation=new.evaluation.evaluation_id,
@@ -164,7 +166,7 @@ def gate(
         look=look,
         incomplete=tuple(incomplete_parts(new)),
         checks=tuple(checks),
-        notes=tuple(_notes(pair, retrievers)) if against != BASELINE else (),
+        notes=(*random_notes(checks), *_notes(pair, retrievers)) if against != BASELINE else (),
     )
 
 
@@ -210,12 +212,27 @@ def _looked(
     pair: EvaluationPair,
     chosen: Sequence[tuple[str, str]],
     rules: Rules,
-    looks: GateLooks | None,
+    names: EvaluationNames | None,
 ) -> tuple[Look | None, list[Check]]:
     """Return which look it is, and a check for each retriever; a new look is kept."""
-    if looks is None:
+    if names is None:
         return None, checks_of(pair, chosen, rules)
+    at_random = random_checks(pair, [name for name, _ in chosen], rules, names)
+    others = [one for one in chosen if one[0] not in at_random]
+    looks = names.looks(pair.old.evaluation.evaluation_id)
     subject = Subject(str(pair.metric), pair.split, chosen)
+    look, checks = _look(pair, others, rules, looks, subject) if others else (None, [])
+    by_name = at_random | {check.retriever: check for check in checks}
+    return look, [by_name[name] for name, _ in chosen]
+
+
+def _look(
+    pair: EvaluationPair,
+    chosen: Sequence[tuple[str, str]],
+    rules: Rules,
+    looks: GateLooks,
+    subject: Subject,
+) -> tuple[Look | None, list[Check]]:
     state, level = _state(pair, chosen), look_level(rules.alpha)
     number = looks.number(subject, state)
     known = looks.answer(subject, state, asdict(rules))

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from rag_assets.plain_text import markdown
 from rag_assets.report.drop_causes import Causes
-from rag_assets.report.formats import formatted, p_text
+from rag_assets.report.formats import Row, formatted, p_text
 from rag_assets.report.gate import Gate
 from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Check
 from rag_assets.report.metric_choice import is_answerer
@@ -27,6 +27,8 @@ from rag_assets.report.unjudged_newcomers import newcomer_lines
 from rag_assets.statistics.repeated_looks import LOOKS, look_level
 
 _COLUMNS = ("old", "new", "change", "interval", "p")
+
+_NUMBERS = ("n", "old", "new", "change", "low", "high")
 
 _STYLES: dict[Answer, str] = {PASS: "green", FAIL: "bold red", CANNOT_TELL: "bold yellow"}
 
@@ -65,6 +67,23 @@ def gate_markdown(gate: Gate) -> str:
     ]
     lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in _lines(gate))
     return f"### {summary(gate)}\n\n{formatted(rows, 'markdown')}" + (f"\n{lines}" if lines else "")
+
+
+def gate_rows(gate: Gate) -> list[Row]:
+    """Return one mapping a retriever, for CSV."""
+    return [
+        {
+            _noun(gate): check.retriever,
+            "against": check.against,
+            "answer": check.answer,
+            "reason": check.reason,
+            **{name: getattr(check.drop, name, None) for name in _NUMBERS},
+            "p_adjusted": check.p_adjusted,
+            "more_questions": check.more_questions,
+            "evaluations": None if check.evaluations is None else check.evaluations.new,
+        }
+        for check in gate.checks
+    ]
 
 
 def _noun(gate: Gate) -> str:
@@ -120,8 +139,11 @@ def _parts(causes: Causes) -> str:
 
 def _look_line(gate: Gate) -> str:
     look = gate.look
+    tested = [check for check in gate.checks if check.evaluations is None]
+    if not tested:
+        return "no look is used up: the intervals hold however often one looks"
     if look is None:
-        nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
+        nothing = all(check.drop is not None and check.drop.p is None for check in tested)
         level = look_level(gate.rules.alpha)
         return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
     line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}"

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rag_assets.errors import NotEvaluated, RagAssetsError, StoreError
+from rag_assets.experiment.in_code import SOURCE
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     all_experiments,
@@ -26,6 +27,7 @@ from rag_assets.report.terminal_table import FittedTable, plain_cell
 from rag_assets.store.settings import StoreSettings
 
 UP_TO_DATE = "up to date"
+MADE_IN_PYTHON = "made in Python, and evaluated there"
 
 
 def status_rows(settings: StoreSettings) -> list[Row]:
@@ -72,6 +74,9 @@ def _row(settings: StoreSettings, name: str, source: str | None) -> Row:
         pass
     except StoreError as error:
         row["problem"] = str(error)
+    if row["source"] == str((root / SOURCE).absolute()):
+        # Its retrievers are objects of a program: no file says what it would do now.
+        return row | {"problem": row["problem"] or MADE_IN_PYTHON}
     return row | _now(settings, row["source"])
 
 

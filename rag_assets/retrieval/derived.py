@@ -199,9 +199,15 @@ class RerankedRetriever(DerivedRetriever, ABC):
         """
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
-        """Rerank one query past what is kept of it, for a measurement, when that loads nothing.
+        """Rerank one query past what is kept of it, for a measurement.
+
+        It loads the model where all scores were known: a new ranking has a time of its own, also
+        where only the code is another one.
 
         Returns:
             Whether it was done; never where a server is asked, which would charge for it.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
         """
         return False

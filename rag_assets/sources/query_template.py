@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 _EXAMPLES: tuple[dict[str, object], ...] = (
     {"query_id": "q1", "text": "EXAMPLE: replace this line by a question as your users ask it"},
@@ -21,10 +22,22 @@ _TEXTS = frozenset(example["text"] for example in _EXAMPLES)
 
 N_EXAMPLES = len(_EXAMPLES)
 
+QUERIES_FILE = "queries.jsonl"
+"""Where they are written, beside the documents: nothing reads questions elsewhere."""
+
 
 def template_text() -> str:
     """Return the lines of a ``queries.jsonl`` to fill in."""
     return "".join(f"{json.dumps(example)}\n" for example in _EXAMPLES)
+
+
+def examples_left(file: Path) -> int:
+    """Return how many examples still stand in a file as they were written."""
+    if not file.is_file():
+        return 0
+    examples = set(template_text().encode().splitlines())
+    with file.open("rb") as lines:
+        return sum(line.strip() in examples for line in lines)
 
 
 def example_problem(text: str) -> str | None:

@@ -24,9 +24,12 @@ from dagster_graphql.client.query import LAUNCH_PARTITION_BACKFILL_MUTATION
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from rag_assets.assets.names import artifact_key
+from rag_assets.assets.reported_versions import read_keys
 from rag_assets.cli import main
+from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import evaluate_now, not_fresh
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, matching, short
@@ -138,8 +141,9 @@ def test_all_is_made_in_order_and_as_the_command_line_makes_it(
     assert all(run.status is dg.DagsterRunStatus.SUCCESS for run in runs)
     pipeline = tiny.pipeline()
     for key, moment in made.items():
-        for item in STAGES[key.asset].inputs(pipeline.experiment, key):
-            assert made[item.key] < moment, f"{key} before {item.key}"
+        for parent in read_keys(pipeline.experiment, key):
+            assert made[parent] < moment, f"{key} before {parent}"
+    assert made[LEADERBOARD_KEY] > made[COMPARISONS_KEY], "who wins is shown with the board"
     assert {short(key) for key in made} == matching(pipeline, "*")
     assert not_fresh(tiny) == {}
 

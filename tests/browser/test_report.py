@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,8 +13,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from rag_assets.pipeline.history import History
+from rag_assets.report.html import write_report
 from rag_assets.report.result import EvaluationResult
 from tests.browser.conftest import HOSTILE, Opened
+from tests.tiny_experiment import JUDGMENTS, Tiny
 
 pytestmark = pytest.mark.browser
 
@@ -351,3 +354,44 @@ def test_the_history_fits_a_phone(browser: Browser, history_report: Report) -> N
 def test_one_evaluation_is_a_sentence(desktop: Opened) -> None:
     assert "nothing to draw yet" in desktop.page.locator("#history").inner_text()
     assert desktop.page.locator("#chart-history").count() == 0
+
+
+LONG = "## Rules for **dogs**\n\n" + "\n".join(
+    [f"- Rule {n}: see [page {n}](rules/{n}.md)." for n in range(8)]
+    + ["", "A *dog* pays **10 crowns**, `always`.", ""]
+    + [f"Line {n} of what comes behind it." for n in range(8)]
+)
+
+
+def test_markdown_is_read_as_text_and_short_on_paper(browser: Browser, tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "markdown")
+    tiny.config["retrievers"] = {
+        name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole")
+    }
+    tiny.write()
+    tiny.write_document("fares.md", f"# Fares\n\n{LONG}\n")
+    judged = [one for one in JUDGMENTS if one["query_id"] != "q1"]
+    quote = {"query_id": "q1", "doc_id": "fares.md", "quote": "A *dog* pays **10 crowns**"}
+    tiny.write_rows("judgments.jsonl", [quote, *judged])
+    tiny.run()
+    file = write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()))
+    opened = Opened(browser, file, viewport=DESKTOP, reduced_motion="reduce")
+    page = opened.page
+    page.select_option("#left", label="bm25-whole")
+    page.locator("#query-list button", has_text="ticket for a dog").click()
+    assert set(page.locator("#query .side mark").all_inner_texts()) == {"A dog pays 10 crowns"}
+    hit = page.locator("#query .side .hit", has_text="A dog pays").first
+    shown = hit.locator("p").inner_text()
+    assert "Rules for dogs" in shown
+    assert "\u2022 Rule 7: see page 7." in shown
+    assert "left out" not in shown
+    assert not {"#", "*", "`", "["} & set(shown)
+    page.emulate_media(media="print")
+    printed = hit.locator("p").inner_text()
+    assert "A dog pays 10 crowns, always." in printed
+    said = re.search(r"\((\d+) of (\d+) characters left out\)", printed)
+    assert said is not None
+    left, whole = map(int, said.groups())
+    assert 180 <= whole - left <= 300
+    assert len(printed) < 350
+    assert opened.wrong == []

@@ -113,6 +113,7 @@ def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:
     assert "queries.jsonl: 3 example questions to replace\n" in result.stdout
     assert "near-duplicates  1: copy.md and crew.md (1.00)\n" in result.stdout
     assert f'next: rag-assets ask {data} "your question"\n' in result.stderr
+    assert f"then: replace the examples in {data}/queries.jsonl, and" in result.stderr
     assert "# There are no questions yet." in (data / "experiment.yaml").read_text()
     lines = (data / "queries.jsonl").read_text().splitlines()
     assert len(lines) == 3
@@ -121,6 +122,9 @@ def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:
     assert "queries.jsonl:1: `text`: is still the example" in refused.stderr
     checked = invoke("validate", data, *store)
     assert checked.stdout.count("is still the example") == 3
+    planned = invoke("plan", data, *store)
+    assert planned.exit_code == 0
+    assert "queries.jsonl still has 3 example questions of `init`" in planned.stderr
     (data / "queries.jsonl").write_text(lines[0].replace("EXAMPLE: replace", "do not replace"))
     assert invoke("evaluate", data, *store, "--retriever", "bm25").exit_code == 0
 

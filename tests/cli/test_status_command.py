@@ -9,6 +9,7 @@ from pathlib import Path
 
 from click.testing import Result
 
+import rag_assets
 from tests.beir_folder import write_beir
 
 Invoke = Callable[..., Result]
@@ -64,6 +65,19 @@ def test_a_source_that_cannot_be_read_hides_no_other(invoke: Invoke, tmp_path: P
     rows = json.loads(status(invoke, store, "json"))
     assert "unknown key 'topk'" in rows[0]["problem"]
     assert (rows[1]["problem"], rows[1]["compute"]) == (None, 0)
+
+
+def test_what_was_made_in_python_is_listed_and_not_planned(invoke: Invoke, tmp_path: Path) -> None:
+    rag_assets.evaluate(
+        documents={"d1": "Dogs pay a fee.", "d2": "Bicycles are free."},
+        queries={"q1": "a fee for dogs"},
+        judgments={"q1": {"d1": 1}},
+        retrievers={"bm25": {"type": "bm25"}, "mine": lambda query, k: ["d2", "d1"]},
+        store=tmp_path / "store",
+    )
+    (row,) = json.loads(status(invoke, ("--store", tmp_path / "store"), "json"))
+    assert (row["experiment"], row["best"], row["compute"]) == ("live", ["bm25"], None)
+    assert row["problem"] == "made in Python, and evaluated there"
 
 
 def status(invoke: Invoke, store: tuple[object, ...], form: str) -> str:

@@ -24,8 +24,8 @@ from rag_assets.engine.latency_sample import (
 )
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.engine.stage_context import Part, StageContext
+from rag_assets.errors import ModelUnavailable
 from rag_assets.models.loading import forget_models
-from rag_assets.retrieval.reranking import local_models
 from rag_assets.retrieval.reranking.candidates import Scores
 from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key
@@ -343,10 +343,13 @@ def latencies_of_current(tiny: Tiny, retriever: str, *, cached: bool) -> Measure
     return found
 
 
-def test_a_local_reranker_is_timed_past_its_scores_or_not_at_all(
+def test_a_local_reranker_is_timed_past_its_scores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Looking scores up takes no time, and says nothing of a query that is new."""
+    """Looking scores up takes no time, and says nothing of a query that is new.
+
+    A ranking of other code is a new one: its time is measured although all scores are known.
+    """
     tiny = Tiny(tmp_path / "reranked")
     base = {"type": "bm25", "chunking": "whole"}
     model = str(cross_encoder(tmp_path / "model"))
@@ -366,11 +369,21 @@ def test_a_local_reranker_is_timed_past_its_scores_or_not_at_all(
     assert set(latencies(tiny)) == {(name, False) for name in tiny.config["retrievers"]}
     assert len(scored) > 2 + len(QUERIES), "each query once more, past the cache"
     scored.clear()
-    monkeypatch.setattr(local_models, "_loaded", set())
+    _only_caches_are_left(tiny)
+    assert tiny.run()
+    assert scored, "the model is loaded for the measurement"
+    assert set(latencies(tiny)) == {(name, False) for name in tiny.config["retrievers"]}
+
+    def unavailable(self: CrossEncoderScorer, pairs: Sequence[Pair]) -> Scores:
+        raise ModelUnavailable("no such model")
+
+    monkeypatch.setattr(CrossEncoderScorer, "score", unavailable)
+    _only_caches_are_left(tiny)
+    assert tiny.run(), "known scores need no model"
+    assert set(latencies(tiny)) == {("bm25", False), ("mmr", False), ("maxsim", False)}
+
+
+def _only_caches_are_left(tiny: Tiny) -> None:
     forget_models()
-    # Nothing is left but the caches.
     shutil.rmtree(tiny.settings.store / MEASUREMENTS)
     shutil.rmtree(tiny.settings.store / OBJECTS)
-    assert tiny.run()
-    assert scored == [], "no model is loaded for a measurement"
-    assert set(latencies(tiny)) == {("bm25", False)}

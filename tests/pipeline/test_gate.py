@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -397,6 +398,14 @@ def test_the_command(known: Known, tmp_path: Path) -> None:
     markdown = command(known, "--against", "previous", "--format", "markdown").stdout
     assert markdown.startswith("### gate FAILED: known, mrr@4 against 2")
     assert "| fail | two | 1.0000 | 0.6429 | -0.3571 |" in markdown
+    printed = command(known, "--against", "previous", "--format", "csv").stdout
+    rows = list(csv.DictReader(printed.splitlines()))
+    assert [(row["retriever"], row["answer"], row["n"]) for row in rows] == [
+        ("one", "pass", "14"),
+        ("two", "fail", "14"),
+    ]
+    assert float(rows[1]["change"]) == pytest.approx(-5 / 14)
+    assert rows[1]["reason"].startswith("dropped by 0.3571")
     for wrong in (["--max-drop", "2"], ["--alpha", "0"], ["--metric", "mrr@7"]):
         assert command(known, "--against", "previous", *wrong).exit_code == 2
 

@@ -24,10 +24,6 @@ class Lengths:
     def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> npt.NDArray[np.int_]:
         return letter_counts(pairs)
 
-    @property
-    def is_loaded(self) -> bool:
-        return True
-
 
 def asked(query: str, *texts: str) -> Candidates:
     ids = [str(number) for number in range(len(texts))]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 from rag_assets.answers.waterfall import CLASSES
 from rag_assets.evaluation.attribution import PLACES
@@ -20,6 +21,7 @@ from rag_assets.report.page.query_answers import QueryAnswer, answers_to, gold_a
 from rag_assets.report.page.query_results import (
     Documents,
     Evidence,
+    Excerpt,
     Results,
     Unit,
     evidence_of,
@@ -149,15 +151,23 @@ def _places(tables: _Tables) -> list[list[int]]:
     return [[tables.documents[unit.document_id], unit.start, unit.end] for unit in tables.units]
 
 
-def _units(shown: _Shown) -> tuple[list[list[int | str]], int]:
+def _units(shown: _Shown) -> tuple[list[list[Any]], int]:
     """Return a row a unit, and the length of an excerpt.
 
-    A row is document, start, end, and where the unit has a text, the excerpt's start and text.
+    A row is document, start, end, and where the unit has a text, the excerpt's start and text, and
+    where something was left out of the text, its gaps: places and numbers of characters in turn.
     """
     units, starts = list(shown.tables.units), _starts(shown.evidence)
     texts, length = excerpts(shown.documents, units, starts, DATA_BYTES - shown.size)
     rows = zip(_places(shown.tables), units, strict=True)
-    return [[*place, *texts.get(unit, ())] for place, unit in rows], length
+    return [[*place, *_excerpt(texts.get(unit))] for place, unit in rows], length
+
+
+def _excerpt(excerpt: Excerpt | None) -> list[Any]:
+    if excerpt is None:
+        return []
+    gaps = list(chain.from_iterable(excerpt.gaps))
+    return [excerpt.start, excerpt.text, *([gaps] if gaps else [])]
 
 
 def _starts(evidence: Mapping[str, Sequence[Evidence]]) -> dict[str, list[int]]:

@@ -19,6 +19,7 @@ from rag_assets.evaluation.attribution import PLACES
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.report.page.embedded_data import escaped_json
+from rag_assets.report.page.readable_text import ReadableText
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
 
@@ -38,10 +39,17 @@ class Unit(NamedTuple):
 
 
 class Excerpt(NamedTuple):
-    """A part of a unit, and at which character of the document's text it starts."""
+    """A part of a unit, as it is read.
+
+    Attributes:
+        start: the character of the document's text at which the part starts.
+        text: without the marks of Markdown.
+        gaps: where how many characters were left out; see :class:`.readable_text.Part`.
+    """
 
     start: int
     text: str
+    gaps: list[tuple[int, int]]
 
 
 Documents = Mapping[str, tuple[str, str]]
@@ -76,15 +84,16 @@ def excerpts(
     """
     starts = {document_id: sorted(excerpt_of) for document_id, excerpt_of in evidence.items()}
     with_text = [unit for unit in units if unit.document_id in documents and unit.end > unit.start]
+    readable = {name: ReadableText.of(documents[name][1]) for name, _, _ in with_text}
     for length in LENGTHS:
-        excerpt_of, complete = _fitting(documents, with_text, starts, length, min(room, TEXT_BYTES))
+        excerpt_of, complete = _fitting(readable, with_text, starts, length, min(room, TEXT_BYTES))
         if complete:
             break
     return excerpt_of, length
 
 
 def _fitting(
-    documents: Documents,
+    documents: Mapping[str, ReadableText],
     units: Sequence[Unit],
     starts: Mapping[str, Sequence[int]],
     length: int,
@@ -93,15 +102,17 @@ def _fitting(
     """Return the excerpts of that length until the page is full, and whether these are all."""
     fitting: dict[Unit, Excerpt] = {}
     for unit in units:
-        excerpt = _excerpt(documents[unit.document_id][1], unit, starts, length)
-        left -= len(escaped_json(excerpt.text).encode())
+        excerpt = _excerpt(documents[unit.document_id], unit, starts, length)
+        left -= len(escaped_json(excerpt[1:] if excerpt.gaps else excerpt.text).encode())
         if left < 0:
             return fitting, False
         fitting[unit] = excerpt
     return fitting, True
 
 
-def _excerpt(text: str, unit: Unit, starts: Mapping[str, Sequence[int]], length: int) -> Excerpt:
+def _excerpt(
+    text: ReadableText, unit: Unit, starts: Mapping[str, Sequence[int]], length: int
+) -> Excerpt:
     """Return the part of a unit that holds the start of its first evidence, else its beginning."""
     start = unit.start
     if unit.end - unit.start > length:
@@ -110,7 +121,7 @@ def _excerpt(text: str, unit: Unit, starts: Mapping[str, Sequence[int]], length:
         if place < len(of_document) and of_document[place] < unit.end:
             before = of_document[place] - length // 4
             start = max(unit.start, min(before, unit.end - length))
-    return Excerpt(start, text[start : min(unit.end, start + length)])
+    return Excerpt(start, *text.part(start, min(unit.end, start + length)))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.base import ExternalRetriever, Hit, QueryResult, Tools
+from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever, Hit, QueryResult, Tools
 from rag_assets.retrieval.external.called_code import Call, load, source_version
 from rag_assets.retrieval.external.returned import Unusable, hits_of
 from rag_assets.retrieval.external.workers import Outcome, Workers, reason_of
@@ -130,8 +130,11 @@ class PythonRetriever(CodeRetriever):
         return {**super().ranking_config(), "call": Call.of(self.call).shown}
 
     def versions(self) -> Mapping[str, str]:
-        """Return the version of the called source, where no revision stands for it."""
-        if self.revision is not None:
+        """Return the version of the called source, where no revision stands for it.
+
+        ``always`` stands for nothing: an evaluation of other code is one of another system.
+        """
+        if self.revision not in (None, ALWAYS):
             return {}
         return {"called_source": source_version(Call.of(self.call))}
 

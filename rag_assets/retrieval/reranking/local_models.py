@@ -19,8 +19,6 @@ from rag_assets.store.number_caches import Pair
 
 Loaded = TypeVar("Loaded")
 
-_loaded: set[tuple[str, Path, str]] = set()
-
 
 class LocalScorer(SentByName, ABC):
     """A model that reads a query with one document; it is loaded for the first pair."""
@@ -59,11 +57,6 @@ class LocalScorer(SentByName, ABC):
         limit = self.describe()["max_length"]
         return pair_lengths(pairs, self.files, self._batch_size, limit, counted)
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the model is in memory."""
-        return (self.kind, self.files.path, self.files.weights_sha256) in _loaded
-
     def _open_model(self, load: Callable[[], Loaded]) -> Loaded:
         """Return what ``load`` gives.
 
@@ -81,7 +74,6 @@ class LocalScorer(SentByName, ABC):
             raise ModelUnavailable(
                 f"{self.kind} '{self.files.name}' in {self.files.path} cannot be loaded: {what}"
             ) from error
-        _loaded.add((self.kind, self.files.path, self.files.weights_sha256))
         return model
 
 

@@ -61,10 +61,8 @@ class MaxSim(RerankedRetriever):
             return Reranked(rerank_by_maxsim(candidates, encoder, advance))
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
-        """Embed the query past the cache, when the model is in memory, and score."""
+        """Embed the query past the cache, and score."""
         encoder = self._encoder(workspace)
-        if not encoder.is_loaded:
-            return False
         self._encoder().encode([candidates.query], kind="query")
         rerank_by_maxsim([candidates], encoder)
         return True

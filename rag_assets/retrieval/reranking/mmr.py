@@ -70,10 +70,8 @@ class MMR(RerankedRetriever):
             return Reranked(rerank_by_mmr(candidates, encoder, self.lambda_, advance))
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
-        """Embed the query past the cache, when the model is in memory, and choose."""
+        """Embed the query past the cache, and choose."""
         encoder = self._encoder(workspace)
-        if not encoder.is_loaded:
-            return False
         encoder.embed_now([candidates.query], kind="query")
         rerank_by_mmr([candidates], encoder, self.lambda_)
         return True

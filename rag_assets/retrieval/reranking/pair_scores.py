@@ -43,10 +43,6 @@ class PairScorer(Protocol):
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return one score a pair, float64."""
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the model is in memory."""
-
     def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> Lengths:
         """Return by what pairs are sorted, with the folder of the numbers that are known."""
 
@@ -82,9 +78,7 @@ def scored_by_pairs(
 
 
 def scored_now(one: Candidates, scorer: PairScorer) -> bool:
-    """Score the pairs of a query past the cache; return whether the model was in memory for it."""
-    if not scorer.is_loaded:
-        return False
+    """Score the pairs of a query past the cache; return that it was done."""
     scorer.score([Pair(one.query, text) for text in dict.fromkeys(one.texts)])
     return True
 

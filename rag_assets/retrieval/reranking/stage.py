@@ -20,7 +20,7 @@ from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
-from rag_assets.errors import UsageError
+from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
 from rag_assets.retrieval.base_runs_stage import UNITS
@@ -178,8 +178,11 @@ class RerankedRuns(DerivedRuns):
         # A bar for each query, or the way to a cluster, would be most of what is timed.
         workspace = replace(context.workspace(retriever), progress=no_progress, compute=LOCAL)
         first = next((own[0] for own in lists.values() if own), None)
-        if first is None or not config.rerank_now(first, workspace):
-            return None
+        try:
+            if first is None or not config.rerank_now(first, workspace):
+                return None
+        except ModelUnavailable:
+            return None  # known scores need no model, and no time fails an evaluation
         return lambda one: [config.rerank_now(own, workspace) for own in lists[one]]
 
 

@@ -34,20 +34,49 @@ function chosenQueries(data, choice) {
   return found.sort((a, b) => sizes.get(b) - sizes.get(a));
 }
 
-// Returns the parts of a text, each with whether it is evidence. Positions count characters of the
-// document (not UTF-16 units), and the text starts at character `first` of it.
-function markedParts(text, first, spans) {
-  const characters = Array.from(text);
-  const isMarked = new Uint8Array(characters.length);
-  for (const [start, end] of spans) {
-    isMarked.fill(1, Math.max(0, start - first), Math.max(0, end - first));
+// Returns the character of the document at which each of n characters of a text stands, and the one
+// behind the last. The text starts at character `first`; gaps are a place in the text and how many
+// characters of the document are left out there, in turn.
+function placesOf(n, first, gaps) {
+  const places = [];
+  let [start, next] = [first, 0];
+  for (let at = 0; at <= n; at += 1) {
+    for (; gaps[next] === at; next += 2) start += gaps[next + 1];
+    places.push(start + at);
   }
+  return places;
+}
+
+// On paper a long text is shortened to so many characters around its first evidence, and to as many
+// more as that evidence needs, but no more than twice as many. It ends between words.
+const PAPER_CHARACTERS = 220;
+const PAPER_BEFORE = 40;
+
+function paperPart(characters, isMarked) {
+  const n = isMarked.length;
+  if (n <= 1.2 * PAPER_CHARACTERS) return [0, n];
+  const mark = Math.max(0, isMarked.indexOf(true));
+  const start = Math.max(0, Math.min(mark - PAPER_BEFORE, n - PAPER_CHARACTERS));
+  const behind = isMarked.indexOf(false, mark);
+  const end = isMarked[mark] ? (behind < 0 ? n : behind) : 0;
+  const stop = Math.min(n, Math.max(start + PAPER_CHARACTERS, Math.min(end, start + 2 * PAPER_CHARACTERS)));
+  let blank = stop;
+  while (blank > Math.max(end, stop - PAPER_BEFORE) && !/\s/.test(characters[blank] ?? " ")) blank -= 1;
+  return [start, blank > Math.max(end, stop - PAPER_BEFORE) ? blank : stop];
+}
+
+// Returns the parts of a text: each with whether it is evidence, and whether it is left out on paper.
+// Positions count characters, not UTF-16 units.
+function textParts(characters, places, spans) {
+  const isMarked = characters.map((_, at) => spans.some(([start, end]) => start <= places[at] && places[at] < end));
+  const [from, to] = paperPart(characters, isMarked);
+  const kind = (at) => (isMarked[at] ? 1 : 0) + (from <= at && at < to ? 0 : 2);
   const parts = [];
   for (let at = 0; at < characters.length;) {
     let end = at;
-    while (end < characters.length && isMarked[end] === isMarked[at]) end += 1;
-    parts.push([characters.slice(at, end).join(""), isMarked[at] === 1]);
+    while (end < characters.length && kind(end) === kind(at)) end += 1;
+    parts.push({ text: characters.slice(at, end).join(""), marked: isMarked[at], onScreen: kind(at) > 1 });
     at = end;
   }
-  return parts;
+  return { parts, from, to };
 }

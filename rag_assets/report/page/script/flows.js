@@ -1,14 +1,29 @@
 // Where evidence and answers are lost, as flows; and the gaps between scores, as a histogram.
 
+// Pixels, on average.
+const LETTER_WIDTH = 6;
+
 // What is left goes along the bottom from stage to stage; what a stage loses leaves to the top.
 const KINDS = { lost: "below", neutral: "c5", gained: "c2" };
 
-function flowParts(flow, name, what) {
+// Breaks a label into lines, so that it ends before the next one begins.
+function wrapped(label, characters) {
+  const lines = [""];
+  for (const word of label.split(" ")) {
+    const line = lines.at(-1);
+    if (line && line.length + word.length >= characters) lines.push(word);
+    else lines[lines.length - 1] = line ? `${line} ${word}` : word;
+  }
+  return lines.map(plain).join("<br>");
+}
+
+function flowParts(flow, name, what, width) {
   const node = { label: [], x: [], y: [], color: [] };
   const link = { source: [], target: [], value: [], color: [] };
   const steps = flow.steps.length || 1;
+  const characters = Math.max(8, Math.floor(width / steps / LETTER_WIDTH) - 3);
   const add = (label, number, x, y, name) => {
-    node.label.push(`${plain(label)}<br>${number}`);
+    node.label.push(`${wrapped(label, characters)}<br>${number}`);
     node.x.push(x);
     node.y.push(y);
     node.color.push(colour(name));
@@ -46,8 +61,9 @@ function startFlowOf(names, flows, what, control, chart) {
   fill(chosen, names.map((name, n) => [n, name]), 0);
   const drawFlow = () => {
     const number = Number(chosen.value);
-    const { node, link } = flowParts(flows[number], names[number], what);
     byId(chart).style.minWidth = `${Math.max(40, 11 * flows[number].steps.length)}rem`;
+    const width = printing ? PAPER_WIDTH : byId(chart).clientWidth;
+    const { node, link } = flowParts(flows[number], names[number], what, width);
     draw(chart, [{
       type: "sankey", arrangement: "snap", link: { ...link, hoverinfo: "none" },
       node: { ...node, pad: 20, thickness: 14, line: { width: 0 }, hoverinfo: "none" },

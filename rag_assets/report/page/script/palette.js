@@ -59,6 +59,10 @@ let printing = false;
 
 function draw(id, traces, shape) {
   const chart = byId(id);
+  // Plotly would move the parts of a flow there slowly, and paper would show them on their way.
+  const place = printing ? "paper" : "screen";
+  if ((chart.dataset.place ?? "screen") !== place) Plotly.purge(chart);
+  chart.dataset.place = place;
   const paper = { width: PAPER_WIDTH, height: chart.clientHeight, autosize: false };
   const sized = { ...shape, ...(printing ? paper : { autosize: true }) };
   return Plotly.react(chart, traces, sized, { displayModeBar: false, responsive: true });
