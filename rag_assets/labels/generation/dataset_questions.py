@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from rag_assets.labels.generation.question_files import TAG
 from rag_assets.labels.generation.question_generation import QUESTIONS
+from rag_assets.labels.generation.question_tables import TAG
 
 
 def dataset_questions(queries: pa.Table, qrels: pa.Table, documents: pa.Table) -> pa.Table:
