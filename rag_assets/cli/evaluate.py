@@ -183,7 +183,7 @@ def _incomplete(
         for name, queries in failed.items()
     ]
     told += [f"{name} lacks {n} of {n_queries} answers" for name, n in answers.items()]
-    told += [f"{name} lacks {n} texts of its chunks" for name, n in texts.items()]
+    told += [f"{name} lacks texts of {n} chunks" for name, n in texts.items()]
     return f"incomplete: {', '.join(told)}; `rag-assets report` says why"
 
 

@@ -36,7 +36,7 @@ def _failed(result: EvaluationResult) -> Iterator[str]:
         manifest = result.manifest(entry.key)
         number = manifest.facts.get(UNANSWERED) if manifest is not None else None
         if number:
-            yield f"{entry.partition['chunking']} lacks {number} texts of its chunks"
+            yield f"{entry.partition['chunking']} lacks texts of {number} chunks"
     keys = {name: list(result.run_keys(name).values()) for name in result.run_retrievers}
     for name in result.answer_metrics:
         manifest = result.manifest(answers_key(name))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from rag_assets.assets.servers import SERVER_POOL, pool_of, retry_policy_of
 from rag_assets.chunking.index_texts_stage import index_texts_key, indexed_rows
@@ -34,6 +34,8 @@ from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.purging import to_purge
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.validation import validate
+from rag_assets.report.incomplete_parts import incomplete_parts
+from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.settings import StoreSettings
@@ -264,6 +266,23 @@ def test_chunks_without_a_text_are_counted_and_asked_again(asking: Tiny, server:
     asking.run()
     assert len(server.received) == asked + facts["unanswered"]
     assert asking.snapshot().complete
+
+
+def test_an_evaluation_without_some_texts_is_incomplete(asking: Tiny, server: Server) -> None:
+    def evaluate(*options: str) -> Result:
+        place = [str(asking.folder), "--store", str(asking.settings.store)]
+        runner = CliRunner(env={"COLUMNS": "200", "DAGSTER_HOME": None})
+        return runner.invoke(main, ["evaluate", *place, *options])
+
+    server.on("JSON", error(400, "too long"), says('["What?", "Why?"]'))
+    result = evaluate()
+    assert result.exit_code == 3
+    assert "index_texts[chunking=parts]: no answer for 1 chunks; --retry-failed" in result.output
+    assert "incomplete: parts lacks texts of 1 chunks" in result.output
+    assert incomplete_parts(EvaluationResult.current(asking.artifacts)) == [
+        "parts lacks texts of 1 chunks"
+    ]
+    assert evaluate("--retry-failed").exit_code == 0
 
 
 def test_a_model_that_writes_nothing_usable_stops(asking: Tiny, server: Server) -> None:
