@@ -35,21 +35,19 @@ from rag_assets.judges.base import RELEVANCE, Kind
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.question_marks import (
     QuestionMark,
-    left_out,
     marked_queries,
     marks_file,
     read_marks,
+    with_left_out,
 )
 from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
-from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Dataset, Read
 from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.rows import unknown_documents
 
-_NO_QUESTION = {"text": "", "tags": [], "metadata": "{}"}
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
 
 
@@ -172,14 +170,10 @@ class Experiment:
         Raises:
             DataError: a judgment breaks its format, names what does not exist, or occurs twice.
         """
-        there = set(queries["query_id"].to_pylist())
-        out = [name for name in left_out(self.question_marks()) if name not in there]
-        known = QUERIES.from_rows([{**_NO_QUESTION, "query_id": name} for name in out])
+        everything = with_left_out(queries, self.question_marks())
         with unknown_documents(keep=self.keeps_unknown):
-            read = self.dataset.read_qrels(
-                documents, pa.concat_tables([queries, known]) if out else queries
-            )
-        if not out:
+            read = self.dataset.read_qrels(documents, everything)
+        if everything is queries:
             return read
         counted = pc.is_in(read.table["query_id"], queries["query_id"].combine_chunks())
         return read._replace(table=read.table.filter(counted))

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import DataError
+from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import Place, identifier, optional_string, shown
 from rag_assets.sources.strict_json import read_objects
@@ -152,3 +153,16 @@ def marked_queries(read: Read, marks: Mapping[str, QuestionMark], file: Path) ->
         n_gone = table.num_rows - kept.num_rows
         notes.append(f"{n_gone} left out, as {file.name} says: {told(gone)}")
     return read._replace(table=kept, notes=notes)
+
+
+def with_left_out(queries: pa.Table, marks: Mapping[str, QuestionMark]) -> pa.Table:
+    """Return the questions and those that are left out, by their ids: labels may name all of them.
+
+    Args:
+        queries: table of :data:`rag_assets.schemas.QUERIES`; itself where nothing is left out.
+        marks: question -> its mark.
+    """
+    there = set(queries["query_id"].to_pylist())
+    nothing: dict[str, object] = {"text": "", "tags": [], "metadata": "{}"}
+    rows = [{**nothing, "query_id": name} for name in left_out(marks) if name not in there]
+    return pa.concat_tables([queries, QUERIES.from_rows(rows)]) if rows else queries

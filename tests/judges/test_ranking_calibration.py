@@ -106,6 +106,25 @@ def test_metrics_by_grades_are_those_of_the_definition() -> None:
     assert tables["a", PRECISION]["label"].to_pylist() == [1.0, 0.0]
 
 
+def test_a_question_that_counts_no_more_changes_nothing_of_the_others() -> None:
+    """A design goes on to hold the passages of a question that was left out."""
+    whole = pool_of(FOUND, QUESTIONS, 3)
+    pool = pool_of(FOUND, QUESTIONS[:1], 3, whole.items)
+    assert pool.items == whole.items
+    rows = []
+    for one in (whole, pool):
+        tables = judged_rankings(
+            FOUND,
+            one,
+            verdict_grades(one, verdicts({**JUDGE, ("q2", "x"): 3})),
+            label_grades(one, labels(JUDGE)),
+            [NDCG],
+        )
+        rows.append({name: tables[name, NDCG].to_pylist()[0] for name in ("a", "b")})
+        assert tables["a", NDCG].num_rows == len(one.question_ids)
+    assert rows[0] == rows[1]
+
+
 def test_a_passage_without_a_label_opens_its_question_and_without_a_verdict_empties_it() -> None:
     pool = pool_of(FOUND, QUESTIONS, 3)
     people: dict[tuple[str, str], int | None] = {
