@@ -13,13 +13,14 @@ from rag_assets.cli.options import Integer, path_argument, refuse_given, store_o
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError
-from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment import load_experiment
 from rag_assets.labels.generation.dataset_questions import dataset_questions
 from rag_assets.labels.generation.question_files import sheet_questions
 from rag_assets.labels.question_marks import told
 from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.labels.sampling.sample_stage import sampled_depth
+from rag_assets.pipeline.evaluations import read_current, table_of
 from rag_assets.pipeline.label_sampling import (
     labelling_pipeline,
     question_clusters,
@@ -30,9 +31,12 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
 from rag_assets.report.label_status import LabelStatus, status_view
 from rag_assets.schemas import QRELS
+from rag_assets.sources.stage import QUESTIONS_KEY
 from rag_assets.store.settings import StoreSettings
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from rag_assets.labels.page.server import LabelServer
 
 
@@ -66,8 +70,8 @@ _NO_PAGE = "is of the page, which --status does not open"
 @click.option(
     "--sheet",
     type=click.Path(path_type=Path),
-    help="With --review: the questions of this sheet of `generate`  [default: those of PATH with "
-    "the tag generated]",
+    help="With --review: the questions of this sheet of `generate`  [default: those that the model "
+    "of `questions` wrote, else those with the tag generated]",
 )
 @click.option("--status", is_flag=True, help="Open no page; print what the labels say so far.")
 @click.option(
@@ -106,7 +110,8 @@ def command(
     """
     if review:
         refuse_given(["depth", "seed"], "is of the sample of passages; --review draws nothing")
-        _review(load_experiment(path), sheet, port, form, browser=browser, status=status)
+        pipeline = Pipeline(load_experiment(path), StoreSettings.resolve(store), progress_bar)
+        _review(pipeline, sheet, port, form, browser=browser, status=status)
         return
     refuse_given(["sheet"], "belongs to --review")
     settings = StoreSettings.resolve(store)
@@ -120,7 +125,7 @@ def command(
 
 
 def _review(
-    experiment: Experiment,
+    pipeline: Pipeline,
     sheet: Path | None,
     port: int,
     form: str,
@@ -131,14 +136,11 @@ def _review(
     from rag_assets.labels.page.question_review import QuestionReview
     from rag_assets.labels.page.server import LabelServer, ReviewPage
 
+    experiment = pipeline.experiment
     documents = experiment.dataset.read_documents().table
-    if sheet is not None:
-        questions = sheet_questions(sheet, documents)
-    else:
-        queries = experiment.dataset.read_queries().table
-        has_labels = experiment.has_qrels
-        qrels = experiment.read_qrels(documents, queries).table if has_labels else QRELS.empty()
-        questions = dataset_questions(queries, qrels, documents)
+    questions = (
+        _generated(pipeline, documents) if sheet is None else sheet_questions(sheet, documents)
+    )
     if not questions.num_rows:
         raise UsageError(
             f"{sheet or experiment.source}: there is no question to review; --sheet names a sheet "
@@ -153,6 +155,19 @@ def _review(
     server = LabelServer(ReviewPage(review, getpass.getuser()), port)
     where = f"{questions.num_rows} questions; decisions go to {experiment.question_marks_file}"
     _run(server, where, browser=browser)
+
+
+def _generated(pipeline: Pipeline, documents: pa.Table) -> pa.Table:
+    """Return the questions that a model wrote: in the last evaluation, or for the dataset."""
+    experiment = pipeline.experiment
+    if experiment.questions is not None:
+        evaluation = read_current(pipeline.root)
+        (entry,) = evaluation.entries_of(QUESTIONS_KEY.asset)
+        return table_of(pipeline.root, evaluation, entry)
+    queries = experiment.dataset.read_queries().table
+    has_labels = experiment.has_qrels
+    qrels = experiment.read_qrels(documents, queries).table if has_labels else QRELS.empty()
+    return dataset_questions(queries, qrels, documents)
 
 
 def _print_review(name: str, n_questions: int, counts: dict[str, int], form: str) -> None:

@@ -28,6 +28,7 @@ from rag_assets.experiment import load_experiment
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.labels.generation.question_files import review_sheet
 from rag_assets.labels.generation.question_generation import chunks_to_ask
+from rag_assets.labels.question_marks import KEPT, REFUSED, QuestionMark, append_mark
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.pipeline.checks.asset_checks import results_of
 from rag_assets.pipeline.checks.circularity import circular_uses, question_circles
@@ -529,3 +530,22 @@ def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:
         for code in {tuple(stage.code(experiment, key)) for key in stage.keys(experiment)}:
             reached = CodeVersions().closure(code).definitions
             assert not {one for one in reached if "labels.generation" in one.module}, stage.name
+
+
+def test_a_question_that_is_refused_on_the_page_is_left_out(tiny: Tiny, server: Server) -> None:
+    tiny.run()
+    words = ["label", str(tiny.folder), "--store", str(tiny.root / "store"), "--review", "--status"]
+    status = CliRunner().invoke(main, [*words, "--format", "json"])
+    first, second, *_ = questions_of(tiny)
+    assert json.loads(status.output)["n_questions"] == len(questions_of(tiny))
+    n_requests, file = len(server.received), tiny.pipeline().experiment.question_marks_file
+    append_mark(file, QuestionMark(first["query_id"], REFUSED))
+    append_mark(file, QuestionMark(second["query_id"], KEPT, text="What is it?"))
+    tiny.run()
+    assert len(server.received) == n_requests
+    queries = tiny.pipeline().artifact(QUERIES_KEY).table().to_pylist()
+    asked = {row["query_id"]: row["text"] for row in queries}
+    assert asked.keys() == {row["query_id"] for row in questions_of(tiny)} - {first["query_id"]}
+    assert asked[second["query_id"]] == "What is it?"
+    judged = tiny.pipeline().artifact(QRELS_KEY).table()["query_id"].to_pylist()
+    assert set(judged) == asked.keys()
