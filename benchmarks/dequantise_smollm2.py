@@ -27,11 +27,12 @@ def main() -> None:
     file = packaged_file()
     place: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
     AutoTokenizer.from_pretrained(str(file.parent), **place).save_pretrained(target)
-    read: Any = AutoModelForCausalLM.from_pretrained(str(file.parent), dtype=torch.float32, **place)
+    models: Any = AutoModelForCausalLM  # it has no types
+    read = models.from_pretrained(str(file.parent), dtype=torch.float32, **place)
     config = read.config
     del config.quantization_config
     # What was read from a GGUF file refuses to be saved.
-    written: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    written = models.from_config(config, dtype=torch.float32)
     written.load_state_dict(read.state_dict())
     written.generation_config = read.generation_config
     written.save_pretrained(target)

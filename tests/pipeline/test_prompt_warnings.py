@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -48,8 +49,8 @@ def test_where_a_model_runs_without(tiny: Tiny) -> None:
 def test_a_search_of_its_own_has_its_queries_embedded_without(tiny: Tiny) -> None:
     """The vectors of its documents are its own: nothing is said of a prompt for them."""
     model = tiny.config["retrievers"].pop("asymmetric")["model"]
-    search = {"type": "http", "url": "http://127.0.0.1:9/search", "hits": "hits", "id": "id"}
-    search |= {"body": {"v": "{vector}"}, "revision": "1"}
+    search: dict[str, Any] = {"type": "http", "url": "http://127.0.0.1:9/search", "revision": "1"}
+    search |= {"body": {"v": "{vector}"}, "hits": "hits", "id": "id"}
     tiny.configure("usual", **search, embedding={"model": model})
     tiny.configure("without", **search, embedding={"model": model, "query_prompt": ""})
     assert prompt_warnings(tiny.pipeline().experiment) == [

@@ -179,7 +179,7 @@ def test_a_graph_is_asked_alike_for_every_depth(
     monkeypatch.setenv("K", KEY)
     answer, limits = engine.query_batch_points, []
 
-    def by_graph(name: str, requests: list[models.QueryRequest]) -> Any:
+    def by_graph(name: str, requests: list[Any]) -> Any:
         limits.append((requests[0].limit, requests[0].params.hnsw_ef))
         found = answer(name, requests)
         for one in found:
