@@ -9,7 +9,8 @@ Every partition gets an action:
 
 Small tables that are read from files (documents, queries, qrels, and the facts of queries) are read
 here too, and kept in memory only: so it is known which documents changed, and exact what becomes of
-all that reads these tables alone. Nothing else is computed, no model is loaded and no server asked.
+all that reads these tables alone. Chunks that a language model is asked about are cut. Nothing else
+is computed, no model is loaded and no server asked.
 """
 
 from __future__ import annotations

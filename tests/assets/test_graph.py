@@ -17,6 +17,7 @@ from rag_assets.assets.build import (
     widest_edge,
 )
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
+from rag_assets.assets.servers import SERVER_POOL, pool_of
 from rag_assets.code_versions.versions import code_versions
 from rag_assets.definitions import defs
 from rag_assets.pipeline.registry import register
@@ -205,6 +206,7 @@ def test_questions_that_a_model_writes(fresh: Tiny, child: str, parent: str) -> 
     fresh.write_config()
     assert parent in edges_of(STAGES[child], fresh.pipeline().experiment)
     check_parents(fresh, child, parent)
+    assert pool_of(STAGES["generated_questions"], fresh.pipeline().experiment) == SERVER_POOL
     dg.Definitions.validate_loadable(definitions(fresh))
 
 
