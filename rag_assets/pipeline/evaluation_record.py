@@ -43,6 +43,7 @@ from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.pipeline.remote_sync import publish
+from rag_assets.retrieval.retriever import Retriever
 from rag_assets.store.artifacts import Artifact
 from rag_assets.store.atomic import remove, write_text
 from rag_assets.store.locks import check_lease
@@ -85,9 +86,7 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         "query_sets": {name: _dumped(one, {"path"}) for name, one in own.query_sets.items()},
         "llm": _dumped(own.llm) if own.llm is not None else None,
         **({"llms": {name: _dumped(one) for name, one in own.llms.items()}} if own.llms else {}),
-        "retrievers": {
-            name: _dumped(one, set(one.file_options)) for name, one in own.retrievers.items()
-        },
+        "retrievers": {name: _retriever(one) for name, one in own.retrievers.items()},
         "top_k": list(own.top_k),
         "metrics": [*own.metrics, *map(str, own.extra_metrics)],
         "primary": str(own.primary),
@@ -118,6 +117,12 @@ def _chunking(options: ChunkingConfig) -> dict[str, Any]:
         return _dumped(options)
     texts = [_dumped(one, set(one.file_options)) for one in options.index_texts]
     return {**_dumped(options), "index_texts": texts}
+
+
+def _retriever(options: Retriever) -> dict[str, Any]:
+    """Return its options, without ``recency`` where there is none, as in evaluations before it."""
+    dumped = _dumped(options, set(options.file_options))
+    return {name: value for name, value in dumped.items() if (name, value) != ("recency", None)}
 
 
 def _dumped(options: BaseModel, exclude: set[str] | None = None) -> dict[str, Any]:

@@ -534,9 +534,11 @@ def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:
 
 def test_a_question_that_is_refused_on_the_page_is_left_out(tiny: Tiny, server: Server) -> None:
     tiny.run()
+    tiny.snapshot()
     words = ["label", str(tiny.folder), "--store", str(tiny.root / "store"), "--review", "--status"]
     status = CliRunner().invoke(main, [*words, "--format", "json"])
     first, second, *_ = questions_of(tiny)
+    assert status.exit_code == 0, status.output
     assert json.loads(status.output)["n_questions"] == len(questions_of(tiny))
     n_requests, file = len(server.received), tiny.pipeline().experiment.question_marks_file
     append_mark(file, QuestionMark(first["query_id"], REFUSED))
