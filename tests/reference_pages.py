@@ -80,8 +80,9 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "measurements": "[what is timed](#measurements)",
     "context": "[what counts tokens](#context)",
     "checks": "[how grave a failed check is](#checks), and where [drift](../drift.md) begins",
-    "display_names": "how retrievers are called in tables for a paper, such as "
-    "`{bm25_rm3: BM25+RM3}`; nothing is computed anew",
+    "display_names": "how retrievers are called in `leaderboard`, `compare`, the report and tables "
+    "for a paper, such as `{bm25_rm3: BM25+RM3}`; JSON and CSV have both names, and nothing is "
+    "computed anew",
     "owners": "of the assets in Dagster: mail addresses, or `team:name`",
     "filters": "whether all base retrievers keep to what a query's metadata asks for "
     "([filters.md](../filters.md))",

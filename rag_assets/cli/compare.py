@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -42,6 +42,7 @@ from rag_assets.report.paper_tables import pairs_table
 from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_differences, sampled_differences_view
+from rag_assets.report.shown_names import shown, with_both_names
 from rag_assets.statistics.pairs import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 
@@ -99,18 +100,23 @@ def command(
         printed = _print_sampled if is_sampled(chosen) else _print_judged
         printed(result, chosen, retrievers, split, form)
         return
+    names = experiment.display_names
     compared = Compared.of(result, chosen, split)
+    if form in ("table", "markdown"):
+        compared = Compared.of(shown(result, names), chosen, split)
+        retrievers = tuple(names.get(name, name) for name in retrievers)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)
     elif form == "latex":
         pairs = [(retrievers[0], retrievers[1])] if retrievers else all_pairs(list(compared.cells))
         print_data(pairs_table(compared, _rows(compared, pairs), experiment.display_names))
     elif retrievers:
-        _print_pair(compared, retrievers[0], retrievers[1], show, form)
+        _print_pair(compared, retrievers[0], retrievers[1], show, form, names)
     else:
-        _print_all(compared, form)
+        _print_all(compared, form, names)
     if not is_of_answers(chosen):
-        print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
+        told = compared.result
+        print_note(told.tuning_note(retrievers or list(compared.cells), compared.split))
     _print_note(compared)
 
 
@@ -156,18 +162,22 @@ def _rows(compared: Compared, pairs: Pairs) -> list[Row]:
     return rows
 
 
-def _print_all(compared: Compared, form: str) -> None:
+def _print_all(compared: Compared, form: str, names: Mapping[str, str]) -> None:
     rows = _rows(compared, all_pairs(list(compared.cells)))
-    own = [named(row, compared.metric) for row in rows]
+    both = rows if form == "markdown" else with_both_names(rows, names)
+    own = [named(row, compared.metric) for row in both]
     print_rows(own, form, lambda: pairs_view(compared, rows), compared.result.evaluation)
 
 
-def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
+def _print_pair(
+    compared: Compared, a: str, b: str, show: int, form: str, names: Mapping[str, str]
+) -> None:
     row = _rows(compared, [(a, b)])[0]
     if form == "table":
         output().print(pair_view(compared, row, _moved(compared, a, b, show)))
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
+    (row,) = [row] if form == "markdown" else with_both_names([row], names)
     row = named(row, compared.metric)
     evaluation = compared.result.evaluation
     (row,) = dated([row], form, evaluation.evaluation_id, evaluation.started)

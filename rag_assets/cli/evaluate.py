@@ -59,6 +59,7 @@ from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.overlaps import overlap_rows, overlaps_view
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_parts
+from rag_assets.report.shown_names import shown, shown_rows, with_both_names
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import Slice
 from rag_assets.report.terminal_table import plain_cell
@@ -136,9 +137,13 @@ def command(
     _print_notes(pipeline)
     if form != "table":
         made = work.evaluation
-        print_data(formatted(dated(rows, form, made.evaluation_id, made.started), form))
+        both = with_both_names(rows, experiment.display_names) if form != "markdown" else rows
+        print_data(formatted(dated(both, form, made.evaluation_id, made.started), form))
     elif labelled:
-        _print_tables(result.slices(selection.retrievers), result, rows)
+        names = experiment.display_names
+        told = shown(result, names)
+        slices = told.slices([names.get(name, name) for name in selection.retrievers])
+        _print_tables(slices, told, shown_rows(rows, names))
     else:
         parts = answer_parts(result, result.chosen_split()) if result.answer_metrics else []
         parts += judged_parts(result, result.chosen_split() if result.answer_metrics else ALL)

@@ -25,6 +25,7 @@ from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.metric_choice import is_of_answers, metric_at, named
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_parts, sampled_rows
+from rag_assets.report.shown_names import shown, shown_rows, with_both_names
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import TAG, Slice
 from rag_assets.store.settings import StoreSettings
@@ -159,7 +160,10 @@ def _print_board(
         compared = Compared.of(result, split=split)
         print_data(board_table(compared, rows, experiment.display_names))
         return
-    print_rows(rows, form, lambda: leaderboard_view(result, rows), result.evaluation)
+    names = experiment.display_names
+    told = shown_rows(rows, names)
+    made = told if form == "markdown" else with_both_names(rows, names)
+    print_rows(made, form, lambda: leaderboard_view(shown(result, names), told), result.evaluation)
 
 
 def _print_latency(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -56,7 +57,10 @@ def command(
         return
     experiment = open_to_read(path, settings)
     root = settings.store / experiment.name
-    print_line(shown_path(write_report(EvaluationResult.current(root), out, small=small)))
+    current = EvaluationResult.current(root)
+    named = replace(current.evaluation, display_names=experiment.display_names)
+    result = EvaluationResult(root, named)
+    print_line(shown_path(write_report(result, out, small=small)))
 
 
 def _serve(path: Path, settings: StoreSettings, port: int) -> None:

@@ -199,6 +199,7 @@ def snapshot(
         rankings=tuple(_rankings(pipeline, entries)),
         origin=origin_of(experiment, _code_versions(pipeline)),
         unread_labels=experiment.unread_labels,
+        display_names=dict(experiment.display_names),
     )
 
 

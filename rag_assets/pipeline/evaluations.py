@@ -105,6 +105,7 @@ class Evaluation:
         origin: who made it, and from which configuration, code and packages.
         unread_labels: a line about files that look like labels, where there were no labels.
         rankings: what the runs among the entries were cut from, by retriever and depth.
+        display_names: retriever -> what people read for its name.
     """
 
     evaluation_id: str
@@ -123,6 +124,7 @@ class Evaluation:
     unread_labels: str | None = None
     rankings: tuple[SnapshotEntry, ...] = ()
     schema_version: int = SCHEMA_VERSION
+    display_names: Mapping[str, str] = field(default_factory=dict)
 
     def entries_of(self, asset: str) -> list[SnapshotEntry]:
         """Return the entries of one asset."""
@@ -174,6 +176,8 @@ def pointed(pointer: Path) -> str | None:
 def snapshot_text(evaluation: Evaluation) -> str:
     """Return a snapshot as it is stored: JSON with a checksum."""
     fields = json.loads(json.dumps({**asdict(evaluation), "content": evaluation.content}))
+    if not evaluation.display_names:
+        del fields["display_names"]  # as older versions wrote and read it
     return json.dumps({**fields, CHECKSUM: fingerprint(fields)}, indent=1)
 
 

@@ -35,6 +35,7 @@ def identity(result: EvaluationResult) -> str:
         evaluation.baseline,
         evaluation.complete,
         evaluation.unread_labels,
+        dict(evaluation.display_names),
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
         {f"{name} {k}": repr(value) for (name, k), value in result.cost_times().items()},
         history_identity(result),
@@ -105,5 +106,6 @@ def render(result: EvaluationResult) -> str:
 def _page(result: EvaluationResult, page_identity: str, *, small: bool = False) -> str:
     # Most evaluations change nothing and need none of what builds a page.
     from rag_assets.report.page.page import page
+    from rag_assets.report.shown_names import shown
 
-    return page(result, page_identity, small=small)
+    return page(shown(result), page_identity, small=small)

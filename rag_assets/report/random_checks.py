@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.system_draws import SystemDraws, system_draws
 from rag_assets.report.drop_causes import causes_of
 from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.formats import Row
 from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Check, Evaluations, Rules
 from rag_assets.report.metric_choice import is_judged, is_of_answers, is_sampled
 from rag_assets.report.metric_drops import Drop
@@ -18,6 +18,13 @@ from rag_assets.statistics.repeated_draws import expected_difference
 from rag_assets.statistics.repeated_looks import look_level
 from rag_assets.statistics.units import SAME
 from rag_assets.store.artifacts import ArtifactKey
+
+
+class Mean(NamedTuple):
+    """Of one evaluation, and over how many questions."""
+
+    value: float
+    n: int
 
 
 def random_checks(
@@ -71,18 +78,18 @@ def _key(pair: EvaluationPair, name: str) -> ArtifactKey:
     return pair.new.run_keys(name)[pair.metric.cutoff or 0]
 
 
-def _values(pair: EvaluationPair, evaluations: EvaluationNames) -> dict[str, dict[str, Row]]:
-    """Return name -> evaluation -> the row of the history that has its mean."""
+def _values(pair: EvaluationPair, evaluations: EvaluationNames) -> dict[str, dict[str, Mean]]:
+    """Return name -> evaluation -> its mean, from the history."""
     history = evaluations.history()
     if is_of_answers(pair.metric):
         rows, name, n = history.answer_metric(pair.metric.measure), "answerer", "n_questions"
     else:
         rows = history.metric(pair.metric.column, pair.metric.cutoff or 0)
         name, n = "retriever", "n_queries"
-    values: dict[str, dict[str, Row]] = {}
+    values: dict[str, dict[str, Mean]] = {}
     for row in rows:
         if row["split"] == pair.split:
-            own = {"value": row["value"], "n": row[n]}
+            own = Mean(row["value"], row[n])
             values.setdefault(row[name], {})[row["evaluation_id"]] = own
     return values
 
@@ -90,14 +97,14 @@ def _values(pair: EvaluationPair, evaluations: EvaluationNames) -> dict[str, dic
 def _check(
     pair: EvaluationPair,
     name: str,
-    values: dict[str, Row],
+    values: dict[str, Mean],
     draws: SystemDraws,
     rules: Rules,
     n_tests: int,
     corpus: CorpusChange,
 ) -> Check:
     old, new = (
-        [values[one]["value"] for one in ids if one in values] for ids in (draws.anchor, draws.new)
+        [values[one].value for one in ids if one in values] for ids in (draws.anchor, draws.new)
     )
     known = Evaluations(len(old), len(new))
     if not old or not new:
@@ -106,7 +113,7 @@ def _check(
     is_bounded = math.isfinite(found.low)
     change = found.new - found.old
     drop = Drop(
-        n=next(reversed(values.values()))["n"],
+        n=next(reversed(values.values())).n,
         old=found.old,
         new=found.new,
         change=change,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,6 +137,31 @@ def test_the_pairs_of_a_paper(invoke: Invoke, tiny: Tiny) -> None:
     assert lines[0].startswith("bm25-whole - BM25+RM3 & ")
     (line,) = invoke(*arguments, "bm25", "okapi").stdout.split("\\hline\n")[2].splitlines()
     assert line.startswith(r"sys\_A - BM25+RM3 & ")
+
+
+def test_people_read_display_names_and_programs_both(invoke: Invoke, tiny: Tiny) -> None:
+    where = (tiny.folder, "--store", tiny.root / "store")
+    board = invoke("leaderboard", *where).stdout
+    assert "BM25+RM3" in board
+    assert "sys_A" in board
+    assert "okapi" not in board
+    assert "| BM25+RM3 |" in invoke("leaderboard", *where, "--format", "markdown").stdout
+    rows = json.loads(invoke("leaderboard", *where, "--format", "json").stdout)
+    both = {row["retriever"]: row["display_name"] for row in rows}
+    assert (both["bm25"], both["hybrid"]) == ("BM25+RM3", None)
+    assert "sys_A - BM25+RM3" in invoke("compare", *where).stdout
+    pair = invoke("compare", *where, "bm25", "okapi")
+    assert "BM25+RM3" in pair.stdout
+    assert "okapi" not in pair.stdout
+    (row,) = [
+        one
+        for one in json.loads(invoke("compare", *where, "--format", "json").stdout)
+        if (one["retriever_a"], one["retriever_b"]) == ("bm25", "okapi")
+    ]
+    assert (row["display_name_a"], row["display_name_b"]) == ("BM25+RM3", "sys_A")
+    page = Path(invoke("report", *where).stdout.strip()).read_text(encoding="utf-8")
+    assert page.count("BM25+RM3") > 10
+    assert not re.search(r">\s*okapi\b", page)
 
 
 def test_a_display_name_computes_nothing_anew(tiny: Tiny) -> None:

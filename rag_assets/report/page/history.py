@@ -169,6 +169,7 @@ def _values(view: View, shown: Sequence[State]) -> tuple[list[Cells], list[str]]
     rows: dict[str, list[Context]] = {state.evaluation_id: [] for state in shown}
     for row in History(view.result.root, None).metrics(list(rows)):
         rows[row["evaluation_id"]].append(row)
+    shown_name = view.result.shown_name
     cells: list[Cells] = []
     splits: list[str] = []
     for point_rows in rows.values():
@@ -176,7 +177,7 @@ def _values(view: View, shown: Sequence[State]) -> tuple[list[Cells], list[str]]
         columns = set(metric_columns({row["metric"] for row in chosen}))
         cells.append(
             {
-                (row["metric"], row["retriever"], row["top_k"]): row["value"]
+                (row["metric"], shown_name(row["retriever"]), row["top_k"]): row["value"]
                 for row in chosen
                 if row["metric"] in columns
             }
