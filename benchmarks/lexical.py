@@ -201,8 +201,10 @@ def tables(found: Mapping[str, tuple[int, dict[str, Process]]]) -> list[Table]:
     memory = ["peak GB", "GB above texts and imports"]
     speeds_of = ["k", "queries/wall s", "queries/CPU s", "ours/it, wall", "ours/it, CPU", "same"]
     return [
-        Table("Indexing, with the index written.", [*columns, *memory], indexing),
-        Table("Search, by one thread; medians over rounds.", [*columns[:2], *speeds_of], searching),
+        Table("Indexing, with writing the index.", [*columns, *memory], indexing),
+        Table(
+            "Search with one thread; medians over rounds.", [*columns[:2], *speeds_of], searching
+        ),
     ]
 
 
@@ -212,7 +214,7 @@ def limits(found: Mapping[str, tuple[int, dict[str, Process]]]) -> list[Limit]:
     for corpus, (n_chunks, systems) in found.items():
         ours = systems[OURS]
         for k in DEPTHS:
-            what = f"queries/s, best {k} of {corpus}, ours beside"
+            what = f"queries/s, best {k} of {corpus}, ours compared with"
             if n_chunks == 100_000:
                 times = ratio(ours, systems["rank_bm25"], k)
                 aims.append(Limit(f"{what} rank_bm25", times, 50, "x", at_least=True))
@@ -224,7 +226,7 @@ def limits(found: Mapping[str, tuple[int, dict[str, Process]]]) -> list[Limit]:
         aims.append(Limit("peak memory at 1,000,000 chunks", large["bytes"] / 1e9, 4, "GB"))
         for clock, name in (("wall", "wall"), ("cpu", "CPU")):
             times = large[clock] / small[clock] / 10
-            what = f"{name} time of a chunk at 1,000,000 chunks beside 100,000"
+            what = f"{name} time of a chunk at 1,000,000 chunks compared with 100,000"
             aims.append(Limit(what, times, 1.3, "x"))
     return aims
 
@@ -253,9 +255,10 @@ def main() -> None:
     result = Result("lexical", "Lexical retrieval", "python benchmarks/lexical.py")
     result.tables, result.limits = tables(found), limits(found)
     result.notes = [
-        "A chunk has 60 words. k1 is 1.2 and b 0.75; every system has the same words.",
-        "bm25s adds in float32, ours in float64; only ours gives ties at the cut a fixed order.",
-        "tantivy keeps lengths of chunks in one byte: `same` is the share of chunks that are ours.",
+        "A chunk has 60 words. k1 is 1.2 and b is 0.75; every system gets the same words.",
+        "bm25s adds in float32, ours in float64. Only ours has a fixed order for ties at the cut.",
+        "tantivy stores the length of a chunk in one byte, so it may find other chunks; `same` "
+        "is the share of chunks that ours finds too.",
     ]
     for _, systems in found.values():
         for process in systems.values():

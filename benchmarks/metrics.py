@@ -229,8 +229,9 @@ def main() -> None:
     apart = max(float(row[-1] or 0.0) for row in result.tables[0].rows)
     result.limits.append(Limit("means differ from those of others", apart, 1e-6, ""))
     result.notes.append(
-        f"Turns of ours and of pytrec_eval in one process: {repeats}. Of ranx: a process with an "
-        "empty cache of compiled code (cold), one with a filled one (cached), again there (warm)."
+        f"Turns of ours and of pytrec_eval in one process: {repeats}. For ranx: a process with "
+        "an empty cache of compiled code (cold), one with a filled cache (cached), and a second "
+        "time in the same process (warm)."
     )
     result.of_packages(["duckdb", "numpy", "pyarrow", "pytrec_eval-terrier"])
     if not asked.quick:

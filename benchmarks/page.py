@@ -20,19 +20,19 @@ IMAGES = REPOSITORY / "docs" / "images"
 INTRODUCTION = """\
 # Benchmarks
 
-After this page you know how fast and how large this is, next to what you could use instead.
-`make bench` measures everything again and writes this page from the results.
+After this page you know how fast `rag-assets` is and how much memory it needs, compared with the
+tools that you could use instead. `make bench` measures everything again and writes this page.
 `make bench ARGS="--quick"` only checks that every script runs. Data sets are not shipped. A script
 without its data is skipped ([data_sets.py](../benchmarks/data_sets.py) says where it looks).
 
-- Systems that are compared get the same input and take turns within one process tree. Times are
-  wall seconds and CPU seconds of all their threads and processes. A figure from several rounds is
-  the median; a ratio is the median of the ratios within a round. Results that should be equal are
-  compared.
-- Other packages are in environments of their own in `build/benchmarks/peers`. The scripts make
-  these, with pinned versions. None is ever installed next to ours.
+- The systems in a comparison get the same input and take turns within one process tree. Times are
+  wall seconds, and CPU seconds of all their threads and processes. A figure from several rounds is
+  the median; a ratio is the median of the ratios within a round. If results should be equal, we
+  compare them.
+- Other packages have their own environments in `build/benchmarks/peers`. The scripts make
+  these, with pinned versions. No other package is installed next to ours.
 - Memory is the highest resident size of a process.
-- If an aim was missed, the page says so.
+- If we missed an aim, the page says so.
 """
 
 

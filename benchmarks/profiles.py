@@ -158,8 +158,9 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             result.tables += tables(what.format(n=n), cost(Path(folder), n))
     result.notes.append(
-        "Time is a function's own; that of a compiled function belongs to the package that calls "
-        "it. A profile slows calls of Python functions down: shares count, not seconds."
+        "Each time is the function's own, without the functions that it calls. The time of a "
+        "compiled function belongs to the package that calls it. Profiling slows down calls of "
+        "Python functions, so look at the shares, not at the seconds."
     )
     result.of_packages(["dagster", "numpy", "sentence-transformers", "torch", "transformers"])
     result.write(QUICK if quick else None)

@@ -89,8 +89,9 @@ def search_table(sizes: list[dict[str, Any]]) -> Table:
     for row in rows:
         row[7] = row[7] / 1e6
     caption = (
-        "Exact search: queries a second, wall and CPU seconds for all queries, seconds to open, "
-        "peak memory in MB with all mapped pages, and that divided by the size of the vectors"
+        "Exact search: queries per second, wall and CPU seconds for all queries, seconds to open "
+        "the index, peak memory in MB with all mapped pages, and peak memory divided by the size "
+        "of the vectors"
     )
     columns = ["vectors", "k", "system", "queries/s", "wall", "cpu", "open", "peak", "of vectors"]
     return Table(caption, columns, rows)
@@ -127,8 +128,9 @@ def build_table(sizes: list[dict[str, Any]]) -> Table:
         peak = built["peak"]
         rows.append([one["count"], built["wall"], built["cpu"], peak / 1e6, peak / size])
     caption = (
-        "The stage embedding_index where the vector cache knows all texts: wall and CPU seconds, "
-        "peak memory in MB with all mapped pages, and that divided by the size of the vectors"
+        "The stage embedding_index when all texts are in the vector cache: wall and CPU seconds, "
+        "peak memory in MB with all mapped pages, and peak memory divided by the size of the "
+        "vectors"
     )
     return Table(caption, ["vectors", "wall", "cpu", "peak", "of vectors"], rows)
 
@@ -144,7 +146,8 @@ def graph_table(sizes: list[tuple[int, int]]) -> Table:
         rows.append([count, directions, found["build"], *rates, found["recall"]])
     caption = (
         "index: hnsw with its defaults (m 32, ef_construction 200, ef_search 256): seconds to "
-        "build with one thread, queries a second by the graph and exactly, recall@10 of the exact"
+        "build with one thread, queries per second with the graph and with exact search, and "
+        "recall@10 against exact search"
     )
     columns = ["vectors", "directions", "build", "queries/s", "exact queries/s", "recall"]
     return Table(caption, columns, rows)
@@ -177,7 +180,7 @@ def main() -> None:
     measured = [compare(*size) for size in sizes]
     result = Result(
         "vector_search",
-        "Exact search of vectors, beside faiss",
+        "Exact search of vectors, compared with faiss",
         "python benchmarks/vector_search.py",
     )
     result.tables = [search_table(measured), ratio_table(measured), build_table(measured)]
@@ -185,13 +188,14 @@ def main() -> None:
     result.tables.append(graph_table([(2_000, 32)] if quick else graphs))
     result.limits = [] if quick else limits(measured[-1])
     result.notes = [
-        "Peak memory is VmHWM, which counts the pages of mapped files that are in memory: those of "
-        "the vectors that ours searches, and of the file that building writes. The system takes "
-        "them back whenever it needs memory, so that both work with less.",
-        "faiss 1.15 goes through queries one at a time until they are 128,000 numbers, which is "
-        "333 queries of 384 dimensions; ours and the tuned faiss multiply matrices before that.",
-        "Random vectors of 384 independent directions are the hardest case for a graph; those of "
-        "32 directions in 384 dimensions are nearer to what a model makes of texts.",
+        "Peak memory is VmHWM. It also counts the pages of mapped files that are in memory: the "
+        "vectors that ours searches, and the file that building writes. The system takes these "
+        "pages back whenever it needs memory, so both work with less.",
+        "Below 128,000 numbers (333 queries of 384 dimensions) faiss 1.15 takes queries one at a "
+        "time; ours and the tuned faiss multiply matrices earlier.",
+        "Random vectors with 384 independent directions are the hardest case for a graph; "
+        "vectors with 32 directions in 384 dimensions are more like those that a model makes "
+        "from texts.",
     ]
     result.of_packages(["faiss-cpu", "numpy", "pyarrow"])
     result.write(FOLDER.parent / "vector_search.quick.json" if quick else None)

@@ -84,7 +84,7 @@ def top_k(
         DataError: a score is NaN.
     """
     if k < 1:
-        raise UsageError(f"k is {k}; at least 1 item must be asked for")
+        raise UsageError(f"k is {k}; it must be at least 1")
     if scores.size == 0:
         return np.empty(0, dtype=np.int64)
     if np.isnan(scores.min()):  # min() hands a NaN on, and needs no array of its own

@@ -60,7 +60,7 @@ def existing(path: Path) -> Path | None:
     """
     found = [one for one in (path, path.with_name(path.name + GZIP)) if one.is_file()]
     if len(found) > 1:
-        raise DataError(f"{found[0].name} is there too; keep one of them", file=found[1])
+        raise DataError(f"{found[0].name} exists too; keep one of them", file=found[1])
     return found[0] if found else None
 
 

@@ -257,7 +257,7 @@ def check_budget(experiment: Experiment, answerer: str, units: pa.Table) -> None
         return
     file, location = experiment.source, ("answers", answerer, "budget")
     raise ConfigError(
-        f"{budget} tokens hold not one unit: the smallest has {smallest}; allowed: {smallest} or "
+        f"no unit fits into {budget} tokens: the smallest has {smallest}; allowed: {smallest} or "
         "more",
         file=file,
         line=read_yaml(file).line_of(location),

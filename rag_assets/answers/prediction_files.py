@@ -167,10 +167,10 @@ def _columns(row: Row, place: Place) -> dict[str, Any]:
         if not error.strip():
             raise place.error("is blank; it must say why there is no answer", "error")
         if row.get("answer"):
-            raise place.error("stands beside `answer`; a question failed or has one", "error")
+            raise place.error("comes with an `answer`; a question has only one of them", "error")
         return {"error": " ".join(error.split())}
     if "answer" not in row:
-        raise place.error("is missing; null refuses, `error` tells of a failure", "answer")
+        raise place.error("is missing; null means a refusal, `error` a failure", "answer")
     cited, na_prob, abstained = (row.get(key) for key in ("cited", "na_prob", "abstained"))
     if abstained is not None and not isinstance(abstained, bool):
         raise place.error(f"is {type_name(abstained)}; must be true or false", "abstained")

@@ -144,7 +144,7 @@ class SpanReader:
             with np.load(path, allow_pickle=False) as file:
                 reader = cls(file["weights"], file["idf"], int(file["n_questions"]))
         except (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError) as error:
-            raise DataError(f"is no span reader: {error}", file=path) from error
+            raise DataError(f"is not a span reader: {error}", file=path) from error
         except (zipfile.BadZipFile, zlib.error) as error:
             raise DataError(f"is a damaged span reader: {error}", file=path) from error
         if (reader.weights.shape, reader.idf.shape) != ((N_WEIGHTS,), (N_COUNTERS,)):

@@ -69,5 +69,5 @@ def _imported(text: str, where: str) -> dg.ExecutorDefinition:
     except (ImportError, AttributeError) as error:
         raise UsageError(f"{where}: {text!r} cannot be imported: {error}") from error
     if not isinstance(executor, dg.ExecutorDefinition):
-        raise UsageError(f"{where}: {text!r} is no executor, it is {type(executor).__name__}")
+        raise UsageError(f"{where}: {text!r} is not an executor, it is {type(executor).__name__}")
     return executor

@@ -96,7 +96,7 @@ def command(
     if is_sampled(chosen) or is_judged(chosen):
         if moves or form == "latex":
             option = "--moves" if moves else "--format latex"
-            raise UsageError(f"{option} is of complete labels, which {chosen} is not made of")
+            raise UsageError(f"{option} needs complete labels; {chosen} has none")
         printed = _print_sampled if is_sampled(chosen) else _print_judged
         printed(result, chosen, retrievers, split, form)
         return
@@ -145,7 +145,7 @@ def _print_sampled(
 ) -> None:
     """Print what a sample of labels estimates of pairs of retrievers."""
     if split is not None:
-        raise UsageError(f"{metric} is of all questions together; --split does not apply to it")
+        raise UsageError(f"{metric} is over all questions together; --split does not apply")
     rows = sampled_differences(result, metric, names)
     title = f"{result.evaluation.experiment}: {metric}"
     print_rows(rows, form, lambda: sampled_differences_view(rows, title), result.evaluation)

@@ -57,7 +57,7 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     experiment = default_experiment(path.absolute())
     file = (out or (path if path.is_dir() else path.parent) / EXPERIMENT_FILE).absolute()
     if file.exists():
-        raise UsageError(f"{file}: is there already; name another with --out")
+        raise UsageError(f"{file}: already exists; name another with --out")
     with work_board(lambda: "reading the documents"):
         documents = experiment.dataset.read_documents().table
         data = _found(experiment, documents)

@@ -289,13 +289,13 @@ def _opened(path: Path, store: Path | None) -> Pipeline:
     settings = StoreSettings.resolve(store)
     pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
     if not pipeline.experiment.judges:
-        raise UsageError(f"{path} has no `judges`, so nothing is to be calibrated")
+        raise UsageError(f"{path} has no `judges`, so there is nothing to calibrate")
     return pipeline
 
 
 def _file(file: Path | None, experiment: Experiment) -> Path:
     if file is None:
-        raise UsageError(f"{experiment.source}: has no experiment.yaml beside which labels lie")
+        raise UsageError(f"{experiment.source}: has no experiment.yaml; labels lie next to it")
     return file
 
 

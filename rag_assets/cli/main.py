@@ -143,7 +143,7 @@ class _Group(click.Group):
         except (KeyboardInterrupt, RuntimeError) as error:
             if not is_interrupt(error):
                 raise
-            click.echo("interrupted; what was finished is kept, run it again to go on", err=True)
+            click.echo("interrupted; finished work is stored, run it again to go on", err=True)
             ctx.exit(INTERRUPTED)
         finally:
             _log.info("%s took %.2f s", ctx.invoked_subcommand, time.perf_counter() - started)

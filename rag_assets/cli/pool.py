@@ -219,8 +219,8 @@ def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
     log = experiment.judgments_log
     if not design_file(log).is_file():
         raise UsageError(
-            f"{sheet} is a sheet of a sample, and {design_file(log)}, by which it was drawn, is "
-            "not there"
+            f"{sheet} is a sheet of a sample, but the design of the sample, {design_file(log)}, "
+            "does not exist"
         )
     documents = experiment.dataset.read_documents().table
     queries = experiment.dataset.read_queries().table

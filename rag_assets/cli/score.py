@@ -140,7 +140,7 @@ def _check_flags(
 ) -> None:
     """Refuse flags that do not go together."""
     if trec_mean and (dialect or explain_dialects):
-        raise UsageError("--trec-mean is a mean of ours; a dialect has its own")
+        raise UsageError("--trec-mean is our own mean; a dialect has another one")
     if dialect and explain_dialects:
         raise UsageError("--explain-dialects compares all dialects; leave out --dialect")
     if explain_dialects and per_query:

@@ -121,7 +121,7 @@ def _check_versions(reported: tuple[str, dict[str, str]]) -> None:
         if theirs.get(package) != here:
             raise ComputeUnavailable(
                 f"node {node} of the Ray cluster has {package} {theirs.get(package)}, this machine "
-                f"{here}; versions are part of a result, so install the same"
+                f"{here}; results depend on versions, so install the same"
             )
 
 

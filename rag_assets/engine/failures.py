@@ -137,5 +137,5 @@ def _number(file: Path) -> int:
     except ValueError as error:
         raise StoreError(
             f"{file}: is damaged, it holds no number; write into it how often the failed queries "
-            "of that partition were asked for again, or delete it: then it was never"
+            "of that partition were tried again, or delete it to count from 0"
         ) from error

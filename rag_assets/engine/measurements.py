@@ -209,7 +209,7 @@ def _read(file: Path) -> Measurement | None:
         row = None
     known = {*_UNKNOWN, CHECKSUM}
     if not isinstance(row, dict) or row.keys() - known or not _is_intact(text):
-        _log.warning("%s is damaged; what it measured counts as not measured; delete it", file)
+        _log.warning("%s is damaged; its measurement is not used; delete it", file)
         return None
     row.pop(CHECKSUM, None)
     return {**_UNKNOWN, **row}

@@ -283,7 +283,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in an object")
+        raise ValueError(f"the key {twice!r} appears twice in an object")
     return fields
 
 

@@ -100,7 +100,7 @@ def _judged_pairs(
     for number, row in rows:
         query_id, document_id = (_id(row, key, path, number) for key in keys[:2])
         if (query_id, document_id) in by_pair:
-            raise DataError("the same judgment stands above", file=path, line=number)
+            raise DataError("the same judgment is already above", file=path, line=number)
         by_pair[query_id, document_id] = {
             "query_id": query_id,
             "evidence_id": document_id,
@@ -188,7 +188,7 @@ def _json_judgments(path: Path) -> pa.Table:
         evidence = _text(row, "evidence_id", path, number) if named else f"document {document_id}"
         relevance = grade(row.get("relevance", 1), path, line=number, key="relevance")
         if (query_id, evidence, document_id) in rows:
-            raise DataError("the same judgment stands above", file=path, line=number)
+            raise DataError("the same judgment is already above", file=path, line=number)
         rows[query_id, evidence, document_id] = {
             "query_id": query_id,
             "evidence_id": evidence,

@@ -141,7 +141,7 @@ def intra_list_similarity(vectors: Vectors, k: int) -> float | None:
         UsageError: ``k`` is below 1.
     """
     if k < 1:
-        raise UsageError(f"k is {k}; at least 1 result must be looked at")
+        raise UsageError(f"k is {k}; it must be at least 1")
     first = vectors[:k].astype(np.float64)
     n = len(first)
     if n < 2:

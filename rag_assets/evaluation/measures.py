@@ -47,7 +47,7 @@ def _beta(value: float) -> float:
 def _persistence(value: object) -> object:
     if isinstance(value, int | float) and 0 < value < 1:
         return value
-    raise ValueError("must lie between 0 and 1, as 0.8 does")
+    raise ValueError("must be between 0 and 1, such as 0.8")
 
 
 class LevelMeasure(Measure):

@@ -75,7 +75,7 @@ def refuse_lower_is_better(name: str, why: str) -> None:
         UsageError: lower values of the metric are better.
     """
     if lower_is_better(name):
-        raise UsageError(f"of {name} lower is better, but {why}; take tp or recall")
+        raise UsageError(f"{name} is better when lower, but {why}; take tp or recall")
 
 
 LARGEST_CUTOFF = 2**31 - 1

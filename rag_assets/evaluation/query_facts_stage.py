@@ -133,9 +133,9 @@ def _failing(experiment: Experiment, *location: str) -> Fail:
 
 
 def _notes(experiment: Experiment, table: pa.Table, unread: Sequence[str]) -> list[str]:
-    singular = "query has an answer that is no text, so none counts"
+    singular = "query has an answer that is not a text; its answers do not count"
     notes = note(
-        singular, "queries have an answer that is no text, so none of theirs counts", unread
+        singular, "queries have an answer that is not a text; their answers do not count", unread
     )
     if experiment.weight is not None:
         notes.append(f"every mean is weighted by the field {experiment.weight!r} of the queries")

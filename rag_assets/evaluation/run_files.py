@@ -135,7 +135,7 @@ def _by_rank(rows: list[RunRow], ranks: Sequence[int], query: str, path: Path) -
     for row in rows:
         rank = ranks[row.line - 1]
         if rank in placed:
-            problem = f"rank {rank} of query '{query}' stands already in row {placed[rank].line}"
+            problem = f"rank {rank} of query '{query}' is already in row {placed[rank].line}"
             raise DataError(problem, file=path, line=row.line, key=RANK_COLUMN)
         placed[rank] = row
     return [placed[rank] for rank in sorted(placed)]

@@ -62,7 +62,7 @@ def check_llms(llms: Mapping[str, LlmConfig], fail: Fail) -> None:
             raise fail(("llms", name), problem)
         if not llm.is_bounded:
             host = host_of(llm.base_url or DEFAULT_BASE_URL)
-            raise fail(("llms", name), f"is at {host}: say how much may be asked, by {LIMIT}")
+            raise fail(("llms", name), f"is at {host}: limit how much may be sent, by {LIMIT}")
         try:
             Endpoint(llm.model, llm.base_url or DEFAULT_BASE_URL)
         except UsageError as error:

@@ -375,7 +375,7 @@ def _query_sets(
 ) -> dict[str, QuerySetConfig]:
     """Make the files of query sets absolute; check their prompts, and that each name exists."""
     if ORIGINAL in config.query_sets:
-        raise fail(("query_sets", ORIGINAL), "always exists: the queries as they were asked")
+        raise fail(("query_sets", ORIGINAL), "always exists: it has the original queries")
     names = [ORIGINAL, *config.query_sets]
     for name, retriever in retrievers.items():
         if isinstance(retriever, BaseRetriever) and retriever.query_set not in names:
@@ -448,5 +448,5 @@ def _metric(name: str, location: Location, fail: Fail) -> Metric:
     except UsageError as error:
         raise fail(location, str(error)) from error
     if metric.measure == "judged":
-        raise fail(location, "judged stands beside the metrics of every cell without being asked")
+        raise fail(location, "judged is always in the leaderboard; leave it out")
     return metric

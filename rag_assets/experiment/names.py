@@ -29,7 +29,7 @@ def checked_owner(owner: str) -> str:
         ValueError: it is neither an e-mail address nor a team.
     """
     if not _OWNER.fullmatch(owner):
-        raise ValueError(f"{owner!r} is no owner; allowed: an e-mail address, or team:<name>")
+        raise ValueError(f"{owner!r} is not an owner; allowed: an e-mail address, or team:<name>")
     return owner
 
 

@@ -55,7 +55,7 @@ def _check_names(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fai
         if item not in retrievers:
             raise fail(location, f"unknown retriever {allowed_names(item, retrievers)}")
         if item in names[:number]:
-            raise fail(location, f"'{item}' stands twice; each input is fused once")
+            raise fail(location, f"'{item}' appears twice; each input is fused once")
 
 
 def _check_no_cycle(start: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
@@ -81,8 +81,8 @@ def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fa
         if _derivations(item, retrievers) >= MOST_DERIVED:
             raise fail(
                 place,
-                f"'{item}' is fused or reranked {MOST_DERIVED} times; a "
-                f"{config.family} retriever of it would be one more than there may be",
+                f"'{item}' is fused or reranked {MOST_DERIVED} times, which is the most; it cannot "
+                f"be the input of a {config.family} retriever",
             )
 
 
@@ -196,7 +196,7 @@ def _check_metric(name: str, cutoffs: Collection[int], fail: Callable[[str], Exc
     except UsageError as error:
         raise fail(str(error)) from error
     if metric.measure in {"judged", *CONTEXT_MEASURES}:
-        raise fail(f"{metric.measure} is no measure of a ranking and its labels")
+        raise fail(f"{metric.measure} is not a measure of a ranking and its labels")
     allowed = ", ".join(map(str, sorted(cutoffs)))
     if metric.cutoff not in cutoffs:
         raise fail(f"'{name}' needs a cut-off of the experiment; allowed: @ {allowed}")

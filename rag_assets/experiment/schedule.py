@@ -53,7 +53,7 @@ def checked_cron(expression: str) -> str:
     values = [_values(text, field) for text, field in zip(fields, _FIELDS, strict=True)]
     _, _, days, months, _ = values
     if fields[4] == "*" and min(days) > max(_LONGEST_MONTH.get(month, 31) for month in months):
-        raise ValueError(f"{expression!r} never comes: none of its months has such a day")
+        raise ValueError(f"{expression!r} never happens: none of its months has such a day")
     return " ".join(fields)
 
 
@@ -117,6 +117,6 @@ def _number(word: str, text: str, field: _Field) -> int:
 def _refused(text: str, field: _Field) -> ValueError:
     named = f" or {'-'.join([*field.names][:: len(field.names) - 1])}" if field.names else ""
     return ValueError(
-        f"{text!r} is no {field.name}; allowed: * or a list of {field.least}-{field.most}"
-        f"{named} and ranges a-b, with /step behind * or a range"
+        f"{text!r} is not a valid {field.name}; allowed: * or a list of {field.least}-{field.most}"
+        f"{named} and ranges a-b, with /step after * or a range"
     )

@@ -164,10 +164,10 @@ def read_sheet(file: Path, asked: Collection[AskedAnswer]) -> tuple[list[AnswerL
             problem = f"{shown(row['id'])} is of no answer to a drawn question"
             raise place.error(f"{problem}; the answers changed, write a new sheet", "id")
         if not is_shown_as(plain(row["answer"]), one.answer):
-            raise place.error(f"{shown(row['answer'])} is not what was answered", "answer")
+            raise place.error(f"{shown(row['answer'])} is not the stored answer", "answer")
         label = AnswerLabel(one, _correct(row["correct"], place))
         if labels.setdefault(one.id, label) != label:
-            raise place.error("says something else than another row on the same answer", "correct")
+            raise place.error("disagrees with another row on the same answer", "correct")
     return list(labels.values()), n_open
 
 

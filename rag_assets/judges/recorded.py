@@ -101,7 +101,7 @@ def read_recorded(path: Path) -> dict[Key, RecordedVerdict]:
         place = Place(path, number)
         key, kind = _key_of(row, place)
         if key in records:
-            raise place.error(f"is judged already on line {records[key].line}", "query_id")
+            raise place.error(f"was already judged on line {records[key].line}", "query_id")
         records[key] = _record(row, kind, place)
     return records
 
@@ -117,7 +117,7 @@ def _key_of(row: Row, place: Place) -> tuple[Key, Kind]:
     if "answer" in row:
         return (query_id, string(row, "answer", place)), CORRECTNESS
     if "document_id" not in row:
-        raise place.error("is missing, and so is `answer`: which of them is judged", "document_id")
+        raise place.error("is missing, and so is `answer`; give one of them", "document_id")
     start, end = (_whole(row.get(name), name, place) for name in ("start", "end"))
     if end < start:
         raise place.error(f"is {end}, before its start {start}", "end")

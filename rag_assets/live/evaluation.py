@@ -111,7 +111,7 @@ def _experiment(
     source: Path, retrievers: Mapping[str, object], settings: Mapping[str, Any]
 ) -> Experiment:
     if "retrievers" in settings:
-        raise UsageError("settings holds retrievers; give them as `retrievers` alone")
+        raise UsageError("settings has retrievers; give them only as `retrievers`")
     given = {name: _retriever(name, one) for name, one in retrievers.items()}
     blocks = {name: one for name, one in given.items() if not isinstance(one, Retriever)}
     made = {name: one for name, one in given.items() if isinstance(one, Retriever)}

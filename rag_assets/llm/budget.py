@@ -50,7 +50,7 @@ class Limits:
             raise UsageError("LLM prompt_price and completion_price belong together; give both")
         if self.max_cost is not None and not self.priced:
             raise UsageError(
-                "LLM max_cost needs prompt_price and completion_price, in money a million tokens"
+                "LLM max_cost needs prompt_price and completion_price, in money per million tokens"
             )
 
     @property
@@ -150,8 +150,8 @@ class CallLimit:
                     return taken_wishes
                 raise BudgetReached(
                     f"stopped before max_calls {self._max_calls} would be passed ({self._calls} "
-                    "requests); what was answered is kept, run again to ask only for the rest, or "
-                    "raise the limit"
+                    "requests); answers are stored, run again to get only the rest, or raise the "
+                    "limit"
                 )
             self._calls += requests
         return len(wishes)

@@ -208,6 +208,6 @@ def _unserved(before: list[Failure], answer: Answer) -> list[Failure]:
     if len(row) >= GIVE_UP_AFTER:
         raise NotServed(
             f"LLM: {len(row)} requests in a row were not served in spite of retries, the last "
-            f"one: {row[-1].reason}; what was answered is kept, run again later"
+            f"one: {row[-1].reason}; the answers so far are stored, run again later"
         )
     return row

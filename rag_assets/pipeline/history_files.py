@@ -131,7 +131,7 @@ class HistoryFiles:
             raise StoreError(
                 f"{self.folder}: schema version {others.pop()}, this program writes "
                 f"{SCHEMA_VERSION}; move the folder away: `rag-assets history PATH` makes the rows "
-                f"of all evaluations whose snapshots are there again"
+                "of all evaluations with a snapshot again"
             )
         return set(table.column("evaluation_id").to_pylist())
 

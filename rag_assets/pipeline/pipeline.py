@@ -314,7 +314,7 @@ class Pipeline:
         artifact = self.current(key)
         if artifact is None:
             raise MissingArtifact(
-                f"{key} is not in the store as the files and the configuration now ask for; "
+                f"{key} is not in the store for the present files and configuration; "
                 f"materialize it first, or run `rag-assets evaluate {self.experiment.source}`"
             )
         return artifact

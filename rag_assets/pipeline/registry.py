@@ -121,8 +121,8 @@ def check_name(experiment: Experiment, settings: StoreSettings) -> None:
         command += ["--store", str(store)]
     raise UsageError(
         f"the name '{name}' of {source} is taken by {other} in the store {store}; give one of them "
-        f"another `name` in its experiment.yaml, or use another --store; where this is a copy that "
-        f"is to go on with the evaluations there, say so once: {shlex.join(command)}"
+        f"another `name` in its experiment.yaml, or use another --store; if this is a copy that "
+        f"continues the evaluations there, run once: {shlex.join(command)}"
     )
 
 

@@ -85,7 +85,7 @@ def check_paired(metric: Metric) -> None:
     if is_sampled(metric):
         raise UsageError(f"{metric} is estimated over all questions together, {WHERE_SAMPLED}")
     if metric.measure in METRICS and not METRICS[metric.measure].is_mean:
-        raise UsageError(f"{metric} is no mean of single questions; they cannot be compared by it")
+        raise UsageError(f"{metric} is not a mean of single questions; it cannot compare them")
 
 
 def check_not_judged(metric: Metric, remedy: str) -> None:
@@ -97,7 +97,7 @@ def check_not_judged(metric: Metric, remedy: str) -> None:
     if is_sampled(metric):
         raise UsageError(f"{metric} is estimated over all questions together, {WHERE_SAMPLED}")
     if is_judged(metric):
-        raise UsageError(f"{metric} counts only as labels of people calibrate it; it is {remedy}")
+        raise UsageError(f"{metric} counts only after people's labels calibrate it; it is {remedy}")
 
 
 def check_names(metric: Metric, names: Iterable[str]) -> None:

@@ -217,7 +217,7 @@ def sampled_pair(
         UsageError: the questions differ, or a split is wanted.
     """
     if split is not None:
-        raise UsageError(f"{metric} is of all questions together; --split does not apply to it")
+        raise UsageError(f"{metric} is over all questions together; --split does not apply")
     digests = [{e.digest for e in one.evaluation.entries_of("queries")} for one in (old, new)]
     if digests[0] != digests[1]:
         raise UsageError(f"the questions are not the same, so {metric} is not comparable")

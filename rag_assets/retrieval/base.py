@@ -19,7 +19,7 @@ from rag_assets.retrieval.retriever import BASE, Retriever, Searcher
 from rag_assets.retrieval.workspace import Workspace
 
 ORIGINAL = "original"
-"""The query set that always exists: the queries as they were asked."""
+"""The query set that always exists: it has the original queries."""
 
 
 VARIANT_OPTIONS = frozenset({"variants", "variant_weights", "variant_candidates"})
@@ -57,7 +57,7 @@ class BaseRetriever(Retriever, ABC):
     @model_validator(mode="after")
     def _variants_belong_to_a_query_set(self) -> Self:
         if self.query_set == ORIGINAL and self.model_fields_set & VARIANT_OPTIONS:
-            raise ValueError("variants belong to a query_set; the original query is one alone")
+            raise ValueError("variants need a query_set; else there is only the original query")
         return self
 
     @property

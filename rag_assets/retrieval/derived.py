@@ -98,7 +98,7 @@ class FusedRetriever(DerivedRetriever, ABC):
     ) -> tuple[float, ...] | None:
         inputs = info.data.get("inputs", ())
         if weights is not None and inputs and len(weights) != len(inputs):
-            raise ValueError(f"needs one weight an input: {len(inputs)}, not {len(weights)}")
+            raise ValueError(f"needs one weight for each input: {len(inputs)}, not {len(weights)}")
         return weights
 
     @property

@@ -402,7 +402,7 @@ def _content(
     """
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip"):
-        raise malformed("it is compressed in a way that was not asked for")
+        raise malformed("it has a compression that was not requested")
     inflater = zlib.decompressobj(wbits=31) if coding == "gzip" else None
     parts, size = [], 0
     for raw in stream:

@@ -133,7 +133,7 @@ def _part(files: list[_Entry], part: str, kinds: tuple[str, ...]) -> Split:
     deep = _splits(inside, kinds if inner is None else (inner,))
     if flat and deep:
         one, other = flat[part][0], next(iter(deep.values()))[0]
-        raise DataError(f"{one.name} is there too; keep one of them", file=other)
+        raise DataError(f"{one.name} exists too; keep one of them", file=other)
     return flat or deep
 
 
@@ -166,7 +166,7 @@ def _check_complete(name: str, files: list[Path]) -> None:
     if any(shard[2] != count for shard in shards) or len({shard[1] for shard in shards}) < len(
         shards
     ):
-        raise DataError(f"{files[0].name} is there too; keep one of them", file=files[1])
+        raise DataError(f"{files[0].name} exists too; keep one of them", file=files[1])
     missing = sorted(set(range(count)) - {shard[1] for shard in shards})
     if missing:
         shard_name = f"{name}-{missing[0]:05d}-of-{count:05d}{PARQUET}"
@@ -186,7 +186,7 @@ def read_scored_pairs(path: Path) -> Iterator[ScoredPair]:
     """Yield every row of a qrels file, ``.jsonl`` and ``.parquet`` by name, any other as a table.
 
     A table may have a header, which is skipped, and a column of iterations as TREC has, second of
-    four, which is ignored. Columns are parted by tabs, or by any number of blanks: copies of
+    four, which is ignored. Columns are separated by tabs, or by any number of blanks: copies of
     classic collections have both, sometimes in one file. Ids may hold blanks only where tabs part
     the columns. In JSON and Parquet the fields have the names of that header.
 

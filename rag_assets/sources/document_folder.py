@@ -150,7 +150,7 @@ def beside(root: Path, *read: Path) -> list[str]:
     files = [path for path in document_paths(root).files if path not in read]
     names = [path.relative_to(root).as_posix() for path in files]
     singular = "file beside the documents is not read"
-    return note(singular, "files beside the documents are not read", names)
+    return note(singular, "files next to the documents are not read", names)
 
 
 def _candidates(root: Path) -> Iterator[Path]:
@@ -221,7 +221,9 @@ def _left_out(listing: Listing) -> list[str]:
     unread = ("file of a type that cannot be read is", "files of types that cannot be read are")
     return [
         *note(
-            "file at the top is no document", "files at the top are no documents", listing.readme
+            "file at the top is not a document",
+            "files at the top are not documents",
+            listing.readme,
         ),
         *note(f"{links[0]} not followed", f"{links[1]} not followed", listing.links),
         *note(f"{unread[0]} left out", f"{unread[1]} left out", listing.unread),

@@ -207,7 +207,7 @@ class LabelledFolder(ABC):
             return [_only(self.root, QUERIES, NO_QUESTIONS.format(path=_shown(self.root)))]
         queries = _files(self.root, QUERIES)
         if queries:
-            problem = f"{queries[0].name} is there too; keep the queries or the query log"
+            problem = f"{queries[0].name} exists too; keep the queries or the query log"
             raise DataError(problem, file=log[0])
         return [_only(self.root, QUERY_LOG)]
 
@@ -290,7 +290,7 @@ def _only(root: Path, stem: str, missing: str | None = None) -> Path:
     if len(files) == 1:
         return files[0]
     if files:
-        raise DataError(f"{files[0].name} is there too; keep one of them", file=files[1])
+        raise DataError(f"{files[0].name} exists too; keep one of them", file=files[1])
     needed = (
         f"no such file; besides its documents the folder needs {QUERIES}.jsonl, and "
         f"{JUDGMENTS}.jsonl where there are labels"

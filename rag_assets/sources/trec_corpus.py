@@ -106,7 +106,7 @@ def _line_document(row: Row, place: Place) -> TrecDocument:
 def _column_document(columns: list[str], place: Place) -> TrecDocument:
     if len(columns) not in (2, 3):
         forms = "id<TAB>text or id<TAB>text<TAB>title"
-        raise place.error(f"found {len(columns)} columns, parted by tabs; must be {forms}")
+        raise place.error(f"found {len(columns)} columns, separated by tabs; must be {forms}")
     document_id = checked_id(columns[0].strip(), place, "id")
     title = columns[2].strip() if len(columns) == 3 else ""
     return TrecDocument(place, "id", document_id, title, columns[1], "{}")

@@ -167,7 +167,7 @@ class _Lease:
         """Wait for what removes; or refuse, where this one removes and is not alone."""
         try:
             if self.kind == _REMOVES and (others := self.others(_EVALUATES, _REMOVES)):
-                raise StoreError(f"{others[0]} uses the store; try again when that has ended")
+                raise StoreError(f"{others[0]} uses the store; try again when it has ended")
             while self.kind == _EVALUATES and self.others(_REMOVES):
                 time.sleep(_POLL)
         except BaseException:

@@ -130,7 +130,7 @@ def test_means_and_differences(master: Tiny) -> None:
 def test_a_budget_below_the_smallest_unit_is_refused(answering: Tiny) -> None:
     answering.config["answers"]["read"] |= {"budget": 2}
     answering.write_config()
-    with pytest.raises(ConfigError, match=r"`answers.read.budget`: 2 tokens hold not one unit"):
+    with pytest.raises(ConfigError, match=r"`answers.read.budget`: no unit fits into 2 tokens"):
         answering.run()
 
 
@@ -214,8 +214,8 @@ def test_validate_finds_what_is_wrong_with_answerers(answering: Tiny) -> None:
     ]
     assert len(messages) == 3
     assert "`q1`: is an integer; must be a string" in messages[0]
-    assert "`answers.read.budget`: 2 tokens hold not one unit" in messages[1]
-    assert "`answers.gold.budget`: 3 tokens hold not one unit" in messages[2]
+    assert "`answers.read.budget`: no unit fits into 2 tokens" in messages[1]
+    assert "`answers.gold.budget`: no unit fits into 3 tokens" in messages[2]
 
 
 def test_validate_misses_right_answers(answering: Tiny) -> None:

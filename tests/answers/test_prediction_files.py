@@ -81,8 +81,8 @@ def test_what_is_wrong_in_an_object(
 
 LINES = {
     '{"answer": "a"}': "p.jsonl:2: `query_id`: is missing; found keys: 'answer'",
-    '{"query_id": "q2"}': "p.jsonl:2: `answer`: is missing; null refuses, `error` tells of a "
-    "failure",
+    '{"query_id": "q2"}': "p.jsonl:2: `answer`: is missing; null means a refusal, "
+    "`error` a failure",
     '{"query_id": "q2", "answer": 3}': "p.jsonl:2: `answer`: is an integer; must be a string",
     '{"query_id": "q1", "answer": "b"}': "p.jsonl:2: `query_id`: query id 'q1' occurs twice, first "
     "on line 1",
@@ -96,8 +96,8 @@ LINES = {
     "finite number",
     '{"query_id": "q2", "answer": "b", "abstained": 1}': "p.jsonl:2: `abstained`: is an integer; "
     "must be true or false",
-    '{"query_id": "q2", "answer": "b", "error": "late"}': "p.jsonl:2: `error`: stands beside "
-    "`answer`; a question failed or has one",
+    '{"query_id": "q2", "answer": "b", "error": "late"}': "p.jsonl:2: `error`: comes with an "
+    "`answer`; a question has only one of them",
     '{"query_id": "q2", "error": " "}': "p.jsonl:2: `error`: is blank; it must say why there is no "
     "answer",
     '{"query_id": "q2", "answer": "b"': "p.jsonl:2: malformed JSON at column 33 (Expecting ',' "

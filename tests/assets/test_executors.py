@@ -64,7 +64,7 @@ def test_what_is_no_executor_is_refused(text: str, monkeypatch: pytest.MonkeyPat
     [
         ("no_such_module:x", "cannot be imported: No module named 'no_such_module'"),
         ("dagster:no_such_executor", "cannot be imported: .* no attribute 'no_such_executor'"),
-        ("dagster:asset", "is no executor, it is function"),
+        ("dagster:asset", "is not an executor, it is function"),
     ],
 )
 def test_what_a_module_does_not_have_is_refused(text: str, problem: str) -> None:

@@ -105,7 +105,7 @@ def test_a_pair_for_people(run: Invoke) -> None:
         (["bm25", "okapi", "--metric", "answer_em"], "bm25 is a retriever, and answer_em is"),
         (["official@-", "read@9"], "unknown answerer 'read@9' (did you mean 'read@3'?)"),
         (["official@-", "read@3", "--metric", "answer_f1@5"], "answer_f1 has no cut-off"),
-        (["--metric", "abstention_f1"], "abstention_f1 is no mean of single questions"),
+        (["--metric", "abstention_f1"], "abstention_f1 is not a mean of single questions"),
         (["official@-", "read@3", "--metric", "ndcg"], "official@- is an answerer, and ndcg@5"),
     ],
 )

@@ -56,7 +56,7 @@ def test_refusals(source: Path, tmp_path: Path) -> None:
     again = CliRunner().invoke(main, arguments)
     assert (again.exit_code, again.stderr) == (
         2,
-        f"error: {folder}: is there already; choose a new folder\n",
+        f"error: {folder}: already exists; choose a new folder\n",
     )
     unknown = CliRunner().invoke(main, [*arguments[:2], "--to", "squad", "--out", str(folder)])
     assert unknown.exit_code == 2

@@ -268,8 +268,7 @@ def test_interrupted_and_run_again(
         stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (3, "")
     assert (
-        without_progress(stderr)
-        == "interrupted; what was finished is kept, run it again to go on\n"
+        without_progress(stderr) == "interrupted; finished work is stored, run it again to go on\n"
     )
     assert not list(store.rglob("*.tmp-*"))
     assert not (store / "tiny" / "current").exists()

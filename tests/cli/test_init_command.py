@@ -171,7 +171,7 @@ def test_a_file_that_is_there_is_left_alone(invoke: Invoke, tmp_path: Path) -> N
     result = invoke("init", data)
     assert result.exit_code == 2
     assert result.output == (
-        f"error: {data / 'experiment.yaml'}: is there already; name another with --out\n"
+        f"error: {data / 'experiment.yaml'}: already exists; name another with --out\n"
     )
     assert (data / "experiment.yaml").read_text() == "top_k: [1]\n"
     assert invoke("init", data, "--out", tmp_path / "other.yaml").exit_code == 0

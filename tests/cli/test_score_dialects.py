@@ -153,7 +153,7 @@ def test_repeated_documents_are_reported(invoke: Invoke, tmp_path: Path) -> None
         (("--dialect", "ranx", "--metrics", "ndcg@5-l0"), "the level must be at least 1"),
         (("--dialect", "ranx", "--metrics", "NDCG@5"), "dialect ranx: unknown metric 'NDCG@5'"),
         (("--dialect", "beir", "--metrics", ","), "--metrics names no metric"),
-        (("--dialect", "beir", "--trec-mean"), "--trec-mean is a mean of ours"),
+        (("--dialect", "beir", "--trec-mean"), "--trec-mean is our own mean"),
         (("--dialect", "beir", "--explain-dialects"), "leave out --dialect"),
         (("--explain-dialects", "--metrics", "NDCG_at_5"), "unknown metric"),
     ],

@@ -173,7 +173,7 @@ def test_broken_judgments(tmp_path: Path, row: dict[str, object], problem: str) 
 def test_the_same_judgment_twice(tmp_path: Path) -> None:
     path = tmp_path / "judgments.jsonl"
     path.write_text('{"query_id": "q", "doc_id": "a"}\n' * 2, encoding="utf-8")
-    with pytest.raises(DataError, match=":2: the same judgment stands above"):
+    with pytest.raises(DataError, match=":2: the same judgment is already above"):
         read_labels(path)
 
 

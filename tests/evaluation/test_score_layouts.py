@@ -185,7 +185,7 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     "too deep": (as_text("r.json", "[" * 100_000), ": is not JSON ("),
     "a key twice": (
         as_text("r.json", '{"q1": {"d1": 1, "d1": 2}}'),
-        ": is not JSON (the key 'd1' stands twice in an object)",
+        ": is not JSON (the key 'd1' appears twice in an object)",
     ),
     "no queries": (as_text("r.json", "{}"), ": holds no queries"),
     "no .gz": (lambda folder: _plain(folder / "r.json.gz"), ": cannot be read: Not a gzipped file"),
@@ -214,7 +214,7 @@ BROKEN_LABELS: dict[str, tuple[Made, str]] = {
     ),
     "a judgment twice": (
         as_parquet("q.parquet", query__id=["q", "q"], corpus__id=["a", "a"], score=[1, 1]),
-        ":2: the same judgment stands above",
+        ":2: the same judgment is already above",
     ),
     "five fields": (
         as_text("q", "q1 0 d1 1 more\n"),

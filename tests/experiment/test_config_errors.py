@@ -251,7 +251,7 @@ BETWEEN_KEYS = {
     ),
     "duplicate input": (
         "retrievers: {x: {type: bm25}, f: {type: rrf, inputs: [x, x]}}\n",
-        ":1: `retrievers.f.inputs.1`: 'x' stands twice; each input is fused once",
+        ":1: `retrievers.f.inputs.1`: 'x' appears twice; each input is fused once",
     ),
     "one input": (
         "retrievers: {x: {type: bm25}, f: {type: rrf, inputs: [x]}}\n",
@@ -302,8 +302,8 @@ BETWEEN_KEYS = {
     ),
     "primary where lower is better": (
         "primary: fp@3\n",
-        ":1: `primary`: of fp@3 lower is better, but the primary metric places the highest first; "
-        "take tp or recall",
+        ":1: `primary`: fp@3 is better when lower, but the primary metric places the highest "
+        "first; take tp or recall",
     ),
     "primary unknown": (
         "primary: ndgc@3\n",
@@ -316,7 +316,7 @@ BETWEEN_KEYS = {
     ),
     "metric that needs no asking": (
         "metrics: [map, Judged@10]\n",
-        ":1: `metrics.1`: judged stands beside the metrics of every cell without being asked",
+        ":1: `metrics.1`: judged is always in the leaderboard; leave it out",
     ),
     "metric with cut-off 0": (
         "metrics: [recall@0]\n",
@@ -455,7 +455,7 @@ NO_USE = {
     ),
     "variants of the original query": (
         "retrievers: {a: {type: bm25, variants: max}}\n",
-        ":1: `retrievers.a`: variants belong to a query_set; the original query is one alone",
+        ":1: `retrievers.a`: variants need a query_set; else there is only the original query",
     ),
     "batches of a list that is one request": (
         "retrievers:\n  a: {type: bm25}\n  b: {type: rerank_api, input: a, model: m, "

@@ -58,12 +58,12 @@ WRONG = {
     ),
     "no limit": (
         "llms:\n  small: {model: a, base_url: 'https://me:secret@e.org:8/v1'}\n",
-        ":2: `llms.small`: is at e.org:8: say how much may be asked, by `max_calls`, or "
+        ":2: `llms.small`: is at e.org:8: limit how much may be sent, by `max_calls`, or "
         "`max_cost` with `prompt_price` and `completion_price`",
     ),
     "no limit at a provider": (
         "llms:\n  small: {model: a, type: openai}\n",
-        ":2: `llms.small`: is at api.openai.com: say how much may be asked, by `max_calls`, or "
+        ":2: `llms.small`: is at api.openai.com: limit how much may be sent, by `max_calls`, or "
         "`max_cost` with `prompt_price` and `completion_price`",
     ),
     "no address": (

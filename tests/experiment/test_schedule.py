@@ -31,8 +31,8 @@ def test_a_schedule_is_read(load: Load) -> None:
     [
         (
             "schedule:\n  cron: 0 25 * * *\n",
-            ":2: `schedule.cron`: '25' is no hour; allowed: * or a list of 0-23 and ranges "
-            "a-b, with /step behind * or a range",
+            ":2: `schedule.cron`: '25' is not a valid hour; allowed: * or a list of 0-23 and "
+            "ranges a-b, with /step after * or a range",
         ),
         (
             "schedule: {cron: 0 3 * * *, timezone: Europe/Berln}\n",

@@ -96,7 +96,7 @@ WRONG = {
     ),
     "a metric of texts": (
         fused("tune: {metric: answer_hit@3}"),
-        ":7: `retrievers.h.tune.metric`: answer_hit is no measure of a ranking and its labels",
+        ":7: `retrievers.h.tune.metric`: answer_hit is not a measure of a ranking and its labels",
     ),
 }
 

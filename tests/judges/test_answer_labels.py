@@ -134,7 +134,7 @@ def test_an_edited_answer_is_refused(tmp_path: Path) -> None:
     rows = [asked("q1", "ten")]
     file = filled(tmp_path, rows, "yes")
     file.write_text(file.read_text("utf-8").replace(",ten,", ",eleven,"), "utf-8")
-    with pytest.raises(DataError, match="'eleven' is not what was answered"):
+    with pytest.raises(DataError, match="'eleven' is not the stored answer"):
         read_sheet(file, rows)
 
 

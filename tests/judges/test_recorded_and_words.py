@@ -104,7 +104,7 @@ def test_what_breaks_the_format_is_named(tmp_path: Path, row: dict[str, Any], pr
 
 
 def test_an_item_stands_once(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"jsonl:2: `query_id`: is judged already on line 1"):
+    with pytest.raises(DataError, match=r"jsonl:2: `query_id`: was already judged on line 1"):
         judged(recorded(tmp_path, of_dog(grade=1), of_dog(grade=1)), DOG)
 
 

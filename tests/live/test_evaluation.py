@@ -265,7 +265,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "retrievers twice": (
         {"settings": {"retrievers": {}}},
         UsageError,
-        "settings holds retrievers; give them as `retrievers` alone",
+        "settings has retrievers; give them only as `retrievers`",
     ),
     "a metric": ({"settings": {"primary": "mmr@1"}}, ConfigError, "`primary`: unknown metric"),
     "an experiment's name": (

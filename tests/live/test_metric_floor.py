@@ -133,7 +133,7 @@ def test_wrong(metric_floor, case):
         "dict": "no value of the metric 'nope'; allowed: mrr, ndcg@10",
         "list": "run pytest --rag-assets-store-metrics once",
         "text": "metrics is a text, 'mrr'; expected a list or a dict",
-        "mistakes": "of fp@2 lower is better, but a floor is what a mean must reach",
+        "mistakes": "fp@2 is better when lower, but a floor is what a mean must reach",
         "floor": "the floor of mrr is '0.5'; expected a number",
     }[case]):
         metric_floor(SCORES, NAMED[case])

@@ -120,7 +120,9 @@ def test_an_unreadable_answer_is_noted(one: Tiny) -> None:
     found = facts(one)
     assert [row["answers"] for row in found.values()] == [["x"], [], ["y"], [], [], []]
     notes = one.pipeline().artifact(QUERY_FACTS_KEY).manifest.facts["notes"]
-    assert notes == ["2 queries have an answer that is no text, so none of theirs counts: q4, q5"]
+    assert notes == [
+        "2 queries have an answer that is not a text; their answers do not count: q4, q5"
+    ]
 
 
 def test_a_cluster_that_a_field_cuts_is_noted(one: Tiny) -> None:

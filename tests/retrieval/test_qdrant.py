@@ -222,7 +222,7 @@ def test_what_a_server_cannot_give_is_said(
         with pytest.raises(DataError, match="compares by Cosine; similarity: dot is Dot"):
             built(similarity="dot")
         built(id_field="page")
-        with pytest.raises(DataError, match=r"has page = \d+, which is the id of no chunk"):
+        with pytest.raises(DataError, match=r"has page = \d+, which is not the id of a chunk"):
             of_server(url, id_field="page").open(tmp_path).search(asked(vectors(1)), 1, None)
     with pytest.raises(NotServed, match="Qdrant, collection 'manuals'"):
         built()

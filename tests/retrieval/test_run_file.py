@@ -248,7 +248,7 @@ TABLES: dict[str, tuple[dict[str, list[Any]], str]] = {
     ),
     "rank twice": (
         {"query_id": ["q1"] * 2, "chunk_id": ["a#0", "a#5"], "rank": [1, 1]},
-        ":2: `rank`: rank 1 of query 'q1' stands already in row 1",
+        ":2: `rank`: rank 1 of query 'q1' is already in row 1",
     ),
     "score": (
         {"query_id": ["q1"], "chunk_id": ["a#0"], "score": [float("inf")]},

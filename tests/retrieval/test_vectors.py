@@ -128,7 +128,7 @@ BROKEN: dict[str, tuple[Edit, str]] = {
         lambda folder: (folder / "queries.json").write_text(
             '["q1", "q2", "q3", "q4", "q5", "q2"]', encoding="utf-8"
         ),
-        "queries.json:6: 'q2' stands already in row 2",
+        "queries.json:6: 'q2' is already in row 2",
     ),
     "no list": (
         lambda folder: (folder / "queries.json").write_text('{"q1": 1}', encoding="utf-8"),

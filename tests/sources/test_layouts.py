@@ -165,7 +165,7 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
     "plain and .gz": (
         {**BEIR, **packed(BEIR)},
         ".",
-        "/corpus.jsonl.gz: corpus.jsonl is there too; keep one of them",
+        "/corpus.jsonl.gz: corpus.jsonl exists too; keep one of them",
     ),
     "a line in a .zip": (
         {"f.zip": zipped({**BEIR, "queries.jsonl": "{}"})},
@@ -228,7 +228,7 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
     "qrels twice": (
         {**BEIR, "qrels/test.jsonl": qrels_lines("2")},
         ".",
-        "/qrels/test.tsv: test.jsonl is there too; keep one of them",
+        "/qrels/test.tsv: test.jsonl exists too; keep one of them",
     ),
     "a shard that is missing": (
         with_file(
@@ -256,7 +256,7 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
     "a line of MS MARCO's collection": (
         with_file(MARCO, "collection.tsv", "d1\ta\nd2\n"),
         ".",
-        "/collection.tsv:2: found 1 columns, parted by tabs; must be id<TAB>text or "
+        "/collection.tsv:2: found 1 columns, separated by tabs; must be id<TAB>text or "
         "id<TAB>text<TAB>title",
     ),
     "a line of MS MARCO's queries": (
@@ -389,7 +389,7 @@ def test_every_text_file_of_a_folder_may_be_compressed(write: Write, read_all: R
     assert judged(qrels) == [("q1", "guides/fares.md", 2)]
     assert open_dataset(folder).default_judge == "evidence"
     write({"storm.txt": "The harbour closes."})
-    with pytest.raises(DataError, match=r"storm\.txt\.gz: storm\.txt is there too; keep one"):
+    with pytest.raises(DataError, match=r"storm\.txt\.gz: storm\.txt exists too; keep one"):
         open_dataset(folder).read_documents()
 
 

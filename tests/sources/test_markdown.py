@@ -45,7 +45,7 @@ def test_tables_of_a_folder(write: Write, read_all: ReadAll) -> None:
         "text": [TEXT, "Read me.", "# H\nx", "plain\ntext\n"],
         "metadata": ["{}", "{}", '{"date":"2024-01-05","n":3,"no":["yes",true]}', "{}"],
     }
-    assert documents.notes == ["1 file at the top is no document: README.md"]
+    assert documents.notes == ["1 file at the top is not a document: README.md"]
     assert queries.table.to_pydict() == {
         "query_id": ["1", "q2"],
         "text": ["dogs?", "cats?"],

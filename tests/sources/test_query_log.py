@@ -112,13 +112,13 @@ def test_queries_and_a_log_are_one_too_many(write: Write, queries: str, log: str
     folder = write({**DOCUMENT, queries: "", log: ""})
     with pytest.raises(DataError) as caught:
         read(folder)
-    problem = f"{queries} is there too; keep the queries or the query log"
+    problem = f"{queries} exists too; keep the queries or the query log"
     assert str(caught.value) == f"{folder / log}: {problem}"
 
 
 def test_two_logs_are_one_too_many(write: Write) -> None:
     folder = write({**DOCUMENT, "query_log.jsonl": "", "query_log.csv": ""})
-    with pytest.raises(DataError, match=r"query_log\.csv: query_log\.jsonl is there too; keep one"):
+    with pytest.raises(DataError, match=r"query_log\.csv: query_log\.jsonl exists too; keep one"):
         read(folder)
 
 

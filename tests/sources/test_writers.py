@@ -311,7 +311,7 @@ def test_ids_that_do_not_fit(tmp_path: Path, form: str, found: str, problem: str
 def test_only_into_a_new_folder(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     write_dataset(LOSSY, "beir", tmp_path / "out")
-    with pytest.raises(UsageError, match="out: is there already; choose a new folder"):
+    with pytest.raises(UsageError, match="out: already exists; choose a new folder"):
         write_dataset(LOSSY, "beir", tmp_path / "out")
     with pytest.raises(UsageError, match="unknown format to write 'squad'; allowed: jsonl, beir"):
         write_dataset(LOSSY, "squad", tmp_path / "new")

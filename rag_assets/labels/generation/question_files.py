@@ -202,7 +202,7 @@ def _question(
 ) -> dict[str, object]:
     document_id = plain(cells["document_id"])
     if document_id not in texts:
-        raise place.error(f"{shown(document_id)} is none of the documents", "document_id")
+        raise place.error(f"{shown(document_id)} is not one of the documents", "document_id")
     start, end = _number(cells, "start", place), _number(cells, "end", place)
     if not _is_quoted(texts[document_id][start:end], plain(cells["quote"])):
         problem = f"is not what {shown(document_id)} says from {start} to {end} (any more)"
@@ -263,15 +263,15 @@ def check_free(folder: Path, *, force: bool) -> None:
     if not folder.exists() and not folder.is_symlink():
         return
     if not folder.is_dir() or folder.is_symlink():
-        raise UsageError(f"{folder}: is there and is no folder; choose a new one")
+        raise UsageError(f"{folder}: exists and is not a folder; choose a new one")
     names = sorted(path.name for path in folder.iterdir())
     others = [name for name in names if name not in FILES]
     if others:
         raise UsageError(
-            f"{folder}: holds {others[0]}, which no generated dataset has; choose a new folder"
+            f"{folder}: holds {others[0]}, not a file of a generated dataset; choose a new folder"
         )
     if names and not force:
-        raise UsageError(f"{folder}: is there already; choose a new folder, or replace it (force)")
+        raise UsageError(f"{folder}: already exists; choose a new folder, or replace it (force)")
 
 
 def write_folder(
@@ -315,7 +315,7 @@ def check_new_file(file: Path, *, force: bool) -> None:
         if file.is_dir():
             raise UsageError(f"{file}: is a folder; name a file")
         if file.exists() and not force:
-            raise UsageError(f"{file}: is there already; choose another, or replace it (force)")
+            raise UsageError(f"{file}: already exists; choose another, or replace it (force)")
     except OSError as error:
         raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
 

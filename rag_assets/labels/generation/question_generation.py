@@ -83,7 +83,7 @@ class Generator:
     def __post_init__(self) -> None:
         """Raise UsageError for fewer than one question a chunk."""
         if self.n < 1:
-            raise UsageError(f"questions a chunk: {self.n}; it must be 1 or more")
+            raise UsageError(f"questions per chunk: {self.n}; it must be 1 or more")
 
 
 class GeneratedQuestions(NamedTuple):

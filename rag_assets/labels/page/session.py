@@ -119,7 +119,7 @@ class LabelSession:
                 raise UsageError("this passage is not in the sample")
             for start, end in answer.evidence:
                 if not answer.item.start <= start < end <= answer.item.end:
-                    raise UsageError("evidence must lie in the passage")
+                    raise UsageError("evidence must be inside the passage")
             last = self._last.get((answer.item, False))
             changed = self._n_lines[answer.item, False] != answer.n_lines
             if changed and self._done[number] and last is not None and last.by != answer.by:

@@ -152,7 +152,7 @@ def _vote(row: Row, place: Place, ids: _KnownIds) -> tuple[PooledUnit, str, int,
     if "user" not in row:
         return unit, vote, _count(row, place), None
     if "count" in row:
-        raise place.error("is there with a user, who votes once; give one of them", "count")
+        raise place.error("comes with a `user`, and a user votes once; give one of them", "count")
     return unit, vote, 1, identifier(row, "user", place)
 
 

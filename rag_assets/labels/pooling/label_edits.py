@@ -51,7 +51,7 @@ def label_file(dataset: Dataset) -> Path:
         allowed = ", ".join((*FOLDER_FORMATS, *(kind.format for kind in QRELS_FORMATS)))
         raise UsageError(
             f"judgments cannot be added to a dataset of format {dataset.format}; allowed: "
-            f"{allowed}; `rag-assets convert PATH --to jsonl --out FOLDER` makes one of it"
+            f"{allowed}; `rag-assets convert PATH --to jsonl --out FOLDER` converts it"
         )
     if dataset.has_qrels and dataset.qrels_files()[0].suffix != ".jsonl":
         raise UsageError(

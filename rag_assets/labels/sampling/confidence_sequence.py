@@ -160,7 +160,7 @@ def contrasts_of(sample: LabelSample, metric: Metric, pairs: Sequence[tuple[str,
         NotEstimable: the metric is a ratio, or no sum over items at all.
     """
     if metric.measure == POOL_RECALL:
-        raise NotEstimable(f"{metric} is a ratio; what is decided is told of dcg@k and precision@k")
+        raise NotEstimable(f"{metric} is a ratio; decisions need dcg@k or precision@k")
     weights = sample.pool.weights(metric) / max(len(sample.pool.question_ids), 1)
     numbers = {system: number for number, system in enumerate(sample.pool.systems)}
     firsts, seconds = ([numbers[pair[side]] for pair in pairs] for side in (0, 1))

@@ -127,8 +127,8 @@ def refuse_ratios(metric: Metric) -> None:
     """
     if metric.measure not in LINEAR:
         raise NotEstimable(
-            f"{metric} is not estimated from a sample of labels: it is no sum over judged items, "
-            "and filling it in is biased; judge whole questions for it, or take dcg@k, "
+            f"{metric} is not estimated from a sample of labels: it is not a sum over judged "
+            "items, and filling in labels is biased; judge whole questions for it, or take dcg@k, "
             f"precision@k or {POOL_RECALL}@k"
         )
     if metric.cutoff is None:

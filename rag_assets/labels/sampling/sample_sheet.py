@@ -144,10 +144,11 @@ def read_sample_sheet(
             answer = _answer(row, place, check)
             if answer.item not in items or row[ITEM] != item_id(answer.item, design.seed):
                 problem = f"{shown(row[ITEM])} is not this passage in the sample of this experiment"
-                raise place.error(f"{problem}; was the sheet edited, or is it another's?", ITEM)
+                said = f"{problem}; was the sheet edited, or is it of another sample?"
+                raise place.error(said, ITEM)
             first = answers.setdefault((answer.item, answer.source), answer)
             if first[:-1] != answer[:-1]:
-                raise place.error(f"line {first.line} answers the same in another way", "grade")
+                raise place.error(f"line {first.line} has another grade for this item", "grade")
         except DataError as error:
             problems.append(error)
     refuse(problems)

@@ -82,7 +82,7 @@ class Collection:
             if len(found) != len(queries):
                 raise ValueError(f"{len(found)} lists of points for {len(queries)} queries")
             if not all(math.isfinite(point.score) for points in found for point in points):
-                raise ValueError("a score is no finite number")
+                raise ValueError("a score is not a finite number")
             return found
 
         return answer_of(ask, self.name, self.secrets)
@@ -140,7 +140,7 @@ class QdrantEngine:
         position = self.positions.get(named) if isinstance(named, str) else None
         if position is None:
             place = f"point {point.id} of the collection '{self.collection.name}' of Qdrant"
-            raise DataError(f"{place} has {field} = {named!r}, which is the id of no chunk")
+            raise DataError(f"{place} has {field} = {named!r}, which is not the id of a chunk")
         return position
 
 

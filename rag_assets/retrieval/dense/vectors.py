@@ -255,5 +255,5 @@ def _check_ids(ids: Sequence[str], path: Path) -> None:
         if not name:
             raise DataError("an id must be a text that is not empty", file=path, line=row)
         if name in rows:
-            raise DataError(f"'{name}' stands already in row {rows[name]}", file=path, line=row)
+            raise DataError(f"'{name}' is already in row {rows[name]}", file=path, line=row)
         rows[name] = row

@@ -31,7 +31,7 @@ def _is_path(text: str) -> str:
         jmespath.compile(text)
     except jmespath.exceptions.JMESPathError as error:
         problem = str(error).splitlines()[0]
-        raise ValueError(f"'{text}' is no JMESPath: {problem}") from error
+        raise ValueError(f"'{text}' is not a JMESPath: {problem}") from error
     return text
 
 

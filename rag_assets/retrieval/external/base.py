@@ -133,11 +133,11 @@ class ExternalRetriever(Retriever, ABC):
     def _says_its_revision(self) -> Self:
         if self.needs_revision and self.revision is None:
             raise ValueError(
-                "needs `revision`, since what is searched cannot be seen from here: a text that "
+                "needs `revision`, since we cannot see what is searched: a text that "
                 "you change with it, {file: path}, or always"
             )
         if isinstance(self.revision, RevisionQuery) and not self.answers_sql:
-            raise ValueError("revision: {sql: ...} asks a database; this search is none")
+            raise ValueError("revision: {sql: ...} asks a database; this search is not a database")
         return self
 
     @abstractmethod

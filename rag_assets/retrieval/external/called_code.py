@@ -168,7 +168,7 @@ def _module_of_file(file: Path) -> object:
     name = f"rag_assets_call_{digest}"
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{file}: is no Python file")
+        raise UsageError(f"{file}: is not a Python file")
     module = module_from_spec(spec)
     sys.modules[name] = module  # what a class or a pickle looks for while the module runs
     try:

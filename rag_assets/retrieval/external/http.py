@@ -81,7 +81,7 @@ class HttpRetriever(ExternalRetriever):
                 "a hit is one of three: `id`; `text`; or `document_id`, `start` and `end`"
             )
         if self.id is not None and {"document_id", "start", "end", "source"} & set(self._paths):
-            raise ValueError("`id` says all; leave document_id, start, end and source out")
+            raise ValueError("`id` is enough; leave out document_id, start, end and source")
         return self
 
     @model_validator(mode="after")
@@ -91,7 +91,7 @@ class HttpRetriever(ExternalRetriever):
         places = {*places_in(self.body), *places_in(self.url)}
         one, several = {"query", "vector"} & places, {"queries", "vectors"} & places
         if not one and not several:
-            raise ValueError("`body` and `url` have no place for the '{query}' or its '{vector}'")
+            raise ValueError("`body` and `url` have no '{query}' and no '{vector}'")
         if self.answers is None and (several or self.batch_size > 1):
             raise ValueError("a request for several queries needs `answers`, the path to theirs")
         if self.answers is not None and (one or not several):

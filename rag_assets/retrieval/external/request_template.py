@@ -123,14 +123,14 @@ def _written(value: object, as_json: bool) -> str:
 def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
     for header, text in headers.items():
         if not _HEADER.fullmatch(header):
-            raise ValueError(f"'{header}' is no name of a header")
+            raise ValueError(f"'{header}' is not the name of a header")
         if header.lower() in _OF_THE_CONNECTION:
             raise ValueError(f"'{header}' is set by the connection; leave it out")
         if not (text.isascii() and text.isprintable()):
             raise ValueError(f"'{header}' must have printable ASCII characters only")
         if _CREDENTIAL.search(header) and not _VARIABLE.search(text):
             raise ValueError(
-                f"'{header}' holds a credential; write ${{NAME}} in its place, which is taken "
+                f"'{header}' holds a credential; write ${{NAME}} instead, which is read "
                 "from the environment and never stored"
             )
     return {header.lower(): text for header, text in headers.items()}
@@ -144,13 +144,13 @@ def _checked_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an address that begins with http:// or https://")
     if parts.username or parts.password or parts.fragment:
-        raise ValueError("must hold no user, password or fragment; credentials belong into headers")
+        raise ValueError("must hold no user, password or fragment; put credentials into headers")
     if _PLACE.search(url.partition("?")[0]):
-        raise ValueError("has a place in braces before its `?`: what is asked varies behind it")
+        raise ValueError("has a placeholder before its `?`; placeholders may only come after it")
     names = [pair.partition("=")[0] for pair in parts.query.split("&")]
     secret = next(filter(_CREDENTIAL.search, names), None)
     if secret is not None:
-        raise ValueError(f"has a credential in '{secret}'; it belongs into headers")
+        raise ValueError(f"has a credential in '{secret}'; put it into headers")
     if not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("has characters that must be escaped as in %20")
     return url

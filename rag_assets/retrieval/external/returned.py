@@ -43,7 +43,7 @@ def hits_of(answer: object, k: int, *, as_texts: bool = False) -> list[Hit]:
     if isinstance(answer, Mapping) and "documents" in answer:  # of Haystack's `run`
         answer = answer["documents"]
     if answer is None or isinstance(answer, str | bytes | Mapping) or not _is_list(answer):
-        raise Unusable(f"returned {_named(answer)}, not a list of hits; one is {FORMS}")
+        raise Unusable(f"returned {_named(answer)}, not a list of hits; a hit is {FORMS}")
     found: list[Hit] = []
     for one in answer:  # type: ignore[attr-defined]
         if len(found) == k:
@@ -74,7 +74,7 @@ def _of_tuple(values: tuple[Any, ...], *, as_texts: bool) -> Hit:
             return _checked(Hit(document_id=values[0], start=values[1], end=values[2]))
         case (first, score) if score is None or _is_number(score):
             return _checked(_hit(first, as_texts=as_texts)._replace(score=_score(score)))
-    raise Unusable(f"returned {_named(values)} as a hit, which is none; one is {FORMS}")
+    raise Unusable(f"returned {_named(values)} as a hit, which is not one; a hit is {FORMS}")
 
 
 def _of_mapping(given: Mapping[str, Any]) -> Hit:
@@ -100,7 +100,7 @@ def _of_object(one: object) -> Hit:
             return _quoted(text, metadata, getattr(one, "score", None))
     if hasattr(one, "get_content"):
         return _of_node(one, None)
-    raise Unusable(f"returned {_named(one)} as a hit, which is none; one is {FORMS}")
+    raise Unusable(f"returned {_named(one)} as a hit, which is not one; a hit is {FORMS}")
 
 
 def _of_node(node: object, score: object) -> Hit:
@@ -150,13 +150,13 @@ def _checked(hit: Hit) -> Hit:
     texts = (hit.id, hit.text, hit.document_id, hit.source)
     places: tuple[object, object] = (hit.start, hit.end)
     if not all(one is None or isinstance(one, str) for one in texts):
-        raise Unusable(f"returned a hit whose id, text or document_id is no text: {_named(hit)}")
+        raise Unusable(f"returned a hit whose id, text or document_id is not a text: {_named(hit)}")
     if not all(one is None or (isinstance(one, int) and one >= 0) for one in places):
         raise Unusable(f"returned a hit with {places} as start and end; both are whole numbers")
     is_span = None not in (hit.document_id, hit.start, hit.end)
     named = [hit.id is not None, hit.text is not None, is_span and hit.text is None]
     if sum(named) != 1:
-        raise Unusable(f"returned {_named(hit)} as a hit; one is {FORMS}")
+        raise Unusable(f"returned {_named(hit)} as a hit; a hit is {FORMS}")
     return hit
 
 

@@ -44,7 +44,7 @@ def _checked_host(host: str) -> str:
 
 def _checked_extension(name: str) -> str:
     if not (name.isidentifier() and name.isascii()):
-        raise ValueError(f"'{name}' is no name of an extension")
+        raise ValueError(f"'{name}' is not the name of an extension")
     return name
 
 
@@ -79,7 +79,7 @@ class SqlRetriever(ExternalRetriever):
         if self.dsn_env is None and self.host is not None:
             raise ValueError("`host` belongs to `dsn_env`")
         if self.dsn_env is not None and self.extensions:
-            raise ValueError("`extensions` are those of DuckDB; a Postgres has its own")
+            raise ValueError("`extensions` are for DuckDB; Postgres has its own")
         return self
 
     @model_validator(mode="after")

@@ -153,7 +153,7 @@ class Postgres:
             if not is_here and host != self._host:
                 raise UsageError(
                     f"environment variable {self._dsn_env} names another machine than this one; "
-                    "texts are sent to it where `host` of the retriever names it too"
+                    "texts are sent there only if `host` of the retriever names it too"
                 )
 
     def _check_settings(self, connection: Any) -> None:  # noqa: ANN401

@@ -68,7 +68,7 @@ def _plain(value: object) -> object:
 def _checked_settings(settings: dict[str, Setting]) -> dict[str, Setting]:
     for name in settings:
         if not all(part.isidentifier() and part.isascii() for part in name.split(".")):
-            raise ValueError(f"'{name}' is no name of a setting")
+            raise ValueError(f"'{name}' is not the name of a setting")
     return settings
 
 

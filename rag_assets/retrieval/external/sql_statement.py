@@ -59,7 +59,7 @@ class Statement:
                 code += " "
             elif token["end"]:
                 if _without_comments(sql[at:]).strip():
-                    raise ValueError("must be one statement; something stands behind its ';'")
+                    raise ValueError("must be one statement; there is more text after its ';'")
                 break
             else:
                 self._parts.append((token["text"] or "", token["parameter"]))
@@ -68,7 +68,7 @@ class Statement:
             code += sql[at:]
             self._parts.append((sql[at:], None))
         if not _READS.match(code):
-            raise ValueError("must be a query that reads: SELECT, WITH or VALUES")
+            raise ValueError("must be a query that only reads: SELECT, WITH or VALUES")
         self.parameters = frozenset(name for _, name in self._parts if name)
 
     def written(self, parameter: Callable[[str], str], text: Callable[[str], str] = str) -> str:

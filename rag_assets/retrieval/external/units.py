@@ -138,7 +138,7 @@ def _unit(
         return known[hit.id]
     document, start, end = hit.document_id or "", hit.start or 0, hit.end or 0
     if document not in texts:
-        raise _Unknown(f"the search returned a span of '{document}', which is no document")
+        raise _Unknown(f"the search returned a span of '{document}', which is not a document")
     if not 0 <= start < end <= len(texts[document]):
         raise _Unknown(
             f"the search returned characters {start} to {end} of '{document}', which has "

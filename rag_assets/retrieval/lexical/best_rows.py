@@ -78,7 +78,7 @@ def best_rows(
         UsageError: ``k`` is below 1.
     """
     if k < 1:
-        raise UsageError(f"k is {k}; at least 1 item must be asked for")
+        raise UsageError(f"k is {k}; it must be at least 1")
     at_once = min(AT_ONCE, max(1, CELLS // max(matrix.n_rows, ROOM * k)))
     # more groups take longer to compare, fewer have more rows to look at
     n_slabs = max(1, matrix.n_rows // max(4 * k, isqrt(k * matrix.n_rows)))

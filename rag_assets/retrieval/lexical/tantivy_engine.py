@@ -135,7 +135,7 @@ class TantivyEngine:
             UsageError: ``k`` is below 1.
         """
         if k < 1:
-            raise UsageError(f"k is {k}; at least 1 item must be asked for")
+            raise UsageError(f"k is {k}; it must be at least 1")
         for query in queries:
             hits = self._first_with_ties(self._query(query), k)
             best = top_k(hits.scores, ids_rank[hits.positions], k, above=0.0)

@@ -130,8 +130,8 @@ class CrossEncoderScorer(LocalScorer):
         scores: Scores = np.concatenate(found).astype(np.float64)
         if scores.shape != (len(pairs),):
             raise ModelUnavailable(
-                f"{KIND} '{files.name}' gives {scores.shape[-1]} numbers a pair; a reranker gives "
-                "one: take a model that was trained with one label"
+                f"{KIND} '{files.name}' gives {scores.shape[-1]} numbers for each pair; a reranker "
+                "gives one: take a model that was trained with one label"
             )
         return scores
 

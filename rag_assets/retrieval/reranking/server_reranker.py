@@ -76,7 +76,7 @@ def _address(base_url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an address that begins with http:// or https://")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("must hold no user, password or query; a key belongs into api_key_env")
+        raise ValueError("must hold no user, password or query; put a key into api_key_env")
     return base_url.rstrip("/")
 
 

@@ -183,7 +183,7 @@ def _unserved(question: _Question, before: int) -> int:
     if before + 1 == GIVE_UP_AFTER:
         raise NotServed(
             f"the reranking server did not serve {GIVE_UP_AFTER} queries in a row, the last one: "
-            f"{question.failed.reason}; what was scored is kept, run again later"
+            f"{question.failed.reason}; the scores so far are stored, run again later"
         )
     return before + 1
 
@@ -289,7 +289,7 @@ def in_order(rows: Sequence[tuple[object, object]], n: int) -> Scores | Failed:
     """Return the scores of ``n`` documents in their order, from pairs of index and score.
 
     Raises:
-        ValueError: an index is none of ``n`` documents, or a score is no finite number.
+        ValueError: an index is none of ``n`` documents, or a score is not a finite number.
     """
     found = {_index(index, n): _score(score) for index, score in rows}
     if len(rows) != n or len(found) != n:
@@ -299,11 +299,11 @@ def in_order(rows: Sequence[tuple[object, object]], n: int) -> Scores | Failed:
 
 def _index(index: object, n: int) -> int:
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < n:
-        raise ValueError(f"index {index!r} is no number of a document, from 0 to {n - 1}")
+        raise ValueError(f"index {index!r} is not the number of a document, from 0 to {n - 1}")
     return index
 
 
 def _score(score: object) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-        raise ValueError(f"score {score!r} is no finite number")
+        raise ValueError(f"score {score!r} is not a finite number")
     return float(score)

@@ -42,6 +42,6 @@ def write_dataset(tables: Tables, format: str, folder: Path) -> list[str]:
     if format not in WRITERS:
         raise UsageError(f"unknown format to write {allowed_names(format, WRITERS)}")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UsageError(f"{folder}: is there already; choose a new folder")
+        raise UsageError(f"{folder}: already exists; choose a new folder")
     with atomic_directory(folder) as temporary:
         return WRITERS[format](tables, temporary)

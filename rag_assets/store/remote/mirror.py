@@ -115,7 +115,7 @@ def _open(folder: Path) -> WorkingCopy:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{marker}: is not readable ({error}); delete it") from error
     if address is None:
-        raise StoreError(f"{marker}: `url` is no address; delete it")
+        raise StoreError(f"{marker}: `url` is not an address; delete it")
     from rag_assets.store.remote.objects import Objects
     from rag_assets.store.remote.working_copy import WorkingCopy
 

@@ -162,7 +162,7 @@ def test_review(found: GeneratedQuestions, tmp_path: Path) -> None:
     [
         ({"keep": "maybe"}, ":3: `keep`: is 'maybe'; allowed: yes, y"),
         ({"question": " "}, ":3: `question`: is blank"),
-        ({"document_id": "e"}, ":3: `document_id`: 'e' is none of the documents"),
+        ({"document_id": "e"}, ":3: `document_id`: 'e' is not one of the documents"),
         ({"start": "1e3"}, ":3: `start`: is '1e3'; must be a whole number"),
         ({"end": "42"}, ":3: `quote`: is not what 'd' says from 41 to 42"),
         ({"quote": "SUM"}, ":3: `quote`: is not what 'd' says from 41 to 60"),
@@ -220,16 +220,16 @@ def test_a_folder_is_replaced_only_when_it_was_generated(
 ) -> None:
     folder = tmp_path / "made"
     write_folder(found.questions, documents(), folder)
-    with pytest.raises(UsageError, match="is there already; choose a new folder, or replace it"):
+    with pytest.raises(UsageError, match="already exists; choose a new folder, or replace it"):
         write_folder(found.questions, documents(), folder)
     write_folder(found.questions.slice(1), documents(), folder, force=True)
     assert JsonlDataset.open(folder).read_queries().table.num_rows == 1
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"holds notes\.txt, which no generated dataset has"):
+    with pytest.raises(UsageError, match=r"holds notes\.txt, not a file of a generated dataset"):
         write_folder(found.questions, documents(), folder, force=True)
     assert (folder / "notes.txt").read_text() == "mine"
     assert not list(tmp_path.glob("*.tmp-*"))
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         write_folder(found.questions, documents(), folder / "notes.txt", force=True)
 
 
@@ -243,7 +243,7 @@ def test_chunks_to_ask() -> None:
 
 
 def test_wrong_number() -> None:
-    with pytest.raises(UsageError, match="questions a chunk: 0"):
+    with pytest.raises(UsageError, match="questions per chunk: 0"):
         Generator(question_template(), 0)
     requests = question_requests(chunks(), Generator(question_template()))
     assert [request.template for request in requests] == ["questions/1"] * 4

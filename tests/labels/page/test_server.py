@@ -151,8 +151,8 @@ def test_wrong_requests_are_told_what_is_wrong(
         ({"status": "done"}, "status: Input should be"),
         ({"seconds": float("inf")}, "the request is wrong"),
         ({"seconds": -1.0}, "seconds: Input should be greater"),
-        ({"evidence": [[0, 900]]}, "evidence must lie in the passage"),
-        ({"evidence": [[5, 5]]}, "evidence must lie in the passage"),
+        ({"evidence": [[0, 900]]}, "evidence must be inside the passage"),
+        ({"evidence": [[5, 5]]}, "evidence must be inside the passage"),
         ({"end": 5}, "not in the sample"),
     ],
 )

@@ -224,7 +224,7 @@ def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> 
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": "x", "count": 2},
-            "`count`: is there with a user, who votes once; give one of them",
+            "`count`: comes with a `user`, and a user votes once; give one of them",
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": ""},

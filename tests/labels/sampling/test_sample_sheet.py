@@ -221,7 +221,7 @@ def test_a_wrong_row_is_named_and_nothing_is_written(tmp_path: Path, name: str) 
 def test_a_row_twice_with_two_answers_is_refused(sheet: Sheet) -> None:
     sheet.rows = [sheet.rows[0], sheet.rows[0]]
     sheet.fill({"grade": "1"}, {"grade": "2"})
-    with pytest.raises(DataError, match="line 2 answers the same in another way"):
+    with pytest.raises(DataError, match="line 2 has another grade for this item"):
         sheet.read()
 
 

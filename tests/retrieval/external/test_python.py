@@ -262,7 +262,7 @@ def test_what_cannot_be_asked_stops_everything(
 def test_options_are_checked() -> None:
     with pytest.raises(ValidationError, match="must be package"):
         PythonRetriever(type="python", call="search")
-    with pytest.raises(ValidationError, match="asks a database; this search is none"):
+    with pytest.raises(ValidationError, match="asks a database; this search is not a database"):
         PythonRetriever(type="python", call="a:b", revision=RevisionQuery(sql="SELECT 1"))
 
 

@@ -460,8 +460,8 @@ OPTIONS: Mapping[str, Any] = {"type": "sql", "dsn_env": "A", "query": FULL_TEXT,
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"revision": None}, "needs `revision`, since what is searched cannot be seen from here"),
-        ({"revision": {"sql": "DELETE FROM a"}}, "must be a query that reads"),
+        ({"revision": None}, "needs `revision`, since we cannot see what is searched"),
+        ({"revision": {"sql": "DELETE FROM a"}}, "must be a query that only reads"),
         ({"revision": {"sql": "SELECT :k"}}, "asks for no query, so it has no parameters"),
         ({"query": "SELECT 1; SELECT 2"}, "must be one statement"),
         ({"query": "SELECT 1 AS id LIMIT :k"}, "has neither the parameter :query nor its :vector"),
@@ -472,9 +472,12 @@ OPTIONS: Mapping[str, Any] = {"type": "sql", "dsn_env": "A", "query": FULL_TEXT,
         ({"dsn_env": "postgresql://u:secret@h/d"}, "names an environment variable, which holds"),
         ({"dsn_env": None, "database": "a", "host": "h"}, "`host` belongs to `dsn_env`"),
         ({"host": "u@h"}, "is the name or the address of a machine, without port and user"),
-        ({"extensions": ["fts"]}, "`extensions` are those of DuckDB"),
-        ({"dsn_env": None, "database": "a", "extensions": ["a; b"]}, "is no name of an extension"),
-        ({"settings": {"a = 1; b": 1}}, "is no name of a setting"),
+        ({"extensions": ["fts"]}, "`extensions` are for DuckDB"),
+        (
+            {"dsn_env": None, "database": "a", "extensions": ["a; b"]},
+            "is not the name of an extension",
+        ),
+        ({"settings": {"a = 1; b": 1}}, "is not the name of a setting"),
     ],
 )
 def test_options_that_contradict_each_other(options: dict[str, Any], problem: str) -> None:

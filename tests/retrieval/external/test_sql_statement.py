@@ -60,7 +60,7 @@ def test_what_is_no_parameter_can_be_escaped_for_a_driver() -> None:
     ],
 )
 def test_a_second_statement_is_refused(sql: str) -> None:
-    with pytest.raises(ValueError, match="one statement; something stands behind its ';'"):
+    with pytest.raises(ValueError, match="one statement; there is more text after its ';'"):
         Statement(sql)
 
 
@@ -70,13 +70,13 @@ def test_a_second_statement_is_refused(sql: str) -> None:
         (r"SELECT E'a'" + "\n" + r"'\'' ; DROP TABLE a --'", "has an escape string"),
         (r"SELECT 1,e'\''", "has an escape string"),
         ("SELECT /* /* */ '*/ ; DROP TABLE a; --'", "has a comment within a comment"),
-        ("DELETE FROM a", "must be a query that reads"),
-        ("COPY (SELECT 1) TO PROGRAM 'sh'", "must be a query that reads"),
-        ("/* SELECT */ UPDATE a SET b = 1", "must be a query that reads"),
-        ("'SELECT' 1", "must be a query that reads"),
-        ("SELECTED", "must be a query that reads"),
-        ("", "must be a query that reads"),
-        ("; SELECT 1", "something stands behind"),
+        ("DELETE FROM a", "must be a query that only reads"),
+        ("COPY (SELECT 1) TO PROGRAM 'sh'", "must be a query that only reads"),
+        ("/* SELECT */ UPDATE a SET b = 1", "must be a query that only reads"),
+        ("'SELECT' 1", "must be a query that only reads"),
+        ("SELECTED", "must be a query that only reads"),
+        ("", "must be a query that only reads"),
+        ("; SELECT 1", "there is more text"),
     ],
 )
 def test_what_does_not_only_read_is_refused(sql: str, problem: str) -> None:

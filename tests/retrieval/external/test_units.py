@@ -77,7 +77,7 @@ def test_a_hit_is_a_chunk_a_document_a_span_or_a_text(hit: Hit, expected: tuple[
     ("hit", "problem"),
     [
         (Hit("z.md"), "returned the id 'z.md', which no chunk or document has"),
-        (Hit(document_id="z.md", start=0, end=1), "a span of 'z.md', which is no document"),
+        (Hit(document_id="z.md", start=0, end=1), "a span of 'z.md', which is not a document"),
         (Hit(document_id="c.md", start=2, end=9), "characters 2 to 9 of 'c.md', which has 6"),
         (Hit(document_id="c.md", start=3, end=3), "characters 3 to 3 of 'c.md', which has 6"),
     ],

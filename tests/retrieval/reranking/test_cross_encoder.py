@@ -92,7 +92,7 @@ def test_a_missing_model_says_what_to_do() -> None:
 
 def test_a_model_of_three_labels_is_no_reranker(tmp_path: Path) -> None:
     scorer = CrossEncoderScorer(str(cross_encoder(tmp_path, labels=3)))
-    with pytest.raises(ModelUnavailable, match="gives 3 numbers a pair"):
+    with pytest.raises(ModelUnavailable, match="gives 3 numbers for each pair"):
         scorer.score([Pair("a", "b"), Pair("a", "c")])
 
 

@@ -111,7 +111,7 @@ def test_what_the_first_reads_reaches_the_second(tiny: Tiny) -> None:
         ),
         (
             {"deep": {"type": "maxsim", "input": "joined"}},
-            "'joined' is fused or reranked 3 times; a reranked retriever of it would be one more",
+            "'joined' is fused or reranked 3 times, which is the most; it cannot",
         ),
         (
             {"joined": {"type": "convex", "inputs": ["bm25", "late"], "weights": "tuned"}},
