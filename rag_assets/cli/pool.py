@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -46,7 +48,8 @@ from rag_assets.pipeline.label_sampling import labelling_pipeline, sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.run_pool import run_pool
-from rag_assets.sources.csv_files import CELL_LIMIT
+from rag_assets.report.formats import as_json
+from rag_assets.sources.csv_files import CELL_LIMIT, plain
 from rag_assets.sources.rows import unknown_documents
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
@@ -79,6 +82,14 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--import", "sheet", type=FILE, help="Read a graded sheet, and add its grades to the labels."
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("csv", "json")),
+    default="csv",
+    show_default=True,
+    help="How to write; --import reads CSV.",
+)
 @click.option("--by", metavar="NAME", help="With --import of a sample: who graded it.")
 @click.option(
     "--feedback", type=FILE, help="Read lines of user feedback, and add them to the labels."
@@ -91,6 +102,7 @@ def command(
     n_sampled: int | None,
     out: Path | None,
     sheet: Path | None,
+    form: str,
     by: str | None,
     feedback: Path | None,
 ) -> None:
@@ -112,7 +124,8 @@ def command(
         raise UsageError("--out, --import and --feedback exclude each other; give one of them")
     if sheet is not None or feedback is not None:
         refuse_given(
-            ["depth", "seed", "n_sampled"], "is of a sheet that is written; nothing is pooled here"
+            ["depth", "seed", "n_sampled", "form"],
+            "is of a sheet that is written; nothing is pooled here",
         )
     is_sample = sheet is not None and is_sample_sheet(sheet)
     if not is_sample:
@@ -126,10 +139,10 @@ def command(
         settings = StoreSettings.resolve(store)
         if n_sampled is not None:
             pipeline = labelling_pipeline(path, settings, progress_bar)
-            _write_sample(pipeline, n_sampled, depth, seed, out)
+            _write_sample(pipeline, n_sampled, depth, seed, out, form)
         else:
             pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
-            _write_sheet(pipeline, depth or 10, seed, out)
+            _write_sheet(pipeline, depth or 10, seed, out, form)
 
 
 def _of_files(path: Path) -> Experiment:
@@ -143,7 +156,7 @@ def _of_files(path: Path) -> Experiment:
     return experiment
 
 
-def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
+def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None, form: str) -> None:
     try:
         pool_units = run_pool(pipeline, depth)
     except MissingArtifact:
@@ -153,7 +166,7 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     queries = pipeline.artifact(QUERIES_KEY).table()
     shown = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
-    _hand_out(sheet_text(units, documents, queries), units, out)
+    _hand_out(sheet_text(units, documents, queries), units, out, form)
     if len(units) < len(shown):
         _say(
             f"they hold {len(shown)} passages, some of which overlap; where a part of a text "
@@ -163,18 +176,19 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
 
 
 def _write_sample(
-    pipeline: Pipeline, n: int, depth: int | None, seed: int, out: Path | None
+    pipeline: Pipeline, n: int, depth: int | None, seed: int, out: Path | None, form: str
 ) -> None:
     sampled = sampled_pool(pipeline, depth or sampled_depth(pipeline.experiment), seed)
     sample = label_sample(sampled.pool, sampled.design, sampled.lines(), sampled.earlier)
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     ids, sizes = documents["document_id"].to_pylist(), pc.utf8_length(documents["text"]).to_pylist()
     units = next_units(sample, n, dict(zip(ids, sizes, strict=True)))
-    _hand_out(sample_sheet_text(units, sample, documents, queries), units, out)
+    _hand_out(sample_sheet_text(units, sample, documents, queries), units, out, form)
     _say_cut(units, documents)
 
 
-def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
+def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None, form: str) -> None:
+    text = _as_json(text) if form == "json" else text
     if out is None:
         print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     else:
@@ -182,6 +196,20 @@ def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
     where = f", in {out}" if out is not None else ""
     n_queries = len({unit.query_id for unit in units})
     _say(f"{len(units)} rows to judge for {n_queries} queries{where}")
+
+
+def _as_json(sheet: str) -> str:
+    """Return the rows of a sheet for programs, without what protects cells of a spreadsheet."""
+    rows = csv.DictReader(io.StringIO(sheet.removeprefix("\ufeff"), newline=""))
+    return as_json(
+        [
+            {
+                name: int(cell) if name in ("start", "end") else plain(cell) or None
+                for name, cell in row.items()
+            }
+            for row in rows
+        ]
+    )
 
 
 def _say_cut(units: Sequence[PooledUnit], documents: pa.Table) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.report.page.readable_text import CELL, ITEM, Part, ReadableText
+from rag_assets.report.page.readable_text import CELL, ITEM, Part, ReadableText, readable_title
 
 MARKDOWN = """\
 Intro.
@@ -100,6 +100,10 @@ def test_what_may_be_no_mark_stays(text: str) -> None:
         ("# A\n|a|b\\|c||\n|:-|-:|-|\n", "A\na·b|c·"),
         ("# A\nTitle\n=====\n\n* * *\n\nrest", "A\nTitle\n\nrest"),
         ("# A\n~~~\n``` # B\n~~~\n**c**", "A\n``` # B\nc"),
+        (
+            '# A\n<div class="x">a<br/>b <!-- c --></div> `<b>` List<T> <T>',
+            "A\nab  <b> List<T> <T>",
+        ),
     ],
 )
 def test_odd_marks(text: str, shown: str) -> None:
@@ -126,6 +130,19 @@ def test_every_character_keeps_its_place(text: str, data: st.DataObject) -> None
     marks = readable.marks
     assert all(a < b for a, b in marks)
     assert all(one[1] <= two[0] for one, two in pairwise(marks))
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("Settings { #settings }", "Settings"),
+        ("The `Depends` of **all**", "The Depends of all"),
+        ("", ""),
+        ("C# and 2 * 3", "C# and 2 * 3"),
+    ],
+)
+def test_a_title_is_read_too(title: str, shown: str) -> None:
+    assert readable_title(title) == shown
 
 
 def test_evidence_is_found_in_what_is_shown() -> None:

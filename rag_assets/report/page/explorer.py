@@ -29,6 +29,7 @@ from rag_assets.report.page.query_results import (
     read_documents,
     results_of,
 )
+from rag_assets.report.page.readable_text import readable_title
 from rag_assets.report.view import Context, View
 from rag_assets.sources.stage import DOCUMENTS_KEY
 
@@ -139,7 +140,8 @@ def _shown(view: View, cells: int) -> _Shown:
         _number(tables.documents, unit.document_id)
     path = view.result.path(DOCUMENTS_KEY)
     documents = read_documents(path, tables.documents) if path is not None else {}
-    listed = [[shortened(i), shortened(documents.get(i, ("", ""))[0])] for i in tables.documents]
+    titles = (readable_title(documents.get(i, ("", ""))[0]) for i in tables.documents)
+    listed = [[shortened(i), shortened(t)] for i, t in zip(tables.documents, titles, strict=True)]
     shown = _Shown(names, list(answered), depth, rows, tables, evidence, documents, listed)
     everything = [rows, listed, list(tables.tags), _places(tables)]
     shown.size = len(escaped_json(everything).encode())

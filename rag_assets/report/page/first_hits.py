@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.report.page.query_results import Unit, read_documents
-from rag_assets.report.page.readable_text import ReadableText
+from rag_assets.report.page.readable_text import ReadableText, readable_title
 from rag_assets.report.question_hits import EXCERPT, Excerpt, excerpt, marks
 from rag_assets.report.view import Context, View
 from rag_assets.retrieval.lexical.analyzers import AUTO, resolve_analyzer
@@ -66,7 +66,7 @@ def first_hits(view: View) -> Context | None:
             unit = units.get(unit_id)
             if unit is None:
                 continue
-            title, passage = documents[unit.document_id][0], texts[unit_id]
+            title, passage = readable_title(documents[unit.document_id][0]), texts[unit_id]
             shown = _marked(excerpt(passage, marks(passage, text, analyzer), EXCERPT))
             place = f"{unit.start}-{unit.end}"
             found.append(Passage(unit.document_id, title, place, shown, own))

@@ -1,9 +1,9 @@
 """Markdown as text to be read: its marks are left out, and every character keeps its place.
 
 Nothing becomes HTML. What is left out: the marks of headings, emphasis, code, links (with their
-addresses), quotes and rules, and the borders of tables, whose cells are divided by a dot; the marks
-of list items become dots. A text without any line that only Markdown has is left as it is, and so
-is what may be no mark, as in ``2 * 3`` and ``snake_case``.
+addresses), quotes and rules, the commonest HTML tags, and the borders of tables, whose cells are
+divided by a dot; the marks of list items become dots. A text without any line that only Markdown
+has is left as it is, and so is what may be no mark, as in ``2 * 3`` and ``snake_case``.
 
 Every pattern has bounds, so that a text of any shape is read in linear time.
 """
@@ -42,6 +42,11 @@ _LINK = re.compile(
     r"(?:\{ ?[#.:][^}\n]{1,200}\})?)"
 )
 _ADDRESS = re.compile(r"(?P<a><)(?:https?://|mailto:)[^<>\s]{1,2000}(?P<z>>)")
+_TAG = re.compile(
+    r"(?P<a></?(?:a|b|br|center|details|div|em|h[1-6]|hr|i|img|kbd|p|small|span|strong|sub|summary"
+    r"|sup|table|tbody|td|th|thead|tr)(?:[ \t\n][^<>]{0,600})?/?>|<!--(?:(?!--)[^<>]){0,600}-->)",
+    re.I,
+)
 _STRONG = re.compile(rf"(?<![\\*~])(?P<a>\*{{2,3}}|~~)(?=[^\s*~]){_INSIDE}(?<=\S)(?P<z>(?P=a))")
 _EMPHASIS = re.compile(
     rf"(?<![\w\\*])(?P<a>\*|_{{1,2}})(?=[^\s*_]){_INSIDE}(?<=[^\s*_])(?P<z>(?P=a))(?![\w*])"
@@ -125,6 +130,12 @@ class ReadableText:
         return marks
 
 
+def readable_title(title: str) -> str:
+    """Return a title as it is read: ``{ #anchor }`` and other marks are left out."""
+    heading = f"# {title}"
+    return ReadableText.of(heading).part(0, len(heading)).text if title.strip() else title
+
+
 class _Reading:
     """Finds marks one kind after the other; what was read is hidden from the next kinds."""
 
@@ -138,7 +149,7 @@ class _Reading:
         self._hide_fenced_code()
         self._text = _CODE.sub(lambda found: self._marked(found, whole=True), self._text)
         self._text = _ESCAPE.sub(lambda found: self._marked(found, whole=True), self._text)
-        for pattern in (_QUOTE, _RULE, _UNDERLINE, _HEADING, _ANCHOR):
+        for pattern in (_TAG, _QUOTE, _RULE, _UNDERLINE, _HEADING, _ANCHOR):
             self._text = pattern.sub(self._marked, self._text)
         self._text = _ITEM.sub(self._item, self._text)
         self._text = _ROW.sub(self._row, self._text)
