@@ -149,5 +149,5 @@ def test_means_are_shown_with_six_digits(tiny: Tiny) -> None:
 def test_an_owner_that_dagster_would_refuse(fresh: Tiny, owner: str) -> None:
     fresh.config["owners"] = [owner]
     fresh.write_config()
-    with pytest.raises(ConfigError, match=r"experiment.yaml:\d+: `owners.*is no owner"):
+    with pytest.raises(ConfigError, match=r"experiment.yaml:\d+: `owners.*is not an owner"):
         fresh.pipeline()
