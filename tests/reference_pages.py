@@ -42,6 +42,7 @@ from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.options import FileOptions, Options
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.report.page import glossary
 from rag_assets.schemas import TableSchema
 from tests.option_tables import options_rows
 from tests.walked_page import DOCS
@@ -270,6 +271,39 @@ def tables_page() -> str:
     return "".join(parts)
 
 
+WORDS_OF_DOCS: Mapping[str, str] = {
+    "anchor": "a pinned evaluation with which later ones are compared",
+    "answerer": "a generator with the context that it reads: of a retriever at a cut-off, or other",
+    "cell": "one retriever at one top_k",
+    "chunk": "a piece of a document, as a chunking cuts it; it is what retrievers search",
+    "evaluation": "one run of an experiment over all its cells; the store keeps each one",
+    "evidence": "the part of a document that answers a question, as a span of characters",
+    "fingerprint": "a digest of everything that determines a result; equal ones are computed once",
+    "materialize": "Dagster's word for computing an asset, or one partition of it",
+    "partition": "a part of an asset that is computed by itself, such as one cell",
+    "qrels": "labels: which documents or spans are relevant for which question, and how much",
+    "query set": "the questions as a retriever searches for them: as they are, or rewritten",
+    "run": "the ranked results of a retriever for all questions",
+    "store": "the folder or bucket with all results",
+    "unit": "what a ranking lists and labels judge: a chunk, or a document",
+    "verdict": "what a judge (a model or a rule) says of a passage or an answer; never a label",
+}
+"""What the pages say, and the report does not."""
+
+
+def glossary_page() -> str:
+    """Return the page of words: the report's, and those of the documentation."""
+    parts = ["# Glossary\n\n", WRITTEN]
+    parts.append("Look up here what a word means. The report shows most of them when you hover.\n")
+    for title, words in (
+        ("Metrics", glossary.METRICS),
+        ("Words", {**glossary.WORDS, **WORDS_OF_DOCS}),
+    ):
+        parts.append(f"\n## {title}\n\n| word | meaning |\n|---|---|\n")
+        parts += (f"| `{name}` | {_cell(words[name])} |\n" for name in sorted(words, key=str.lower))
+    return "".join(parts)
+
+
 def _prose(text: str) -> str:
     """Return the text of a docstring as Markdown."""
     text = re.sub(r":\w+:`[~.]?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
@@ -284,6 +318,7 @@ def _cell(text: str) -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "experiment.md": experiment_page,
+    "glossary.md": glossary_page,
     "metrics.md": metrics_page,
     "tables.md": tables_page,
 }
