@@ -16,7 +16,8 @@ def test_a_page_is_as_the_code_writes_it(name: str) -> None:
 
 
 def test_nothing_is_left_out() -> None:
-    commands, _, metrics, tables = (PAGES[name]() for name in PAGES)
+    names = ("commands.md", "metrics.md", "tables.md")
+    commands, metrics, tables = (PAGES[name]() for name in names)
     for name in SUMMARIES:
         assert f"\n## {name}\n" in commands
     for measure in MEASURES:
