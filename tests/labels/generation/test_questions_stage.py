@@ -403,6 +403,16 @@ def test_who_uses_the_model_that_wrote_the_questions_is_named(tiny: Tiny, server
     assert f"warning: {circle}" in " ".join(done.stderr.split())
 
 
+def test_texts_by_the_model_that_wrote_the_questions_are_named(tiny: Tiny) -> None:
+    """A chunk that is found by questions of the model that asks is found by its own question."""
+    tiny.config["chunking"]["parts"]["index_texts"] = ["text", "questions"]
+    tiny.write_config()
+    assert question_circles(load_experiment(tiny.folder)) == [
+        "m writes the questions, and writes the questions by which parts is found: what uses it may "
+        "look better than it is"
+    ]
+
+
 def test_chunks_leave_for_hosts_that_are_named(tiny: Tiny) -> None:
     llm = {"model": "m", "base_url": "https://llm.example/v1", "max_calls": 99}
     tiny.config["llm"] = {**llm, "prompt_price": 1, "completion_price": 2, "max_cost": 5}
