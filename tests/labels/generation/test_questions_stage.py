@@ -408,8 +408,8 @@ def test_texts_by_the_model_that_wrote_the_questions_are_named(tiny: Tiny) -> No
     tiny.config["chunking"]["parts"]["index_texts"] = ["text", "questions"]
     tiny.write_config()
     assert question_circles(load_experiment(tiny.folder)) == [
-        "m writes the questions, and writes the questions by which parts is found: what uses it may "
-        "look better than it is"
+        "m writes the questions, and writes the questions by which parts is found: what uses it "
+        "may look better than it is"
     ]
 
 
