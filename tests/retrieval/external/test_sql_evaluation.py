@@ -261,7 +261,7 @@ def test_the_content_of_a_duckdb_file_counts(tiny: Tiny) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"query": "DROP TABLE a"}, "`retrievers.mine.query`: must be a query that reads"),
+        ({"query": "DROP TABLE a"}, "`retrievers.mine.query`: must be a query that only reads"),
         ({"dsn_env": "host=h password=abc-1"}, "`retrievers.mine.dsn_env`: names an environment"),
         ({"database": "nowhere.duckdb", "dsn_env": None}, "nowhere.duckdb"),
         ({"revision": None}, "`retrievers.mine`: needs `revision`"),
