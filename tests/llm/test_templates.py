@@ -11,7 +11,7 @@ from rag_assets.llm.templates import Template, packaged_template, read_template
 
 PLACES = (
     *("query", "n", "language", "title", "text", "passages", "context", "question"),
-    *("passage", "golds", "answer", "fields"),
+    *("passage", "golds", "answer", "fields", "document", "chunk"),
 )
 
 
