@@ -23,7 +23,7 @@ from rag_assets.report.winner import winner_of
 QUESTION_CHARACTERS = 120
 
 LINE_CHARACTERS = 32
-"""So many of a line Dagster shows in a window 1,300 pixels wide; it wraps neither texts nor cells."""
+"""So many Dagster shows in a window 1,300 pixels wide; it wraps neither texts nor cells."""
 
 Metadata = dict[str, dg.MetadataValue]
 
