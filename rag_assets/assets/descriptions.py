@@ -57,8 +57,8 @@ def described(
     """
     link = _report_link(experiment)
     hint = (
-        f"The store has an evaluation that this Dagster instance was not told of: launch the job "
-        f"`{report_job_name(experiment)}`; it computes nothing."
+        f"When this code location was loaded, the store had an evaluation that Dagster was not "
+        f"told of: launch the job `{report_job_name(experiment)}`, which computes nothing."
         if knows_nothing(settings, experiment.name)
         else None
     )

@@ -113,6 +113,7 @@ def finish(
         StoreError: the store cannot be written.
     """
     _refuse_failed(pipeline, wanted)
+    pipeline.at_work = "recording the evaluation"
     computed = pipeline.n_computed
     evaluation = record(
         pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=runs

@@ -22,8 +22,8 @@ from rag_assets.report.winner import winner_of
 
 QUESTION_CHARACTERS = 120
 
-LINE_CHARACTERS = 42
-"""So many of a line Dagster shows on a usual screen; it wraps neither texts nor cells."""
+LINE_CHARACTERS = 32
+"""So many Dagster shows in a window 1,300 pixels wide; it wraps neither texts nor cells."""
 
 Metadata = dict[str, dg.MetadataValue]
 

@@ -46,7 +46,7 @@ class ReportedVersions:
             write_text(self._file, json.dumps(self._states), durable=False)
 
     def _state(self, key: ArtifactKey) -> str | None:
-        """Hash the version of a partition and of its inputs: what Dagster's staleness looks at."""
+        """Hash a partition's version and its inputs', as Dagster's staleness, and its checks'."""
         artifact = self._pipeline.current(key)
         if artifact is None:
             return None
@@ -56,7 +56,14 @@ class ReportedVersions:
             if parent is not None:
                 inputs[str(one)] = self._pipeline.data_version(parent, one)
         own = self._pipeline.data_version(artifact, key)
-        return fingerprint([artifact.manifest.fingerprint, own, inputs])
+        return fingerprint([artifact.manifest.fingerprint, own, inputs, *self._checked_by(key)])
+
+    def _checked_by(self, key: ArtifactKey) -> tuple[str, ...]:
+        """Return the settings that only the checks of a partition read: they are run again."""
+        experiment = self._pipeline.experiment
+        if key.asset != "comparisons":
+            return ()
+        return experiment.baseline, experiment.checks.regression
 
 
 def read_keys(experiment: Experiment, key: ArtifactKey) -> list[ArtifactKey]:

@@ -127,6 +127,7 @@ def command(
     ):
         work = evaluate(pipeline, selection, ready=partial(_print_ready, pipeline, selection))
         result = EvaluationResult(pipeline.root, work.evaluation)
+        pipeline.at_work = "writing the report"
         report = write_report(result)
     labelled = result.has_metrics
     rows = (

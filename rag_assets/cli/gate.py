@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ from rag_assets.cli.options import (
     retriever_option,
     store_option,
 )
-from rag_assets.cli.terminal import output, print_data
+from rag_assets.cli.terminal import output, print_data, print_note
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import open_to_read
@@ -155,5 +156,8 @@ def command(
             print_data(formatted(gate_rows(outcome), form))
         else:
             print_data(gate_markdown(outcome))
+    if any(check.causes is not None and check.causes.newcomers for check in outcome.checks):
+        pool = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
+        print_note(f"the pages named as unjudged may be good answers; to grade them: {pool}")
     answer = unknown if outcome.answer == CANNOT_TELL and unknown else outcome.answer
     ctx.exit(EXIT_CODES[answer])

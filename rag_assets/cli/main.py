@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rag_assets import __version__
-from rag_assets.cli.terminal import with_verbosity
+from rag_assets.cli.terminal import note_beginning, with_verbosity
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.plain_text import one_line, printable, shortened
 from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
@@ -31,7 +31,7 @@ SUMMARIES: Mapping[str, str] = {
     "status": "List the experiments of a store: best, stale, anchor, schedule.",
     "history": "Print a metric over time, and what changed.",
     "diff": "Say what differs between two evaluations.",
-    "gate": "Pass or fail the last evaluation, for a CI system.",
+    "gate": "Say if the last evaluation got worse: pass, fail or cannot tell.",
     "anchor": "Pin an evaluation for `gate` and `diff` to compare with.",
     "attribution": "Print which stage found or lost the evidence.",
     "report": "Write the last evaluation as one HTML page.",
@@ -127,6 +127,7 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
         started = time.perf_counter()
+        note_beginning(ctx)
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:
@@ -201,7 +202,7 @@ def main() -> None:
     """Find out which retrieval setup is best on your questions, and what produced each number.
 
     Exit codes: 0 success, 1 a finding such as invalid data, 2 wrong usage or configuration,
-    3 interrupted or incomplete.
+    3 interrupted or incomplete, 4 `gate` cannot tell.
 
     Example: rag-assets evaluate data/handbook
     """

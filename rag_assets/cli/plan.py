@@ -9,6 +9,7 @@ import click
 
 from rag_assets.api import plan
 from rag_assets.cli.options import selection_options
+from rag_assets.cli.progress_bars import work_board
 from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import clients, host_notes
@@ -49,7 +50,8 @@ def command(
     )
     for line in (*warnings, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
-    steps = plan(path, store, retrievers, top_k)
+    with work_board(lambda: "comparing the sources with the store"):
+        steps = plan(path, store, retrievers, top_k)
     rows = plan_rows(steps) if form == "json" else flat_plan_rows(steps)
     print_rows(rows, form, lambda: plan_view(steps, each=each))
 

@@ -47,7 +47,7 @@ from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.label_sampling import labelling_pipeline, sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
-from rag_assets.pipeline.run_pool import run_pool
+from rag_assets.pipeline.run_pool import evaluated_retrievers, run_pool
 from rag_assets.report.formats import as_json
 from rag_assets.sources.csv_files import CELL_LIMIT, plain
 from rag_assets.sources.rows import unknown_documents
@@ -167,6 +167,9 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None, fo
     shown = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
     _hand_out(sheet_text(units, documents, queries), units, out, form)
+    rest = [n for n in pipeline.experiment.retrievers if n not in evaluated_retrievers(pipeline)]
+    if rest:
+        _say(f"not in the sheet, because not evaluated yet: {', '.join(rest)}")
     if len(units) < len(shown):
         _say(
             f"they hold {len(shown)} passages, some of which overlap; where a part of a text "

@@ -27,7 +27,12 @@ from rich.progress import (
 from rich.spinner import Spinner
 from rich.text import Text
 
-from rag_assets.cli.terminal import Verbosity, messages, verbosity
+from rag_assets.cli.terminal import (
+    Verbosity,
+    messages,
+    seconds_since_beginning,
+    verbosity,
+)
 from rag_assets.progress import Advance
 
 REDRAWN = 8
@@ -55,6 +60,12 @@ _at_work: list[tuple[str, Pace]] = []
 
 SAID = 5.0
 """Seconds between two lines about the work, where there is no terminal."""
+
+SOONEST = 0.5
+"""Seconds before the first of them: what ends sooner needs none."""
+
+_line_printers: list[Thread] = []
+"""The threads that print such lines: one for each board that is open."""
 
 
 def is_significant() -> bool:
@@ -87,20 +98,25 @@ def _lines(line: Callable[[], str]) -> Iterator[None]:
     """Print lines from a thread of its own: what works may be silent for long."""
     console = messages()
     started, ended = time.monotonic(), Event()
+    first = max(SAID - seconds_since_beginning(), min(SOONEST, SAID))
 
     def say() -> None:
-        while not ended.wait(SAID):
+        pause = first
+        while not ended.wait(pause):
+            pause = SAID
             bars = [f"{label} {pace_text(pace)}" for label, pace in list(_at_work)]
             text = ": ".join([line().strip() or "at work", *bars])
             console.print(f"{clock_text(time.monotonic() - started)} {text}", soft_wrap=True)
 
     thread = Thread(target=say, daemon=True)
+    _line_printers.append(thread)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
+        _line_printers.remove(thread)
 
 
 @contextmanager
@@ -196,13 +212,14 @@ def pace_text(pace: Pace) -> str:
 
 @contextmanager
 def progress_bar(label: str, total: int) -> Iterator[Advance]:
-    """Show a bar on stderr that vanishes at the end; without a terminal it stands in the lines.
+    """Show a bar on stderr that vanishes at the end; without a terminal lines tell of it.
 
     With ``--verbose`` a line stays, on a terminal or not; with ``--quiet`` there is neither.
     """
     pace = Pace(total)
     bar = _bar(pace)
-    with drawn(bar), _told(label, pace):
+    has_lines = is_significant() or verbosity() is Verbosity.QUIET or bool(_line_printers)
+    with nullcontext() if has_lines else _lines(lambda: ""), drawn(bar), _told(label, pace):
         task = bar.add_task(label, total=total)
 
         def advance(done: int, new_total: int | None = None, note: str = "", /) -> None:

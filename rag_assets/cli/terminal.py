@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -32,6 +33,8 @@ UNBOUNDED = 10_000
 
 _KEY = "rag_assets.verbosity"
 
+_BEGUN = "rag_assets.begun"
+
 # Alembic tells of each of Dagster's databases that it looks at it.
 _VERBOSE_LEVELS = {"": logging.INFO, "rag_assets": logging.DEBUG, "alembic": logging.WARNING}
 
@@ -51,6 +54,19 @@ def verbosity() -> Verbosity:
     context = click.get_current_context(silent=True)
     level: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
     return level
+
+
+def note_beginning(context: click.Context) -> None:
+    """Take note that the program begins now; loading what a command needs takes seconds too."""
+    context.meta[_BEGUN] = time.monotonic()
+
+
+def seconds_since_beginning() -> float:
+    """Return how long the program has run; 0 outside of a command."""
+    context = click.get_current_context(silent=True)
+    now = time.monotonic()
+    begun: float = context.meta.get(_BEGUN, now) if context else now
+    return now - begun
 
 
 def print_line(text: str, *, err: bool = False) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import Number, format_option, path_argument, store_option
-from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
 from rag_assets.labels.health.unjudged import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
@@ -47,7 +47,8 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
     settings = StoreSettings.resolve(store)
     experiment = open_experiment(path, settings)
     pipeline = Pipeline(experiment, settings, progress_bar)
-    validation = validate(pipeline, judged_threshold=judged)
+    with work_board(lambda: "looking at documents, queries and labels"):
+        validation = validate(pipeline, judged_threshold=judged)
     findings = _located(validation.findings.to_pylist(), experiment.dataset.root)
     if form != "table":
         print_data(formatted(findings, form))

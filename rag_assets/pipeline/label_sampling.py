@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.errors import NotEvaluated
+from rag_assets.errors import MissingArtifact, NotEvaluated
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.page.passages import Hit, Passages
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
@@ -27,7 +27,7 @@ from rag_assets.labels.sampling.stored_sample import earlier_labels
 from rag_assets.pipeline.evaluations import manifest_of, read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
-from rag_assets.pipeline.run_pool import check_depth
+from rag_assets.pipeline.run_pool import check_depth, evaluated_retrievers
 from rag_assets.progress import Progress
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import index_key, load_units
@@ -89,6 +89,14 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
     """
     experiment = pipeline.experiment
     check_depth(experiment, depth)
+    evaluated = evaluated_retrievers(pipeline)
+    rest = [name for name in experiment.retrievers if name not in evaluated]
+    if rest:
+        raise MissingArtifact(
+            f"the sample is drawn from all retrievers, and {', '.join(rest)} have no results yet: "
+            f"run `rag-assets evaluate {experiment.source}`, or use `rag-assets pool`, which "
+            "writes a sheet of what is evaluated"
+        )
     log = experiment.judgments_log
     file = design_file(log)
     known = read_design(file) if file.is_file() else None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rag_assets.errors import UsageError
+from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.pooling.pool import Pair, PooledUnit, Spans, pool
 from rag_assets.labels.sampling.sample_stage import retriever_spans
+from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.runs_stage import run_key
 
@@ -27,7 +28,7 @@ def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
 
 
 def runs_and_spans(pipeline: Pipeline, depth: int) -> tuple[dict[str, pa.Table], dict[str, Spans]]:
-    """Return the run of each retriever that is at least so deep, and the spans of its units.
+    """Return the run of each evaluated retriever at ``depth`` or deeper, and its units' spans.
 
     Raises:
         UsageError: no run is as deep.
@@ -36,11 +37,22 @@ def runs_and_spans(pipeline: Pipeline, depth: int) -> tuple[dict[str, pa.Table],
     experiment = pipeline.experiment
     check_depth(experiment, depth)
     deep_enough = [top_k for top_k in experiment.top_k if top_k >= depth]
-    names = list(experiment.retrievers)
+    names = evaluated_retrievers(pipeline)
     runs = {
         name: pipeline.artifact(run_key(experiment, name, deep_enough[0])).table() for name in names
     }
     return runs, {name: retriever_spans(experiment, pipeline.artifact, name) for name in names}
+
+
+def evaluated_retrievers(pipeline: Pipeline) -> list[str]:
+    """Return the retrievers that the last evaluation has a run of; all before the first one."""
+    names = list(pipeline.experiment.retrievers)
+    try:
+        entries = read_current(pipeline.root).entries
+    except NotEvaluated:
+        return names
+    runs = {one.partition["retriever"] for one in entries if one.asset.endswith("_runs")}
+    return [name for name in names if name in runs] or names
 
 
 def check_depth(experiment: Experiment, depth: int) -> None:

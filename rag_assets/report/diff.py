@@ -15,7 +15,12 @@ from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.reasons import Reason, Wanted, row_changes, version_changes
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.formats import interval_name, interval_text, p_text
-from rag_assets.report.history import DIGESTS, evaluation_changes
+from rag_assets.report.history import (
+    DIGESTS,
+    LABELS_ADDED,
+    LABELS_REMOVED,
+    evaluation_changes,
+)
 from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
@@ -38,7 +43,7 @@ def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
 def setting_changes(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
     """Return what was changed from ``a`` to ``b`` but for the sources."""
     old, new = history_table(b.root, [a.evaluation, b.evaluation]).to_pylist()
-    texts = set(DIGESTS.values())
+    texts = {*DIGESTS.values(), LABELS_ADDED, LABELS_REMOVED}
     settings = [reason for reason in evaluation_changes(old, new) if reason.what not in texts]
     return list(dict.fromkeys([*settings, *_engine_changes(a, b)]))
 

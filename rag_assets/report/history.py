@@ -21,6 +21,8 @@ DIGESTS = {
 }
 """Column of the history -> what is said where two evaluations differ in it."""
 
+LABELS_ADDED, LABELS_REMOVED = "labels added", "labels removed"
+
 _NAMED = {
     "retrievers": "retriever",
     "chunking": "chunking",
@@ -47,11 +49,17 @@ def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[R
         for column, text in DIGESTS.items()
         if None not in (old[column], new[column]) and old[column] != new[column]
     ]
+    labelled = [one["qrels_digest"] is not None for one in (old, new)]
+    if labelled[0] != labelled[1]:
+        reasons.append(Reason(LABELS_ADDED if labelled[1] else LABELS_REMOVED))
     for column, before in _JSON.items():
         if old[column] != new[column]:
             was, now = json.loads(old[column]), json.loads(new[column])
             # An evaluation of an older version of the program did not keep them.
             if was and now:
+                if column == "code_versions":  # a stage that came or went follows from something
+                    was = {stage: was[stage] for stage in was if stage in now}
+                    now = {stage: now[stage] for stage in was}
                 reasons += _json_changes(before, was, now)
     return reasons
 

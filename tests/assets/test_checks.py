@@ -190,3 +190,25 @@ def test_labels_that_cannot_be_read_are_told_although_there_is_no_table(
             evaluate_now(tiny)
     assert told(tiny, "qrels", "label_health") == {None: ("FAILED", True)}
     assert len(materializations(tiny, "qrels")) == n_before
+
+
+def test_another_baseline_is_checked_though_nothing_is_computed(tiny: Tiny) -> None:
+    key = dg.AssetCheckKey(dg.AssetKey(["tiny", "comparisons"]), "no_regression")
+
+    def times() -> int:
+        with open_instance(tiny.settings) as instance:
+            history = instance.event_log_storage.get_asset_check_execution_history
+            return len(history(key, limit=1000))
+
+    evaluate_now(tiny)
+    before = times()
+    evaluate_now(tiny)
+    assert times() == before
+    tiny.config["baseline"] = "okapi"
+    tiny.write_config()
+    assert evaluate_now(tiny).computed == 0
+    assert times() == before + 1
+    tiny.config["checks"] = {"regression": "error"}
+    tiny.write_config()
+    evaluate_now(tiny)
+    assert times() == before + 2

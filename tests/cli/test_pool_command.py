@@ -157,3 +157,22 @@ def test_feedback(tiny: Tiny, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     line = json.loads((tiny.folder / "judgments.jsonl").read_text(encoding="utf-8"))
     assert (line["relevance"], line["source"]) == (2, "feedback: 5 up, 0 down")
+
+
+def test_a_sheet_is_of_what_was_evaluated_and_the_sample_wants_all(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    """Who begins with the cheap retriever can grade at once."""
+    store = ("--store", tiny.root / "store")
+    assert invoke("evaluate", tiny.folder, *store, "--retriever", "bm25").exit_code == 0
+    sheet = tmp_path / "sheet.csv"
+    pooled = invoke("pool", tiny.folder, *store, "--depth", 3, "--out", sheet)
+    assert pooled.exit_code == 0, pooled.output
+    assert "not in the sheet, because not evaluated yet: okapi" in pooled.stderr
+    assert sheet.read_text(encoding="utf-8").count("\n") > 6
+    for command in (("label", tiny.folder, "--status"), ("pool", tiny.folder, "--sample", 3)):
+        refused = invoke(*command, *store)
+        assert refused.exit_code == 1
+        assert "okapi have no results yet" in refused.stderr.replace("\n", " ")
+    assert invoke("evaluate", tiny.folder, *store).exit_code == 0
+    assert "not evaluated" not in invoke("pool", tiny.folder, *store, "--depth", 3).stderr

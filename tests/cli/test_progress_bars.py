@@ -106,6 +106,26 @@ def test_without_a_terminal_lines_tell_of_the_work(
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_bar_alone_has_its_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag_assets.cli.progress_bars.SAID", 0.01)
+    with progress_bar("compare documents", 9) as advance:
+        advance(3)
+        wait_for_line(capsys, r"^0:00 at work: compare documents 3 of 9, ")
+
+
+def test_the_first_line_counts_from_the_beginning_of_the_program(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading a command may take as long as the pause between two lines."""
+    monkeypatch.setattr("rag_assets.cli.progress_bars.SAID", 3600.0)
+    monkeypatch.setattr("rag_assets.cli.progress_bars.seconds_since_beginning", lambda: 3599.99)
+    monkeypatch.setattr("rag_assets.cli.progress_bars.SOONEST", 0.01)
+    with work_board(lambda: "reading"):
+        wait_for_line(capsys, "^0:00 reading$")
+
+
 def wait_for_line(capsys: pytest.CaptureFixture[str], pattern: str) -> None:
     for _ in range(1000):
         out, err = capsys.readouterr()

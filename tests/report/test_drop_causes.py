@@ -94,8 +94,9 @@ def test_a_page_that_nobody_judged(towns: Towns) -> None:
         "added: pricing.md, unjudged, ranks 1 for qAro"
     ]
     for words in (("gate", "--against", "anchor"), ("diff", "anchor", "latest")):
-        said = towns.command(*words).stdout
-        assert "added: pricing.md, unjudged, ranks 1 for qAro" in said
+        done = towns.command(*words)
+        assert "added: pricing.md, unjudged, ranks 1 for qAro" in done.stdout
+        assert ("to grade them: rag-assets pool " in done.stderr) == (words[0] == "gate")
     assert unjudged_since_anchor(towns.artifacts, towns.settings.locks) == [
         "added: pricing.md, unjudged, ranks 1 for qAro"
     ]

@@ -63,6 +63,21 @@ def test_changes_are_what_a_person_changed() -> None:
     assert evaluation_changes(FIRST, {**FIRST, "configuration": "{}"}) == []
 
 
+def test_labels_that_come_or_go_are_one_reason_not_the_stages_that_follow() -> None:
+    unlabelled = evaluation(
+        2,
+        {"bm25": {"k1": 1.2}},
+        qrels_digest=None,
+        code_versions=json.dumps({"metrics": "1", "overlaps": "1"}),
+    )
+    labelled = {**unlabelled, "qrels_digest": "a", "code_versions": json.dumps({"metrics": "2"})}
+    assert [reason.text for reason in evaluation_changes(unlabelled, labelled)] == [
+        "labels added",
+        "rag_assets.metrics 1 -> 2",
+    ]
+    assert "labels removed" in {one.text for one in evaluation_changes(labelled, unlabelled)}
+
+
 def test_a_change_is_to_the_evaluation_before() -> None:
     values = [
         value(FIRST, "bm25", 0.5),
