@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,46 @@ def test_score(tmp_path: Path) -> None:
         rag_assets.score(run, qrels, ["kappa"])
     with pytest.raises(DataError, match=r"no\.trec: cannot be read"):
         rag_assets.score(tmp_path / "no.trec", qrels, ["mrr"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: rag_assets.score({"q": {}}, "qrels", ["mrr"]),  # type: ignore[arg-type]
+            "run_path is dict {'q': {}}; expected a file; rag_assets.metrics(run, qrels, names) is",
+        ),
+        (
+            lambda: rag_assets.score("run", {"q": {}}, ["mrr"]),  # type: ignore[arg-type]
+            "qrels_path is dict {'q': {}}; expected a file; rag_assets.metrics(",
+        ),
+        (
+            lambda: rag_assets.score("run", "qrels", "mrr"),
+            "metrics is str 'mrr'; expected a list, such as ['mrr']",
+        ),
+        (
+            lambda: rag_assets.evaluate(["a", "b"]),  # type: ignore[call-overload]
+            "path is list ['a', 'b']; expected a folder or a file; what is at hand is given by",
+        ),
+        (
+            lambda: rag_assets.evaluate("path", retrievers="bm25"),
+            "retrievers is str 'bm25'; expected a list, such as ['bm25']",
+        ),
+        (
+            lambda: rag_assets.evaluate("path", top_k=3),  # type: ignore[call-overload]
+            "top_k is int 3; expected a list, such as [3]",
+        ),
+        (
+            lambda: rag_assets.evaluate(documents=["a"], queries=["a"]),  # type: ignore[call-overload]
+            "`retrievers` is missing; give documents, queries and retrievers",
+        ),
+    ],
+)
+def test_what_is_of_another_kind_is_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        call()
+
+
+def test_only_what_is_offered_is_listed() -> None:
+    listed = {name for name in dir(rag_assets) if not name.startswith("__")}
+    assert listed == set(rag_assets.__all__)

@@ -201,7 +201,7 @@ def main() -> None:
     """Find out which retrieval setup is best on your questions, and what produced each number.
 
     Exit codes: 0 success, 1 a finding such as invalid data, 2 wrong usage or configuration,
-    3 interrupted or incomplete.
+    3 interrupted or incomplete, 4 a gate that cannot tell.
 
     Example: rag-assets evaluate data/handbook
     """

@@ -10,7 +10,7 @@ import click
 from rag_assets.answers.prediction_files import read_answers, read_na_probs
 from rag_assets.cli.options import paper_format_option, refuse_given
 from rag_assets.cli.score_runs import named_runs, print_runs
-from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
 from rag_assets.evaluation.dialects.dialect import (
@@ -26,7 +26,8 @@ from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.run_files import read_hits, read_run_file
-from rag_assets.evaluation.score import Scores, score, tie_rows
+from rag_assets.evaluation.score import Scores, checked_metric, nothing_shared, score, tie_rows
+from rag_assets.evaluation.ties import BOUNDED
 from rag_assets.report.formats import Rows, as_json, columns_of, formatted
 from rag_assets.report.terminal_table import rows_view
 
@@ -133,6 +134,19 @@ def command(
     else:
         _print_means(scores.means, form)
     _print_accounting(scores)
+    if ties:
+        print_note(_without_bounds(names))
+    print_note(nothing_shared(run, labels.judgments))
+
+
+def _without_bounds(names: Sequence[str]) -> str | None:
+    """Say which metrics `--ties` has no row for; None: it has one for each."""
+    unbounded = [name for name in names if checked_metric(name).measure not in BOUNDED]
+    if not unbounded:
+        return None
+    return (
+        f"no bounds over ties for {', '.join(unbounded)}; there are some for {', '.join(BOUNDED)}"
+    )
 
 
 def _check_flags(
