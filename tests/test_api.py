@@ -118,6 +118,7 @@ def test_score(tmp_path: Path) -> None:
     scores = rag_assets.score(str(run), qrels, ["RR", "P_2"])
     assert scores.means == {"RR": 0.5, "P_2": 0.5}
     assert (scores.n_queries, scores.n_unanswerable) == (1, 1)
+    assert scores.n_tied == {2: 0}, "RR has no cut-off"
     assert rag_assets.score(run, qrels, ["mrr"], trec_mean=True).means == {"mrr": 0.25}
     with pytest.raises(UsageError, match="unknown metric"):
         rag_assets.score(run, qrels, ["kappa"])

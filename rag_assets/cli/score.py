@@ -24,7 +24,6 @@ from rag_assets.evaluation.dialects.explain import explain
 from rag_assets.evaluation.dialects.ranx import LARGEST_STABLE
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
-from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.run_files import read_hits, read_run_file
 from rag_assets.evaluation.score import Scores, checked_metric, nothing_shared, score, tie_rows
 from rag_assets.evaluation.ties import BOUNDED
@@ -172,7 +171,7 @@ def _print_accounting(scores: Scores) -> None:
         parts.append(f"{scores.n_missing} missing from the run (count 0)")
     if scores.n_unjudged_queries:
         parts.append(f"{scores.n_unjudged_queries} of the run not in the qrels (not scored)")
-    tied = [f"{n} at {k}" for k, n in scores.n_tied.items() if n and k != WHOLE_RANKING]
+    tied = [f"{n} at {k}" for k, n in scores.n_tied.items() if n]
     if tied:
         parts.append(f"queries with ties across the cut-off: {', '.join(tied)} (see --ties)")
     messages().print("; ".join(parts))

@@ -100,7 +100,7 @@ def score(
         n_unjudged_queries=count_not_in(
             pc.unique(run.column("query_id")), judgments.column("query_id")
         ),
-        n_tied={cutoff: _n_tied(tables["run", cutoff]) for _, cutoff in cells},
+        n_tied={k: _n_tied(tables["run", k]) for k in sorted(cutoffs) if k != WHOLE_RANKING},
     )
 
 
