@@ -151,9 +151,6 @@ def evaluate(
         return evaluate_records(records, retrievers, chosen, store)
     if documents is not None or queries is not None or isinstance(retrievers, Mapping):
         raise UsageError("give a path, or documents, queries and retrievers, not both")
-    if not isinstance(path, str | os.PathLike):
-        at_hand = "what is at hand is given by name: documents=, queries=, retrievers="
-        raise _unexpected("path", path, f"a folder or a file; {at_hand}")
     if isinstance(retrievers, str):
         raise _unexpected("retrievers", retrievers, f"a list, such as [{retrievers!r}]")
     return _evaluate_path(path, store, retrievers, top_k, take_over=take_over)

@@ -143,7 +143,12 @@ def test_score(tmp_path: Path) -> None:
         ),
         (
             lambda: rag_assets.evaluate(["a", "b"]),  # type: ignore[call-overload]
-            "path is list ['a', 'b']; expected a folder or a file; what is at hand is given by",
+            "path is list ['a', 'b']; expected a folder or a file; rag_assets.evaluate takes data "
+            "by name: documents=, queries=",
+        ),
+        (
+            lambda: rag_assets.compare({"a": 1}, "a", "b"),  # type: ignore[arg-type]
+            "path is dict {'a': 1}; expected a folder or a file",
         ),
         (
             lambda: rag_assets.evaluate("path", retrievers="bm25"),

@@ -31,6 +31,7 @@ from rag_assets.report.page.answers import answers, answers_said
 from rag_assets.report.page.leaderboard import leaderboard
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_table
+from rag_assets.report.shown_names import shown
 from rag_assets.report.view import Context, View
 from rag_assets.report.winner import winner_of
 
@@ -91,7 +92,8 @@ class EvaluationTable(EvaluationResult, Tabular):
 
     def _shown(self) -> list[Shown]:
         judged = self.judged._shown() if judged_rows(self) else []
-        return [_board(self), *_answers(View(self)), *judged]
+        named = shown(self)
+        return [_board(named), *_answers(View(named)), *judged]
 
 
 def _table(result: EvaluationResult) -> pa.Table:

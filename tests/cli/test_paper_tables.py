@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+import rag_assets
 from tests.tiny_experiment import Tiny
 
 Invoke = Callable[..., Result]
@@ -178,6 +179,10 @@ def test_people_read_display_names_and_programs_both(invoke: Invoke, tiny: Tiny)
         refused = invoke(*command, *given)
         assert refused.exit_code == 2
         assert "'BM25+RM3' is how bm25 is shown; its name is bm25" in refused.stderr
+    table = rag_assets.leaderboard(tiny.folder, tiny.root / "store")
+    assert "BM25+RM3" in repr(table)
+    assert "okapi" not in repr(table)
+    assert "okapi" in table.to_arrow()["retriever"].to_pylist(), "programs read the own names"
     page = Path(invoke("report", *where).stdout.strip()).read_text(encoding="utf-8")
     assert page.count("BM25+RM3") > 10
     assert not re.search(r">\s*okapi\b", page)
