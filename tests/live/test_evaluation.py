@@ -271,6 +271,11 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         "settings has retrievers; give them only as `retrievers`",
     ),
     "a metric": ({"settings": {"primary": "mmr@1"}}, ConfigError, "`primary`: unknown metric"),
+    "a retriever's name": (
+        {"retrievers": {"My search": first_of_all}},
+        ConfigError,
+        "no '..'; `display_names` gives it any other name for people",
+    ),
     "an experiment's name": (
         {"name": "My search"},
         ConfigError,
