@@ -52,5 +52,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List these too: `dg` finds the component so."""
-    return sorted({*globals(), *__all__})
+    """List what is offered, and what is not imported yet: `dg` finds the component so."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -6,6 +6,7 @@ model.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -132,14 +133,15 @@ def evaluate(
         RagAssetsError: invalid configuration or data, a model that cannot be had, or a store that
             cannot be written.
     """
+    if isinstance(top_k, int):
+        raise _unexpected("top_k", top_k, f"a list, such as [{top_k}]")
     if path is None:
-        data = {"documents": documents, "queries": queries}
+        data = {"documents": documents, "queries": queries, "retrievers": retrievers}
         for what, given in data.items():
-            if given is None:
+            if given is None or (isinstance(given, tuple) and not given):
                 raise UsageError(f"`{what}` is missing; give documents, queries and retrievers")
         if not isinstance(retrievers, Mapping) or not retrievers:
-            problem = f"retrievers is {type(retrievers).__name__} {retrievers!r:.60}"
-            raise UsageError(f"{problem}; expected a dict of name to retriever, at least one")
+            raise _unexpected("retrievers", retrievers, "a dict of name to retriever, at least one")
         from rag_assets.live.evaluation import evaluate as evaluate_records
         from rag_assets.live.records import Records
 
@@ -149,7 +151,13 @@ def evaluate(
         return evaluate_records(records, retrievers, chosen, store)
     if documents is not None or queries is not None or isinstance(retrievers, Mapping):
         raise UsageError("give a path, or documents, queries and retrievers, not both")
+    if isinstance(retrievers, str):
+        raise _unexpected("retrievers", retrievers, f"a list, such as [{retrievers!r}]")
     return _evaluate_path(path, store, retrievers, top_k, take_over=take_over)
+
+
+def _unexpected(name: str, given: object, expected: str) -> UsageError:
+    return UsageError(f"{name} is {type(given).__name__} {given!r:.60}; expected {expected}")
 
 
 def _evaluate_path(
@@ -419,8 +427,16 @@ def score(
 
     Raises:
         DataError: a file cannot be read or breaks its format; names file and line.
-        UsageError: a metric is unknown, or ``precision`` has no cut-off.
+        UsageError: a metric is unknown, or ``precision`` has no cut-off; or what is given is no
+            file: :func:`rag_assets.metrics` scores dicts.
     """
+    for name, given in {"run_path": run_path, "qrels_path": qrels_path}.items():
+        if not isinstance(given, str | os.PathLike):
+            raise _unexpected(
+                name, given, "a file; rag_assets.metrics(run, qrels, names) is of dicts"
+            )
+    if isinstance(metrics, str):
+        raise _unexpected("metrics", metrics, f"a list, such as [{metrics!r}]")
     from rag_assets.evaluation.label_files import read_labels
     from rag_assets.evaluation.run_files import read_run_file
     from rag_assets.evaluation.score import score as score_tables

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -117,8 +118,57 @@ def test_score(tmp_path: Path) -> None:
     scores = rag_assets.score(str(run), qrels, ["RR", "P_2"])
     assert scores.means == {"RR": 0.5, "P_2": 0.5}
     assert (scores.n_queries, scores.n_unanswerable) == (1, 1)
+    assert scores.n_tied == {2: 0}, "RR has no cut-off"
     assert rag_assets.score(run, qrels, ["mrr"], trec_mean=True).means == {"mrr": 0.25}
     with pytest.raises(UsageError, match="unknown metric"):
         rag_assets.score(run, qrels, ["kappa"])
     with pytest.raises(DataError, match=r"no\.trec: cannot be read"):
         rag_assets.score(tmp_path / "no.trec", qrels, ["mrr"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: rag_assets.score({"q": {}}, "qrels", ["mrr"]),  # type: ignore[arg-type]
+            "run_path is dict {'q': {}}; expected a file; rag_assets.metrics(run, qrels, names) is",
+        ),
+        (
+            lambda: rag_assets.score("run", {"q": {}}, ["mrr"]),  # type: ignore[arg-type]
+            "qrels_path is dict {'q': {}}; expected a file; rag_assets.metrics(",
+        ),
+        (
+            lambda: rag_assets.score("run", "qrels", "mrr"),
+            "metrics is str 'mrr'; expected a list, such as ['mrr']",
+        ),
+        (
+            lambda: rag_assets.evaluate(["a", "b"]),  # type: ignore[call-overload]
+            "path is list ['a', 'b']; expected a folder or a file; rag_assets.evaluate takes data "
+            "by name: documents=, queries=",
+        ),
+        (
+            lambda: rag_assets.compare({"a": 1}, "a", "b"),  # type: ignore[arg-type]
+            "path is dict {'a': 1}; expected a folder or a file",
+        ),
+        (
+            lambda: rag_assets.evaluate("path", retrievers="bm25"),
+            "retrievers is str 'bm25'; expected a list, such as ['bm25']",
+        ),
+        (
+            lambda: rag_assets.evaluate("path", top_k=3),  # type: ignore[call-overload]
+            "top_k is int 3; expected a list, such as [3]",
+        ),
+        (
+            lambda: rag_assets.evaluate(documents=["a"], queries=["a"]),  # type: ignore[call-overload]
+            "`retrievers` is missing; give documents, queries and retrievers",
+        ),
+    ],
+)
+def test_what_is_of_another_kind_is_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        call()
+
+
+def test_only_what_is_offered_is_listed() -> None:
+    listed = {name for name in dir(rag_assets) if not name.startswith("__")}
+    assert listed == set(rag_assets.__all__)

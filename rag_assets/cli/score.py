@@ -10,7 +10,7 @@ import click
 from rag_assets.answers.prediction_files import read_answers, read_na_probs
 from rag_assets.cli.options import paper_format_option, refuse_given
 from rag_assets.cli.score_runs import named_runs, print_runs
-from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
 from rag_assets.evaluation.dialects.dialect import (
@@ -24,9 +24,9 @@ from rag_assets.evaluation.dialects.explain import explain
 from rag_assets.evaluation.dialects.ranx import LARGEST_STABLE
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
-from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.run_files import read_hits, read_run_file
-from rag_assets.evaluation.score import Scores, score, tie_rows
+from rag_assets.evaluation.score import Scores, checked_metric, nothing_shared, score, tie_rows
+from rag_assets.evaluation.ties import BOUNDED
 from rag_assets.report.formats import Rows, as_json, columns_of, formatted
 from rag_assets.report.terminal_table import rows_view
 
@@ -133,6 +133,19 @@ def command(
     else:
         _print_means(scores.means, form)
     _print_accounting(scores)
+    if ties:
+        print_note(_without_bounds(names))
+    print_note(nothing_shared(run, labels.judgments))
+
+
+def _without_bounds(names: Sequence[str]) -> str | None:
+    """Say which metrics `--ties` has no row for; None: it has one for each."""
+    unbounded = [name for name in names if checked_metric(name).measure not in BOUNDED]
+    if not unbounded:
+        return None
+    return (
+        f"no bounds over ties for {', '.join(unbounded)}; there are some for {', '.join(BOUNDED)}"
+    )
 
 
 def _check_flags(
@@ -158,7 +171,7 @@ def _print_accounting(scores: Scores) -> None:
         parts.append(f"{scores.n_missing} missing from the run (count 0)")
     if scores.n_unjudged_queries:
         parts.append(f"{scores.n_unjudged_queries} of the run not in the qrels (not scored)")
-    tied = [f"{n} at {k}" for k, n in scores.n_tied.items() if n and k != WHOLE_RANKING]
+    tied = [f"{n} at {k}" for k, n in scores.n_tied.items() if n]
     if tied:
         parts.append(f"queries with ties across the cut-off: {', '.join(tied)} (see --ties)")
     messages().print("; ".join(parts))

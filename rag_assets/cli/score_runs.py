@@ -7,10 +7,11 @@ from pathlib import Path
 
 from rich.console import Group, RenderableType
 
-from rag_assets.cli.terminal import messages, output, print_data
+from rag_assets.cli.terminal import messages, output, print_data, print_note
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.run_files import read_run_file
+from rag_assets.evaluation.score import nothing_shared
 from rag_assets.evaluation.score_runs import RunScores, score_runs
 from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.formats import as_json, formatted, interval_text, p_text, signed_text
@@ -62,9 +63,13 @@ def print_runs(
         print_data(runs_table(scores))
     elif form == "csv":
         print_data(formatted(scores.means, form))
+        print_note("one CSV is one table, that of the means; --format json has the tests too")
     else:
         print_data(f"{formatted(scores.means, form)}\n{formatted(scores.pairs, form)}")
     _print_accounting(scores)
+    for name, run in runs.items():
+        strange = nothing_shared(run, labels.judgments)
+        print_note(None if strange is None else f"{name}: {strange}")
 
 
 def _view(scores: RunScores) -> RenderableType:
@@ -106,6 +111,4 @@ def _print_accounting(scores: RunScores) -> None:
         if n_missing:
             parts.append(f"{n_missing} missing from {name} (count 0)")
     messages().print("; ".join(parts))
-    if scores.caveat is not None:
-        tested = "each was tested by itself, so p and the intervals are too small"
-        messages().print(f"note: {scores.caveat}; {tested}", soft_wrap=True)
+    print_note(scores.caveat)

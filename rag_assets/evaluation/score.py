@@ -21,6 +21,7 @@ from rag_assets.evaluation.metric_names import (
 )
 from rag_assets.evaluation.metrics import WHOLE_RANKING, Source, query_metrics
 from rag_assets.evaluation.ties import BOUNDED, tie_bounds
+from rag_assets.plain_text import one_line
 from rag_assets.store.parquet_files import read_parquet
 
 Means = dict[Metric, float | None]
@@ -99,7 +100,7 @@ def score(
         n_unjudged_queries=count_not_in(
             pc.unique(run.column("query_id")), judgments.column("query_id")
         ),
-        n_tied={cutoff: _n_tied(tables["run", cutoff]) for _, cutoff in cells},
+        n_tied={k: _n_tied(tables["run", k]) for k in sorted(cutoffs) if k != WHOLE_RANKING},
     )
 
 
@@ -152,6 +153,18 @@ def count_not_in(values: pa.ChunkedArray | pa.Array, known: pa.ChunkedArray) -> 
     """Return how many of the values are not among the known ones."""
     inside = pc.sum(pc.is_in(values, value_set=pc.unique(known))).as_py() or 0
     return len(values) - int(inside)
+
+
+def nothing_shared(run: pa.Table, judgments: pa.Table) -> str | None:
+    """Return why no hit can be right: ids of one file are not in the other; None: some are."""
+    for column, noun in (("query_id", "query"), ("unit_id", "document")):
+        ours, theirs = (pc.unique(table[column].drop_null()) for table in (run, judgments))
+        if len(ours) and len(theirs) and count_not_in(ours, theirs) == len(ours):
+            here, there = (one_line(ids[0].as_py()) for ids in (ours, theirs))
+            return (
+                f"no {noun} of the run is in the qrels: the run has '{here}', they have '{there}'"
+            )
+    return None
 
 
 def mean_metrics(

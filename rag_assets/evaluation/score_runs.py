@@ -35,7 +35,8 @@ class RunScores:
             ``low`` and ``high``, its interval.
         pairs: a row for each two runs and metric: ``run_a``, ``run_b``, ``metric`` and what
             :data:`rag_assets.schemas.COMPARISONS` has of them; ``difference`` is b minus a.
-        caveat: why queries that share documents were tested one by one; None: they were not.
+        caveat: why queries that share documents were tested one by one, and what that does to p;
+            None: they were not.
         n_queries: queries that are averaged.
         n_unanswerable: queries of the qrels without a relevant document.
         n_missing: run -> queries that are averaged and not in it; they count 0.
@@ -95,11 +96,13 @@ def score_runs(
         pairs += [_of_runs(row, name) for row in compared.to_pylist()]
     counts = tables[cells[0]]
     answerable = counts.filter(pc.greater(counts["n_relevant"], 0))["query_id"]
+    reason = reasons.get(ALL)
+    alone_too = "each was tested by itself, so p and the intervals are too small"
     return RunScores(
         tuple(by_name),
         means,
         pairs,
-        reasons.get(ALL),
+        None if reason is None else f"{reason}; {alone_too}",
         len(answerable),
         counts.num_rows - len(answerable),
         {name: count_not_in(answerable, run["query_id"]) for name, run in runs.items()},

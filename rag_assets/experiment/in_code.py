@@ -12,7 +12,7 @@ from rag_assets.errors import ConfigError
 from rag_assets.experiment.config import ExperimentConfig, RetrieverConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import KINDS, complete
-from rag_assets.experiment.names import checked_name
+from rag_assets.experiment.names import FOR_PEOPLE, checked_name
 from rag_assets.experiment.problems import first_problem
 from rag_assets.experiment.yaml_file import Location, dotted
 
@@ -47,7 +47,7 @@ def experiment_in_code(
         try:
             checked_name(name)
         except ValueError as error:
-            raise ConfigError(str(error), key=f"retrievers.{name}") from error
+            raise ConfigError(f"{error}; {FOR_PEOPLE}", key=f"retrievers.{name}") from error
     retrievers = {**config.retrievers, **made}
     ordered = {name: retrievers[name] for name in order}
     return complete(source, None, config.model_copy(update={"retrievers": ordered}))

@@ -93,11 +93,14 @@ def load_experiment(path: Path | str) -> Experiment:
             file, which gets the default experiment.
 
     Raises:
-        UsageError: there is nothing at ``path``.
+        UsageError: there is nothing at ``path``, or it is no path.
         ConfigError: the YAML is not valid; names file, line and key. Or what an installed package
             adds is broken.
         DataError: the dataset's format is not recognised.
     """
+    if not isinstance(path, str | os.PathLike):
+        given = f"path is {type(path).__name__} {path!r:.60}; expected a folder or a file"
+        raise UsageError(f"{given}; rag_assets.evaluate takes data by name: documents=, queries=")
     for kind in KINDS:
         kind.check()
     path = Path(path).absolute()

@@ -27,6 +27,7 @@ from rag_assets.experiment.config import (
     StatisticsConfig,
 )
 from rag_assets.experiment.llm import LlmConfig
+from rag_assets.experiment.names import FOR_PEOPLE, NAME_RULE
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.generation.question_options import QuestionOptions
@@ -85,6 +86,8 @@ def first_problem(
     first = located[0][0]
     here = [_problem(error) for location, error in located if location == first]
     text = f"{' or '.join(dict.fromkeys(here))}{_found(located[0][1])}"
+    if first[:1] == ("retrievers",) and len(first) == 2 and NAME_RULE in text:
+        text += f"; {FOR_PEOPLE}"
     elsewhere = {location for location, _ in located} - {first[:n] for n in range(len(first) + 1)}
     return first, f"{text} (and {len(elsewhere)} more)" if elsewhere else text
 

@@ -15,12 +15,20 @@ def check_cell_names(experiment: Experiment, names: Sequence[str]) -> None:
     Raises:
         UsageError: the experiment has no such name.
     """
-    known = {True: experiment.answer_cells, False: experiment.retrievers}
     for name in names:
-        is_answerer = "@" in name
-        if name not in known[is_answerer]:
-            what = "answerer" if is_answerer else "retriever"
-            raise UsageError(f"unknown {what} {allowed_names(name, known[is_answerer])}")
+        if "@" not in name:
+            _check_retriever(experiment, name)
+        elif name not in experiment.answer_cells:
+            raise UsageError(f"unknown answerer {allowed_names(name, experiment.answer_cells)}")
+
+
+def _check_retriever(experiment: Experiment, name: str) -> None:
+    if name in experiment.retrievers:
+        return
+    own = next((one for one, text in experiment.display_names.items() if text == name), None)
+    if own is not None:
+        raise UsageError(f"{name!r} is how {own} is shown; its name is {own}")
+    raise UsageError(f"unknown retriever {allowed_names(name, experiment.retrievers)}")
 
 
 @dataclass(frozen=True)
@@ -40,9 +48,7 @@ class Selection:
             UsageError: a name or a cut-off is not the experiment's.
         """
         for name in retrievers:
-            if name not in experiment.retrievers:
-                hint = allowed_names(name, experiment.retrievers)
-                raise UsageError(f"unknown retriever {hint}")
+            _check_retriever(experiment, name)
         for k in top_k:
             if k not in experiment.top_k:
                 allowed = ", ".join(map(str, experiment.top_k))

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
+LEARNED = "* its generator was trained on questions of this split"
+
+
 class AnswerTable(Tabular):
     """A row an answerer at a cut-off, a split and a group of questions: means with intervals."""
 
@@ -108,7 +111,7 @@ class AnswerTable(Tabular):
             f"{self.result.evaluation.experiment}: answers to {rows[0]['n_questions']} questions"
         )
         learned = any(row["learned"] for row in rows)
-        notes = ["* its generator was trained on questions of this split"] if learned else []
+        notes = [LEARNED] if learned else []
         headings = ["answerer", *(SHOWN[name] for name in names), "failed"]
         return [Shown(title, headings, cells, notes=notes)]
 

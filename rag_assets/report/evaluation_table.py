@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
-from rag_assets.report.answer_table import AnswerTable
+from rag_assets.report.answer_table import LEARNED, AnswerTable
 from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
 from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged import judged_rows
@@ -31,6 +31,7 @@ from rag_assets.report.page.answers import answers, answers_said
 from rag_assets.report.page.leaderboard import leaderboard
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_table
+from rag_assets.report.shown_names import shown
 from rag_assets.report.view import Context, View
 from rag_assets.report.winner import winner_of
 
@@ -90,9 +91,9 @@ class EvaluationTable(EvaluationResult, Tabular):
         return _figure(self, metric, dark)
 
     def _shown(self) -> list[Shown]:
-        answers = self.answers._shown() if self.answer_metrics else []
         judged = self.judged._shown() if judged_rows(self) else []
-        return [*_shown(self), *answers, *judged]
+        named = shown(self)
+        return [_board(named), *_answers(View(named)), *judged]
 
 
 def _table(result: EvaluationResult) -> pa.Table:
@@ -109,7 +110,7 @@ def _table(result: EvaluationResult) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _shown(result: EvaluationResult) -> list[Shown]:
+def _board(result: EvaluationResult) -> Shown:
     """Return the headline and the leaderboard at the primary cut-off."""
     view = View(result)
     board = leaderboard(view)
@@ -119,7 +120,7 @@ def _shown(result: EvaluationResult) -> list[Shown]:
     if result.evaluation.unread_labels is not None:
         title += f"; {result.evaluation.unread_labels}"
     if board is None:
-        return [_overlaps(result, title)]
+        return _overlaps(result, title)
     one = board["boards"][0]
     measures = board["measures"]
     columns = columns_of(NOTEBOOK, one["rows"])
@@ -135,7 +136,7 @@ def _shown(result: EvaluationResult) -> list[Shown]:
         notes.append(f"to_arrow(), to_pandas() and to_polars() also have top_k {others}")
     rows = [_row(row, columns) for row in one["rows"]]
     said = [*incomplete_parts(result), *_said(view)]
-    return [Shown(title, headings, rows, said, notes), *_answers(view)]
+    return Shown(title, headings, rows, said, notes)
 
 
 def _answers(view: View) -> list[Shown]:
@@ -147,13 +148,14 @@ def _answers(view: View) -> list[Shown]:
     names = [name for _, name in section["metrics"]]
     rows = [
         [
-            words(row["answerer"]),
+            words(f"{row['answerer']}{'*' if row['learned'] else ''}"),
             *(number(cell["value"], _bounds(cell), best=cell["best"]) for cell in row["cells"]),
             Cell(str(row["n_failed"])),
         ]
         for row in section["groups"][0]["rows"]
     ]
-    board = Shown(title, ["answerer", *names, "failed"], rows, answers_said(section["head"]))
+    notes = [LEARNED] if section["learned"] else []
+    board = Shown(title, ["answerer", *names, "failed"], rows, answers_said(section["head"]), notes)
     if not section["answerers"]:
         return [board]
     classes = [
@@ -196,7 +198,8 @@ def _overlaps(result: EvaluationResult, title: str) -> Shown:
         ]
         for row in overlap_rows(result)
     ]
-    sentences = ["Without labels no metric exists; this is how alike the retrievers rank."]
+    alike = "this is how alike the retrievers rank" if rows else "one retriever is alone"
+    sentences = [f"Without labels no metric exists; {alike}."]
     return Shown(title, ["retrievers", "top_k", "overlap", "RBO"], rows, sentences)
 
 

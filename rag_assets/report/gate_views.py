@@ -26,7 +26,7 @@ from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cel
 from rag_assets.report.unjudged_newcomers import newcomer_lines
 from rag_assets.statistics.repeated_looks import LOOKS, look_level
 
-_COLUMNS = ("old", "new", "change", "interval", "p")
+_COLUMNS = ("change", "interval", "p")
 
 _NUMBERS = ("n", "old", "new", "change", "low", "high")
 
@@ -43,7 +43,7 @@ def gate_view(gate: Gate) -> RenderableType:
     table = FittedTable(required=["change"])
     table.add_column("result", no_wrap=True)
     table.text_column(_noun(gate))
-    for name in _COLUMNS:
+    for name in _columns(gate):
         table.number_column(name)
     for check in gate.checks:
         table.add_row(
@@ -55,13 +55,24 @@ def gate_view(gate: Gate) -> RenderableType:
     return Group(title, table, *(plain_cell(line) for line in _lines(gate)))
 
 
+def _columns(gate: Gate) -> tuple[str, ...]:
+    """Return the headings; the baseline is of the same evaluation, and not older."""
+    two = ("baseline", "value") if _baseline(gate) else ("old", "new")
+    return (*two, *_COLUMNS)
+
+
+def _baseline(gate: Gate) -> str | None:
+    """Return the retriever that the others are compared with; None: each with itself, earlier."""
+    return next((one.against for one in gate.checks if one.against != one.retriever), None)
+
+
 def gate_markdown(gate: Gate) -> str:
     """Return the same as Markdown."""
     rows = [
         {
             "result": check.answer,
             _noun(gate): check.retriever,
-            **dict(zip(_COLUMNS, _numbers(check), strict=True)),
+            **dict(zip(_columns(gate), _numbers(check), strict=True)),
         }
         for check in gate.checks
     ]
@@ -93,7 +104,7 @@ def _noun(gate: Gate) -> str:
 def summary(gate: Gate) -> str:
     """Return the result in one line."""
     split = "" if gate.split == "all" else f", split {gate.split}"
-    other = next((c.against for c in gate.checks if c.against != c.retriever), None)
+    other = _baseline(gate)
     against = f"baseline {other}" if other else gate.against
     return f"gate {_WORDS[gate.answer]}: {gate.experiment}, {gate.metric}{split} against {against}"
 

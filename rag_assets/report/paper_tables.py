@@ -79,7 +79,9 @@ def pairs_table(compared: Compared, rows: Sequence[Row], shown: Names) -> str:
     after = f" after Holm over {len(compared.family)} pairs" if adjusted else ""
     what = f"pairs of {noun(compared.metric)}s on {compared.metric}"
     test = "two-sided paired randomisation test"
-    caption = f"{compared.result.evaluation.experiment}: {what}; {test}, * p < {ALPHA}{after}."
+    name = compared.result.evaluation.experiment
+    limits = _sentence(compared.caveat)
+    caption = f"{name}: {what}; {test}, * p < {ALPHA}{after}.{limits}"
     return rows_table(names, set(names[1:]), lines, caption)
 
 
@@ -100,8 +102,11 @@ def _said(means: str, by: str, n_pairs: int, caveat: str | None) -> str:
     holm = f", Holm over {n_pairs} pairs" if n_pairs > 1 else ""
     letters = f"Raised letters: better{by} than the row of that letter"
     test = f"two-sided paired randomisation test{holm}, p < {ALPHA}"
-    limits = f" {caveat[0].upper()}{caveat[1:]}." if caveat else ""
-    return f"{means} Bold: the best of a column. {letters} ({test}).{limits}"
+    return f"{means} Bold: the best of a column. {letters} ({test}).{_sentence(caveat)}"
+
+
+def _sentence(caveat: str | None) -> str:
+    return f" {caveat[0].upper()}{caveat[1:]}." if caveat else ""
 
 
 def _labels(names: Sequence[str], shown: Names) -> dict[str, str]:

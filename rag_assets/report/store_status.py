@@ -119,13 +119,15 @@ def status_view(rows: Sequence[Row], store: str) -> RenderableType:
     if not rows:
         return Text(f"no experiment was evaluated in {store} yet: rag-assets evaluate PATH")
     table = FittedTable(required=["best", "now"])
-    for title in ("experiment", "evaluated", "best", "now", "anchor", "schedule"):
-        table.text_column(title)
+    for title in ("experiment", "evaluated", "best", "now"):
+        table.text_column(title, min_width=10 if title in ("experiment", "evaluated") else None)
+    table.add_column("anchor", no_wrap=True)  # an id in two lines is nothing to copy
+    table.text_column("schedule")
     for row in rows:
         anchor = str(row["anchor"] or "-")[:13]
         cells = (
             str(row["experiment"]),
-            str(row["evaluated"] or "never")[:16],
+            str(row["evaluated"] or "never")[:16].replace("T", " "),
             _best_text(row),
             now_text(row),
             anchor,

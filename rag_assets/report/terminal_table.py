@@ -71,7 +71,7 @@ class FittedTable(Table):
         ]
         yield from Table.__rich_console__(table, console, options)
         out = [
-            " ".join(str(column.header).split())
+            " ".join(str(column.header).replace("-\n", "").split())
             for number, column in enumerate(self.columns)
             if number not in shown
         ]

@@ -76,7 +76,8 @@ class Winner:
         tied: the others that are not shown to be worse, the best first.
         compared: whether it was compared with any other.
         caveat: why nothing is shown although p is small; None: nothing keeps it from that.
-        more_questions: about so many more would tell; None: nobody is tied, or far too many.
+        more_questions: about so many more would tell; infinite: far too many; None: nobody is tied,
+            or the questions are so few that this cannot be said.
         cheapest: of the best and the tied, by the time of a query; None: times are not known.
         milliseconds: its time.
         exceptions: tags on which another has more.
@@ -90,7 +91,7 @@ class Winner:
     tied: tuple[str, ...]
     compared: bool
     caveat: str | None
-    more_questions: int | None
+    more_questions: float | None
     cheapest: str | None
     milliseconds: float | None
     exceptions: tuple[Exceptional, ...]
@@ -129,11 +130,13 @@ class Winner:
     def _sentences(self) -> Iterator[str]:
         if self.caveat is not None:
             yield f"The tests cannot tell: {self.caveat}."
-        if self.tied and self.more_questions is not None:
+        if self.tied and self.more_questions is None:
+            yield "These questions are too few to say how many more would tell."
+        elif self.more_questions == np.inf:
+            yield f"They are too alike for {MOST_QUESTIONS:,} more questions to tell."
+        elif self.more_questions is not None:
             noun = "question" if self.more_questions == 1 else "questions"
             yield f"About {self.more_questions:,} more {noun} would tell."
-        elif self.tied:
-            yield f"They are too alike for {MOST_QUESTIONS:,} more questions to tell."
         if self.tied and self.cheapest is not None and self.milliseconds is not None:
             yield f"The fastest of them is {self.cheapest}, {self.milliseconds:.3g} ms a query."
         if self.hits is not None:
@@ -193,26 +196,32 @@ def _is_shown(view: View, best: str, other: str) -> bool:
     )
 
 
-def _more_questions(view: View, best: str, tied: Sequence[str]) -> int | None:
-    """Return how many more questions show each of the tied to be worse; None: too many."""
+def _more_questions(view: View, best: str, tied: Sequence[str]) -> float | None:
+    """Return how many more questions show each of the tied to be worse; None: nobody knows."""
     needed = [
         _needed(row, view.n_pairs)
         for row in view.comparisons
         if best in (row["retriever_a"], row["retriever_b"])
         and {row["retriever_a"], row["retriever_b"]} & {*tied}
     ]
-    most = max((one for one in needed), default=None)
-    if not tied or most is None or most > MOST_QUESTIONS:
+    known = [one for one in needed if one is not None]
+    if not known or len(known) < len(needed):
         return None
-    return max(1, int(float(f"{most:.2g}")))
+    most = max(known)
+    return max(1, int(float(f"{most:.2g}"))) if most <= MOST_QUESTIONS else np.inf
 
 
-def _needed(row: Mapping[str, Any], n_pairs: int) -> float:
-    """Return how many more questions the test of a pair needs; infinite where it never tells."""
+def _needed(row: Mapping[str, Any], n_pairs: int) -> float | None:
+    """Return how many more questions the test of a pair needs; infinite where it never tells.
+
+    None: there is a difference, and no spread that would say how large it has to be to be seen.
+    """
     from scipy.special import stdtrit
 
-    if not row["difference"] or row["detectable"] is None:
-        return np.inf
+    if not row["difference"]:
+        return np.inf if row["n"] > 1 else None
+    if row["detectable"] is None:
+        return None
     freedom = row["n_clusters"] - 1
     error = row["detectable"] / float(stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER))
     level = ALPHA / 2 / max(n_pairs, 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+import rag_assets
 from tests.tiny_experiment import Tiny
 
 Invoke = Callable[..., Result]
@@ -69,9 +70,9 @@ def test_two_runs_in_the_other_forms(score: Invoke, folder: Path) -> None:
     table = score(*two(folder)).stdout
     assert table.startswith("mrr@5, 40 queries\nrun        mrr@5")
     assert "bad - BM25+RM3" in table
-    assert score(*two(folder), "--format", "csv").stdout.splitlines()[0] == (
-        "run,metric,n,mean,low,high"
-    )
+    csv = score(*two(folder), "--format", "csv")
+    assert csv.stdout.splitlines()[0] == "run,metric,n,mean,low,high"
+    assert "note: one CSV is one table, that of the means" in csv.stderr
     markdown = score(*two(folder), "--format", "markdown").stdout.splitlines()
     head, row = ([cell.strip() for cell in markdown[n].split("|")] for n in (5, 7))
     p_values = [value for name, value in zip(head, row, strict=True) if name.startswith("p")]
@@ -79,6 +80,20 @@ def test_two_runs_in_the_other_forms(score: Invoke, folder: Path) -> None:
     assert "0.0000" not in p_values
     latex = score(*two(folder), "--format", "latex").stdout
     assert r"\textit{a} & BM25+RM3 & \textbf{1.0000}$^{b}$ \\" in latex
+
+
+def test_runs_and_pairs_of_queries_that_share_documents_say_so(
+    invoke: Invoke, score: Callable[..., Result], folder: Path, tmp_path: Path
+) -> None:
+    """Every query has the same document: one cluster, so each is tested by itself."""
+    (tmp_path / "qrels.txt").write_text(
+        "".join(f"q{n} 0 x0_0 1\nq{n} 0 d{n}_0 1\n" for n in range(40))
+    )
+    where = ("--qrels", tmp_path / "qrels.txt", "--metrics", "mrr@5")
+    caption = invoke("score", *where, *two(folder), "--format", "latex").stdout.splitlines()[2]
+    limits = "each was tested by itself, so p and the intervals are too small.}"
+    assert caption.endswith(limits)
+    assert "tested by itself" not in score(*two(folder), "--format", "latex").stdout
 
 
 def test_names_of_runs(score: Invoke, folder: Path) -> None:
@@ -159,6 +174,15 @@ def test_people_read_display_names_and_programs_both(invoke: Invoke, tiny: Tiny)
         if (one["retriever_a"], one["retriever_b"]) == ("bm25", "okapi")
     ]
     assert (row["display_name_a"], row["display_name_b"]) == ("BM25+RM3", "sys_A")
+    for command in (("compare", *where, "BM25+RM3", "okapi"), ("ask", *where, "a question")):
+        given = [] if command[0] == "compare" else ["--retriever", "BM25+RM3"]
+        refused = invoke(*command, *given)
+        assert refused.exit_code == 2
+        assert "'BM25+RM3' is how bm25 is shown; its name is bm25" in refused.stderr
+    table = rag_assets.leaderboard(tiny.folder, tiny.root / "store")
+    assert "BM25+RM3" in repr(table)
+    assert "okapi" not in repr(table)
+    assert "okapi" in table.to_arrow()["retriever"].to_pylist(), "programs read the own names"
     page = Path(invoke("report", *where).stdout.strip()).read_text(encoding="utf-8")
     assert page.count("BM25+RM3") > 10
     assert not re.search(r">\s*okapi\b", page)

@@ -184,12 +184,41 @@ def test_ties(invoke: Invoke, tmp_path: Path) -> None:
         {"metric": "P_2", "worst": 0.5, "value": 0.5, "best": 0.5, "n_queries_that_differ": 0},
     ]
     said = " ".join(result.stderr.split())
-    assert said == "2 queries averaged; queries with ties across the cut-off: 1 at 1 (see --ties)"
+    assert said == (
+        "2 queries averaged; queries with ties across the cut-off: 1 at 1 (see --ties) note: no "
+        "bounds over ties for map; there are some for hit_rate, mrr, ndcg, recall, precision"
+    )
     assert invoke(*base, "RR@1", "--ties").stdout.splitlines()[1].split() == (
         ["RR@1", "0.5000", "0.5000", "1.0000", "1"]
     )
     refused = invoke(*base, "RR@1", "--ties", "--per-query")
     assert refused.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("qrels", "problem"),
+    [
+        ("1 0 a 1\n", "no query of the run is in the qrels: the run has 'q1', they have '1'"),
+        (
+            "q1 0 a.md 1\n",
+            "no document of the run is in the qrels: the run has 'a', they have 'a.md'",
+        ),
+        ("q1 0 a 1\n9 0 a.md 1\n", None),
+    ],
+)
+def test_ids_that_cannot_match_are_named(
+    invoke: Invoke, tmp_path: Path, qrels: str, problem: str | None
+) -> None:
+    (tmp_path / "run").write_text("q1 Q0 a 1 2.0 t\n", encoding="utf-8")
+    (tmp_path / "qrels").write_text(qrels, encoding="utf-8")
+    base = ("score", "--qrels", tmp_path / "qrels", "--metrics", "mrr", "--run")
+    for result, name in (
+        (invoke(*base, tmp_path / "run"), ""),
+        (invoke(*base, f"A={tmp_path / 'run'}", "--run", f"B={tmp_path / 'run'}"), "A: "),
+    ):
+        assert result.exit_code == 0
+        notes = [line for line in result.stderr.splitlines() if "of the run is in" in line]
+        assert notes[:1] == ([] if problem is None else [f"note: {name}{problem}"])
 
 
 def test_parameters_with_commas(invoke: Invoke, files: tuple[object, ...]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from click.testing import Result
+from rich.console import Console
 
 import rag_assets
+from rag_assets.report.store_status import status_view
 from tests.beir_folder import write_beir
 
 Invoke = Callable[..., Result]
@@ -54,6 +57,14 @@ def test_each_experiment_with_its_state(invoke: Invoke, tmp_path: Path) -> None:
     assert "up to date" in shown["two"]
     assert "bm25 ndcg@1" in shown["one"]
     assert "experiment,source,evaluated" in status(invoke, store, "csv")
+
+    day = rows["one"]["evaluated"][:10]
+    text = io.StringIO()
+    Console(file=text, width=60).print(status_view(list(rows.values()), "store"))
+    narrow = text.getvalue()
+    assert day in narrow
+    assert "not shown, the terminal is too narrow: anchor" in narrow
+    assert max(map(len, narrow.splitlines())) <= 60
 
 
 def test_a_source_that_cannot_be_read_hides_no_other(invoke: Invoke, tmp_path: Path) -> None:

@@ -170,7 +170,10 @@ def test_lists_and_frames_give_the_same_and_numbers_are_ids(result: EvaluationTa
 def test_without_labels_retrievers_are_compared() -> None:
     found = evaluated({"a": first_of_all, "b": rag_assets.BM25()}, judgments=None)
     assert not found.has_metrics
-    assert repr(found).startswith("live: no labels\nWithout labels no metric exists")
+    assert repr(found).startswith("live: no labels\nWithout labels no metric exists; this is how")
+    one = evaluated({"a": first_of_all}, judgments=None)
+    said = "live: no labels\nWithout labels no metric exists; one retriever is alone."
+    assert repr(one).startswith(said)
 
 
 def test_quotes_are_judged_as_evidence() -> None:
@@ -268,6 +271,11 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         "settings has retrievers; give them only as `retrievers`",
     ),
     "a metric": ({"settings": {"primary": "mmr@1"}}, ConfigError, "`primary`: unknown metric"),
+    "a retriever's name": (
+        {"retrievers": {"My search": first_of_all}},
+        ConfigError,
+        "no '..'; `display_names` gives it any other name for people",
+    ),
     "an experiment's name": (
         {"name": "My search"},
         ConfigError,

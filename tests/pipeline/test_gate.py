@@ -274,6 +274,7 @@ def test_against_the_baseline(known: Known) -> None:
     assert [(check.retriever, check.against) for check in found.checks] == [("two", "one")]
     assert not found.passed
     assert "against baseline one" in gate_markdown(found)
+    assert "| baseline | value | change |" in gate_markdown(found)
 
 
 def test_the_anchor_stays(known: Known) -> None:

@@ -179,8 +179,12 @@ def test_a_hostile_answer_is_shown_and_not_obeyed(result: EvaluationResult) -> N
     assert "alert(1)" in text
     assert "<script>alert" not in text
     assert "<img" not in text
-    notebook = EvaluationTable(result.root, result.evaluation)._repr_html_()
+    table = EvaluationTable(result.root, result.evaluation)
+    notebook = table._repr_html_()
     assert "answers to 7 questions" in notebook
+    assert repr(table).count("answers to 7 questions") == 1
+    assert ">evidence cited</dt>" in text
+    assert ">split</dt>" not in text, "the questions are not split"
     assert "From corpus to answer" in notebook
 
 

@@ -42,6 +42,13 @@ def test_all_places_and_a_long_name_fit_a_terminal() -> None:
     assert sum(line.count("1234") for line in lines) == len(PLACES)
 
 
+def test_a_heading_that_is_left_out_is_named_as_one_word() -> None:
+    values = {place: 1234 for place in PLACES}
+    text = io.StringIO()
+    Console(file=text, width=50).print(attribution_view("x", [row(**values)]))
+    assert text.getvalue().splitlines()[-1].endswith("recall, ceiling")
+
+
 def test_what_a_file_says_is_shown_and_not_obeyed() -> None:
     lost: Row = {
         "retriever": "bm25",

@@ -10,6 +10,7 @@ from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report.gate import gate
 from rag_assets.report.gate_checks import Rules
 from rag_assets.report.html import write_report
+from rag_assets.report.paper_tables import pairs_table
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
 from tests.beir_folder import write_beir
@@ -84,6 +85,8 @@ def test_where_it_cannot_be_it_says_so_beside_its_claim(tmp_path: Path) -> None:
     assert f"the difference would be real: p = 1.0e-04. They are not: {why}" in said
     compared = api.compare(tmp_path / "data", "poor", "good", store=tmp_path / "store")
     assert f"; but {why}; each was tested by itself" in compared.verdicts[0]
+    caption = pairs_table(compared.compared, compared.rows, {}).splitlines()[2]
+    assert f". {why}; each was tested by itself" in caption
 
 
 def test_queries_that_stand_alone_need_no_word(tmp_path: Path) -> None:

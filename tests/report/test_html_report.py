@@ -196,6 +196,11 @@ def test_without_labels_the_page_shows_overlaps(tmp_path: Path) -> None:
     text = (done.root / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     assert "<h1>No labels yet</h1>" in text
+    assert "To get one, grade what was found: <code>rag-assets label</code>." in text
+    glossary = text[text.index("Words used here</h2>") :]
+    for word in ("label", "overlap", "RBO", "unit"):
+        assert f">{word}</dt>" in glossary
+    assert ">Holm</dt>" not in glossary
     headings = [t[0][0] for t in page.tables]
     assert headings[:5] == ["passage"] * 3 + ["retrievers", "retriever"]  # q4: nothing was found
     assert page.tables[0][1][1:] == ["1"] * (len(page.tables[0][0]) - 1)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import rag_assets
 from rag_assets.cli import main
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import write_report
@@ -116,8 +117,23 @@ def test_those_that_are_alike_are_not_told_apart_by_any_number(ranked: Ranked) -
     tiny = ranked({name: [1] * N for name in ("a", "b", "c", "d")})
     found = answer(tiny)
     assert found.title == "No winner yet: a, b and 2 more are tied"
-    assert found.more_questions is None
+    assert found.more_questions == float("inf")
     assert found.sentences[0] == "They are too alike for 10,000 more questions to tell."
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_of_one_question_nothing_is_known(alike: bool) -> None:
+    """One question has no spread: it says neither that they are alike nor what would tell."""
+    result = rag_assets.evaluate(
+        documents=["a cat", "a dog"],
+        queries=["dog"],
+        judgments={0: [1]},
+        retrievers={"good": lambda query: [1, 0], "bad": lambda query: [1] if alike else [0]},
+        settings={"metrics": ["mrr"]},
+    )
+    said = repr(result).splitlines()[1:3]
+    assert said[0].startswith("No winner yet: ")
+    assert said[1] == "These questions are too few to say how many more would tell."
 
 
 def test_one_alone_is_no_winner(ranked: Ranked) -> None:

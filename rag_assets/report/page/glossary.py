@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rag_assets.evaluation.metric_names import parse_metric
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.report.view import Context, View
 
 METRICS = {
@@ -35,9 +36,32 @@ WORDS = {
     "three quarters of a word",
     "cluster": "questions that share documents: they are right or wrong together, so they count "
     "as fewer",
-    "split": "dev questions are for choosing settings, test questions for judging them",
 }
-"""Word -> what it means on this page."""
+"""Word -> what it means on a page with metrics."""
+
+SPLIT = {"split": "dev questions are for choosing settings, test questions for judging them"}
+
+WITHOUT_LABELS = {
+    "label": WORDS["label"],
+    "retriever": WORDS["retriever"],
+    "top_k": "only the first k results count",
+    "overlap": "the share of the first k results that two retrievers have in common",
+    "RBO": "how alike two orders are, from 0 to 1, where the first places count most",
+    "unit": "two retrievers are compared by their passages; by their documents where they cut "
+    "these differently",
+}
+"""Word -> what it means on a page without labels."""
+
+ANSWERS = {
+    "answerer": "what writes an answer from the first passages of a retriever; @3: from three",
+    "evidence cited": "how well the passages that an answer cites are those with the evidence: 1 "
+    "when they are these and no others",
+    "F1": "how many words an answer and the right answer have in common, from 0 to 1",
+    "EM": "the share of answers that are the right answer word for word",
+    "abstained": "the share of answers that refuse to answer",
+    "grounded": "the share of an answer's words that stand in what was retrieved",
+}
+"""Word -> what it means of answers."""
 
 
 def meaning(metric: str) -> str:
@@ -45,9 +69,12 @@ def meaning(metric: str) -> str:
     return METRICS.get(parse_metric(metric).measure, "")
 
 
-def glossary(view: View) -> Context | None:
-    """Return the words of the page, metrics first; None without labels."""
-    if not view.result.has_metrics:
-        return None
-    metrics = [(name, meaning(name)) for name in view.measures if meaning(name)]
-    return {"terms": [*metrics, *WORDS.items()]}
+def glossary(view: View) -> Context:
+    """Return the words of the page, metrics first."""
+    words = dict(WITHOUT_LABELS)
+    if view.result.has_metrics:
+        metrics = {name: meaning(name) for name in view.measures if meaning(name)}
+        words = metrics | WORDS | (SPLIT if view.split != ALL else {})
+    if view.result.answer_metrics:
+        words |= ANSWERS
+    return {"terms": list(words.items())}
