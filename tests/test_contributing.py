@@ -133,6 +133,7 @@ def check_words(rows: dict[str, list[dict[str, object]]]) -> None:
         assert n_words == pytest.approx(round(n_words))
 
 
+@pytest.mark.slow
 def test_the_contracts_of_the_walks_hold(site: Path) -> None:
     done = python(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(site / "test_acme.py"))
     assert done.returncode == 0, done.stdout

@@ -77,6 +77,7 @@ def test_a_query_set_and_a_fusion_are_evaluated(site: Path, tmp_path: Path) -> N
         assert sorted(fused.values(), reverse=True)[:3] == pytest.approx(best[:3])
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_package_computes_anew_what_it_makes(site: Path, tmp_path: Path) -> None:
     tiny = experiment(tmp_path / "tiny")
     assert python(site, "-c", RUN, str(tiny.root)).returncode == 0
@@ -94,6 +95,7 @@ def test_an_edit_of_a_package_computes_anew_what_it_makes(site: Path, tmp_path: 
     assert not {"chunks", "lexical_index", "documents"} & set(computed)
 
 
+@pytest.mark.slow
 def test_a_format_is_recognised_and_evaluated(site: Path, tmp_path: Path) -> None:
     entries = [{"id": q["query_id"], "question": q["text"], "answer": q["text"]} for q in QUERIES]
     file = tmp_path / "questions.json"

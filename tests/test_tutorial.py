@@ -85,6 +85,7 @@ def test_every_result_shows_itself(executed: dict[str, Any]) -> None:
         assert executed[name]["application/vnd.plotly.v1+json"]["data"]
 
 
+@pytest.mark.slow
 def test_only_what_changed_is_computed(executed: dict[str, Any]) -> None:
     (said,) = (data["text/plain"] for line, data in executed.items() if "computed" in line)
     computed, entries = (int(word) for word in said.strip("'").split() if word.isdigit())

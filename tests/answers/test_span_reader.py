@@ -92,6 +92,7 @@ def of_towns(n: int, seed: int) -> list[Example]:
     return examples
 
 
+@pytest.mark.slow
 def test_hard_negatives_make_scores_comparable() -> None:
     """Without them nothing says that a passage about another town does not count."""
     unseen = of_towns(40, seed=11)

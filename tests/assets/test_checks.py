@@ -129,6 +129,7 @@ def test_of_a_range_only_the_children_of_the_failed_one_are_stopped(tiny: Tiny) 
     assert set(counts(tiny) - before) == done - {"metrics/bm25/3"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("either_storage")
 def test_the_driver_goes_on_with_the_others_and_then_refuses(tiny: Tiny) -> None:
     """The cell is read by its metrics and by `shallow`; `hybrid` fuses the stored ranking."""

@@ -108,6 +108,7 @@ def test_a_reader_is_served_while_the_warehouse_is_written(forks: Forks, tiny: T
     assert refused == 0
 
 
+@pytest.mark.slow
 def test_a_reader_that_keeps_the_warehouse_open_sees_one_state(forks: Forks, tiny: Tiny) -> None:
     query = "SELECT count(*), sum(value) FROM query_metrics UNPIVOT (value FOR name IN (ndcg))"
     with closing(duckdb.connect(str(tiny.settings.warehouse), read_only=True)) as connection:

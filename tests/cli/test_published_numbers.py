@@ -80,6 +80,7 @@ def test_one_file_without_any_configuration(
     assert rows[10]["ndcg"] == pytest.approx(0.7787, abs=5e-5)
 
 
+@pytest.mark.slow
 def test_squad(invoke: Invoke, shared_data: SharedData, tmp_path: Path) -> None:
     options = ("--retriever", "bm25", "--top-k", 100, "--format", "json")
     where = ("--store", tmp_path / "store")

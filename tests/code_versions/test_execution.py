@@ -76,6 +76,7 @@ def traced(
     return tracer, evaluated.pipeline
 
 
+@pytest.mark.slow
 def test_every_retriever_type(traced: tuple[Tracer, Pipeline]) -> None:
     tracer, pipeline = traced
     ran = {name for name in tracer.executed if name.endswith("_runs")}

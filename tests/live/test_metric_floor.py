@@ -92,6 +92,7 @@ def test_search(metric_floor):
 """
 
 
+@pytest.mark.slow
 def test_kept_values(pytester: pytest.Pytester) -> None:
     first, kept = pytester.path / "first.txt", pytester.path / "test_search.metrics.json"
     first.write_text("a", encoding="utf-8")

@@ -172,6 +172,7 @@ def test_only_unknown_unique_texts_are_embedded(tmp_path: Path) -> None:
     assert np.array_equal(vectors[1], vectors[3])
 
 
+@pytest.mark.slow
 def test_second_encode_loads_no_model(run_python: Run, tmp_path: Path) -> None:
     code = """
 import sys

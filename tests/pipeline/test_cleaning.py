@@ -218,6 +218,7 @@ def test_nothing_goes_while_an_evaluation_runs(forks: Forks, edited: Tiny) -> No
     assert edited.run() == set()
 
 
+@pytest.mark.slow
 def test_a_clean_that_is_killed_again_and_again(forks: Forks, edited: Tiny, tmp_path: Path) -> None:
     two_hours_ago = time.time() - 7200
     for path in everything(edited):

@@ -26,6 +26,7 @@ def measured(megabytes: int, way: str, folder: Path) -> dict[str, Any]:
     return {"bytes": found["bytes"], **found["ways"][way]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "at_most"), [("reader", 3.0), ("documents", 4.0)])
 def test_reading_holds_the_corpus_once(tmp_path: Path, way: str, at_most: float) -> None:
     """Digests that copied the table took 6.1 times the size; Python objects take 5.6 times."""

@@ -138,6 +138,7 @@ def test_draws_of_one_system_are_averaged_and_use_up_no_look(nights: Nights) -> 
     assert "nothing changed, nothing was tested" in text, "of the other one"
 
 
+@pytest.mark.slow
 def test_a_planted_drop_is_found_and_noise_is_not(nights: Nights) -> None:
     """From .8 to .1 of the questions: mrr falls by .35, and its draws vary by about .04."""
     for _ in range(4):

@@ -40,6 +40,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_two_empty_stores_become_the_same_byte_for_byte(
     pipeline_master: Tiny, tmp_path: Path
 ) -> None:

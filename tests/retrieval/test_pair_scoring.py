@@ -30,6 +30,7 @@ def asked(query: str, *texts: str) -> Candidates:
     return Candidates(query, query, ids, texts, np.zeros(len(texts)))
 
 
+@pytest.mark.slow
 def test_what_is_new_and_what_was_known_is_measured(tmp_path: Path) -> None:
     measured: list[Usage] = []
     workspace = Workspace(tmp_path, measure=measured.append)

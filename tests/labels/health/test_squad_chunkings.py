@@ -70,6 +70,7 @@ def test_r_of_every_query_is_the_same(pipeline: Pipeline) -> None:
     assert pc.sum(pc.equal(relevant["whole"], 0)).as_py() == N_UNANSWERABLE
 
 
+@pytest.mark.slow
 def test_the_chunkings_differ(pipeline: Pipeline) -> None:
     sizes = [pipeline.artifact(chunks_key(name)).manifest.rows for name in CHUNKINGS]
     assert sizes[0] == 1_204
