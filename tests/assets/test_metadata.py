@@ -30,8 +30,9 @@ def test_every_asset_says_what_it_is(fresh: Tiny) -> None:
     fresh.write_config()
     for name, spec in specs(fresh).items():
         stage = STAGES[name]
-        assert spec.description
-        assert stage.row.startswith(spec.description.rstrip("."))
+        assert spec.description is not None
+        assert 5 < len(spec.description) <= len(stage.row)
+        assert stage.row.startswith(spec.description)
         assert spec.metadata["row"].value == stage.row
         assert spec.owners == ["team:search", "ann@example.org"]
         assert spec.tags["rag_assets/experiment"] == "tiny"
