@@ -132,15 +132,18 @@ def cause_lines(check: Check) -> Iterator[str]:
     )
     more = causes.n_lost - len(causes.lost[:QUESTIONS])
     yield f"  {check.retriever} lost most on {shown}" + (f"; and {more} more" if more else "")
-    yield f"  {_parts(causes)}"
+    drop = check.drop if check.evaluations is None else None
+    won = causes.loss + drop.change if drop is not None else 0.0
+    yield f"  {_parts(causes, won)}"
     for line in newcomer_lines(causes.newcomers, causes.n_newcomers):
         yield f"  {line}"
 
 
-def _parts(causes: Causes) -> str:
-    """Return how the loss is made up."""
+def _parts(causes: Causes, won: float) -> str:
+    """Return how the loss is made up, and what other questions won."""
     rest = causes.loss - causes.unjudged
-    whole = f"{causes.loss:.4f} of the mean was lost: "
+    elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
+    whole = f"{causes.loss:.4f} of the mean was lost{elsewhere}: "
     if not causes.newcomers:
         return f"{whole}by {causes.rest}"
     return f"{whole}{causes.unjudged:.4f} to documents that nobody has judged, {rest:.4f} by " + (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report import gate_checks
+from rag_assets.report.drop_causes import Causes, LostQuestion
 from rag_assets.report.gate import Gate, gate
-from rag_assets.report.gate_checks import Rules
+from rag_assets.report.gate_checks import CANNOT_TELL, Check, Evaluations, Rules
+from rag_assets.report.gate_views import cause_lines
+from rag_assets.report.metric_drops import Drop
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.unjudged_newcomers import unjudged_since_anchor
 from tests.tiny_experiment import Tiny
@@ -198,3 +202,16 @@ def test_names_of_documents_are_data(towns: Towns) -> None:
         said = towns.command(*words).stdout
         assert "\x1b" not in said
         assert "added: [red]pri" in said
+
+
+def test_what_other_questions_won_stands_beside_the_loss() -> None:
+    """A retriever that rose has questions that lost too."""
+    causes = Causes((LostQuestion("q1", "what?", 1.0, 0.5),), 1, 0.25, 0.0, "the corpus", (), 0)
+    drop = Drop(2, 0.5, 0.6, 0.1, None, None, 0.4, None)
+    check = Check("bm25", "bm25", CANNOT_TELL, "why", drop, causes=causes)
+    said = list(cause_lines(check))
+    assert said[1] == (
+        "  0.2500 of the mean was lost, and 0.3500 was won on other questions: by the corpus"
+    )
+    at_random = replace(check, evaluations=Evaluations(1, 2))
+    assert list(cause_lines(at_random))[1] == "  0.2500 of the mean was lost: by the corpus"
