@@ -153,6 +153,7 @@ def test_queries_that_share_documents_are_tested_together() -> None:
     few = {name: qrels[name] for name in list(qrels)[:10]}
     alone = score_runs(tables, judged(few), ["ndcg@5"], Resampling(resamples=500))
     assert {row["n_clusters"] for row in alone.pairs} == {10}
-    assert (
-        alone.caveat == "10 queries, some of which share documents, make 5 clusters, fewer than 20"
+    assert alone.caveat == (
+        "10 queries, some of which share documents, make 5 clusters, fewer than 20; each was "
+        "tested by itself, so p and the intervals are too small"
     )

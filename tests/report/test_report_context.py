@@ -206,7 +206,7 @@ def test_without_a_value_nothing_is_recommended(tiny_result: EvaluationResult) -
     view = View(EvaluationResult(tiny_result.root, evaluation))
     assert headline(view)["winner"] is None
     shown = [section.name for section in SECTIONS if section.build(view) is not None]
-    assert shown == ["overlaps", "labels", "provenance"]
+    assert shown == ["overlaps", "labels", "provenance", "glossary"]
 
 
 @pytest.mark.parametrize(
