@@ -6,7 +6,6 @@ its own chunks alone, and every other reply is in the cache.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -22,6 +21,7 @@ from rag_assets.chunking.written_texts import (
 )
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.request_usage import RequestUsage, counted_requests, keep_usage
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
@@ -75,13 +75,15 @@ class IndexTexts(Stage):
         for key in keys:
             chunks = context.artifact(chunks_key(key["chunking"])).table()
             options = texts_of(context.experiment, key)
+            usages: list[RequestUsage] = []
             written = {
-                one.kind: _asked(context, key, one, chunks)
+                one.kind: _asked(context, key, one, chunks, usages)
                 if one.file is None
                 else texts_from_file(one, one.file, chunks)
                 for one in options
                 if one.is_written
             }
+            keep_usage(context, key, usages)
             own = texts_to_index(context.experiment, key["chunking"], chunks)
             texts: dict[str, Texts] = {kind: found.texts for kind, found in written.items()}
             table = index_texts(chunks, own, [one.kind for one in options], texts)
@@ -97,25 +99,18 @@ def _facts(written: Sequence[WrittenTexts]) -> Mapping[str, Any]:
 
 
 def _asked(
-    context: StageContext, key: ArtifactKey, option: IndexText, chunks: pa.Table
+    context: StageContext,
+    key: ArtifactKey,
+    option: IndexText,
+    chunks: pa.Table,
+    usages: list[RequestUsage],
 ) -> WrittenTexts:
     label = f"ask for {option.kind} of {key['chunking']}"
-    with context.completions(label, chunks.num_rows, option.llm) as completions:
-        budget, started = completions.budget, time.perf_counter()
-        calls, tokens, cost = budget.calls, budget.tokens, budget.cost
-        found = asked_texts(option, chunks, documents_shown(context), completions)
-        recipe = context.recipe(key)
-        if recipe is not None:
-            context.measurements.add(
-                "ask",
-                recipe.fingerprint,
-                time.perf_counter() - started,
-                budget.calls - calls,
-                asset=key.asset,
-                tokens=budget.tokens - tokens or None,
-                cost=budget.cost - cost if budget.limits.priced else None,
-            )
-        return found
+    with (
+        context.completions(label, chunks.num_rows, option.llm) as completions,
+        counted_requests(completions.budget, usages),
+    ):
+        return asked_texts(option, chunks, documents_shown(context), completions)
 
 
 def _described(context: StageContext, option: IndexText) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.request_usage import RequestUsage, counted_requests, keep_usage
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.evaluation.query_filters import DOCUMENT_FIELDS, document_fields
@@ -220,23 +220,15 @@ def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> 
     fields = context.artifact(DOCUMENT_FIELDS_KEY).table() if config.reads_fields else None
     strategy, label = config.prompted_for(fields), f"ask for {query_set}"
     with context.completions(label, queries.num_rows, config.llm) as completions:
-        budget, started = completions.budget, time.perf_counter()
-        calls, tokens, cost = budget.calls, budget.tokens, budget.cost
-        answers = prompted_variants(queries, strategy, completions)
-        recipe = context.recipe(answers_key(query_set)) if measured else None
+        usages: list[RequestUsage] = []
+        with counted_requests(completions.budget, usages):
+            answers = prompted_variants(queries, strategy, completions)
+        key = answers_key(query_set)
+        recipe = context.recipe(key) if measured else None
         if recipe is not None:
-            part = _written(answers, budget.limits)
-            keep_part(context, WRITE, recipe.fingerprint, part, asset=QuerySetAnswers.name)
-        if recipe is not None:
-            context.measurements.add(
-                "ask",
-                recipe.fingerprint,
-                time.perf_counter() - started,
-                budget.calls - calls,
-                asset=QuerySetAnswers.name,
-                tokens=budget.tokens - tokens or None,
-                cost=budget.cost - cost if budget.limits.priced else None,
-            )
+            part = _written(answers, completions.budget.limits)
+            keep_part(context, WRITE, recipe.fingerprint, part, asset=key.asset)
+            keep_usage(context, key, usages)
         return answers
 
 

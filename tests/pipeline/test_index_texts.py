@@ -234,6 +234,18 @@ def test_requests_are_planned_and_sent_once(asking: Tiny, server: Server) -> Non
     assert len(server.received) == before
 
 
+def test_what_two_models_took_is_one_measurement(asking: Tiny, server: Server) -> None:
+    """Of questions and contexts together, since they are one artifact."""
+    asking.run()
+    pipeline = asking.pipeline()
+    recipe = pipeline.recipe(index_texts_key("parts"))
+    assert recipe is not None
+    usage = pipeline.measurements.find("ask", recipe.fingerprint)
+    assert usage is not None
+    assert usage["amount"] == len(server.received) == 2 * n_chunks(asking)
+    assert usage["asset"] == "index_texts"
+
+
 def test_the_budget_stops_before_it_is_passed(asking: Tiny, server: Server) -> None:
     asking.config["llm"]["max_calls"] = 5
     asking.write_config()
