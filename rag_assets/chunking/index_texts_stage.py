@@ -11,7 +11,14 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.chunking.index_texts import INDEX_TEXTS, IndexText, Texts, index_rows, index_texts
+from rag_assets.chunking.index_texts import (
+    CONTEXT,
+    INDEX_TEXTS,
+    IndexText,
+    Texts,
+    index_rows,
+    index_texts,
+)
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.chunking.written_texts import (
     WrittenTexts,
@@ -110,7 +117,7 @@ def _asked(
         context.completions(label, chunks.num_rows, option.llm) as completions,
         counted_requests(completions.budget, usages),
     ):
-        return asked_texts(option, chunks, documents_shown(context), completions)
+        return asked_texts(option, chunks, documents_shown(context, option), completions)
 
 
 def _described(context: StageContext, option: IndexText) -> Mapping[str, Any]:
@@ -130,8 +137,10 @@ def texts_of(experiment: Experiment, key: ArtifactKey) -> Sequence[IndexText]:
     return experiment.chunkings[key["chunking"]].index_texts or ()
 
 
-def documents_shown(context: StageContext) -> dict[str, str]:
-    """Return document id -> text, of all documents."""
+def documents_shown(context: StageContext, option: IndexText) -> dict[str, str]:
+    """Return document id -> text, of all documents where a prompt has them, else of none."""
+    if option.kind != CONTEXT:
+        return {}
     documents = context.artifact(DOCUMENTS_KEY).table(["document_id", "text"])
     columns = (documents.column(name).to_pylist() for name in ("document_id", "text"))
     return dict(zip(*columns, strict=True))

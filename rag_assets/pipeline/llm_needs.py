@@ -62,7 +62,7 @@ def index_text_needed(pipeline: Pipeline, key: ArtifactKey, option: IndexText) -
     if llm is None or any(pipeline.current(one) is None for one in read):
         return None
     chunks = pipeline.artifact(read[0]).table()
-    requests = chunk_requests(option, chunks, documents_shown(pipeline))
+    requests = chunk_requests(option, chunks, documents_shown(pipeline, option))
     return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
 
 
