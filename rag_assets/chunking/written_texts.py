@@ -106,7 +106,7 @@ def asked_texts(
         chunk_id, reason = next(iter(failures.items()))
         problem = f"the model wrote nothing usable for any of {len(answers)} chunks"
         raise DataError(f"index_texts {option.kind}: {problem}; of {chunk_id}: {reason}")
-    served = [one.name for one in completions.store.served(completions.model.identity)]
+    served = completions.served_models
     unanswered = sum(isinstance(answer, Failure) for answer in answers)
     return WrittenTexts(texts, _without(option, failures), unanswered, served)
 

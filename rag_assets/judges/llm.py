@@ -151,8 +151,7 @@ class LlmJudge(Judge):
             unparsed = [n for n, verdict in enumerate(verdicts) if verdict.problem == UNPARSED]
             second = read([asked_again(requests[number]) for number in unparsed])
             verdicts_again = dict(zip(unparsed, second, strict=True))
-            served = [one.name for one in completions.store.served(identity)]
-            tools.served_models.extend(served)
+            tools.served_models.extend(completions.served_models)
         for number, verdict in enumerate(verdicts):
             yield verdicts_again.get(number, verdict)
 

@@ -111,6 +111,11 @@ class Completions:
         self.budget = budget or Budget()
         self._progress = progress
 
+    @property
+    def served_models(self) -> list[str]:
+        """The names that the server gave the model, by the first stored reply of each."""
+        return [one.name for one in self.store.served(self.model.identity)]
+
     def answer(self, requests: Sequence[ChatRequest]) -> list[Answer]:
         """Return the answer to each request, in order; raises as :meth:`complete`."""
         answers = dict(self.complete(requests))

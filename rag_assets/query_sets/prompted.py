@@ -225,7 +225,7 @@ def prompted_variants(
                 answer for answer in answers_of_query if isinstance(answer, Completion)
             ]
     lost = {query_id: reason for query_id, reason in failures.items() if query_id not in texts}
-    served = [one.name for one in completions.store.served(completions.model.identity)]
+    served = completions.served_models
     table = ANSWERS.from_rows(rows)
     variants = variant_table(queries, texts)
     return PromptedVariants(variants, lost, table, completed, served, rejected)

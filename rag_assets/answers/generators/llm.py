@@ -86,7 +86,7 @@ class LlmGenerator(Generator):
         """Ask for each answer that is not stored."""
         with tools.completions(len(questions), self.llm) as completions:
             found = completions.answer(self.requests(questions, alone=tools.alone))
-            served = [one.name for one in completions.store.served(completions.model.identity)]
+            served = completions.served_models
         answers = [_answer(one) for one in found]
         return GeneratorAnswers(answers, self._notes(questions), served)
 

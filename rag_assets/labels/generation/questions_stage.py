@@ -79,7 +79,7 @@ class GeneratedQuestionsStage(Stage):
             chunks = _chosen(context, options)
             with context.completions("ask for questions", chunks.num_rows, options.llm) as asked:
                 found = generate_questions(chunks, options.question_generator(), asked)
-                served = [one.name for one in asked.store.served(asked.model.identity)]
+                served = asked.served_models
             facts: dict[str, Any] = {"n_chunks": chunks.num_rows, "notes": _notes(found)}
             questions = found.questions
             if options.reviewed is not None:
