@@ -65,8 +65,8 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--depth",
     type=Integer(min=1),
-    help="How many ranks of each retriever are pooled  [default: 10; of a sample: as many as the "
-    "primary metric looks at]",
+    help="How many ranks of each retriever are pooled  [default: 10, or as deep as the runs are; "
+    "of a sample: as many as the primary metric looks at]",
 )
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed for the order of the rows."
@@ -142,7 +142,8 @@ def command(
             _write_sample(pipeline, n_sampled, depth, seed, out, form)
         else:
             pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
-            _write_sheet(pipeline, depth or 10, seed, out, form)
+            deepest = min(10, max(pipeline.experiment.top_k))
+            _write_sheet(pipeline, depth or deepest, seed, out, form)
 
 
 def _of_files(path: Path) -> Experiment:

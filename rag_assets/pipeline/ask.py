@@ -170,7 +170,7 @@ class _QuestionPipeline(Pipeline):
             raise UsageError("its rankings come from a file, which does not know this question")
         ask_revisions(self, (retriever,))
         run = run_key(self.experiment, retriever, self._top_k)
-        needed = self._needed(run)
+        needed = self._needed([run, *chunk_keys(self.experiment, retriever)])
         for asset in STAGES:
             for key in [key for key in needed if key.asset == asset]:
                 if needed[key]:
@@ -182,8 +182,8 @@ class _QuestionPipeline(Pipeline):
             raise UsageError(next(iter(artifact.manifest.failures.values())))
         return self._read(retriever, artifact.table())
 
-    def _needed(self, end: ArtifactKey) -> dict[ArtifactKey, bool]:
-        """Return what a partition is made of, and whether it depends on the question."""
+    def _needed(self, ends: Sequence[ArtifactKey]) -> dict[ArtifactKey, bool]:
+        """Return what partitions are made of, and whether it depends on the question."""
         needed: dict[ArtifactKey, bool] = {}
 
         def depends(key: ArtifactKey) -> bool:
@@ -193,7 +193,8 @@ class _QuestionPipeline(Pipeline):
                 needed[key] = key == QUERIES_KEY or any([depends(one) for one in above])
             return needed[key]
 
-        depends(end)
+        for end in ends:
+            depends(end)
         return needed
 
     def _of_base(self, key: ArtifactKey) -> Any:  # noqa: ANN401

@@ -9,6 +9,7 @@ from rag_assets.evaluation.list_similarities_stage import SIMILARITIES
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES, stages_in_order
+from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -71,8 +72,11 @@ def _ends(
     alike += _judged(experiment, retrievers, cutoffs)
     if not experiment.has_qrels:
         runs = [run_key(experiment, retriever, k) for retriever, k in cells]
+        # What the runs are made of leaves out the chunks of a search that is not ours, which
+        # everything that shows a passage reads.
+        texts = [key for retriever in retrievers for key in chunk_keys(experiment, retriever)]
         pairs = STAGES["overlaps"].keys(experiment)
-        return runs + alike + [key for key in pairs if int(key["top_k"]) in cutoffs]
+        return runs + texts + alike + [key for key in pairs if int(key["top_k"]) in cutoffs]
     ends = [ArtifactKey.of("leaderboard"), ArtifactKey.of("answerability"), *alike]
     ends += STAGES["comparisons"].keys(experiment)
     for asset in ("metrics_summary", "intervals"):

@@ -24,6 +24,8 @@ from rag_assets.sources.markdown_document import read_markdown
 from rag_assets.sources.pdf_document import read_pdf
 from rag_assets.sources.problems import meet, tolerated
 from rag_assets.sources.rows import DocumentRows
+from rag_assets.store.artifacts import OBJECTS
+from rag_assets.store.locks import FOLDER as LEASES
 from rag_assets.text_files import GZIP, existing, plain_name, suffix
 
 READERS: dict[str, Callable[[Path], FileDocument]] = {
@@ -154,8 +156,14 @@ def beside(root: Path, *read: Path) -> list[str]:
 
 
 def _candidates(root: Path) -> Iterator[Path]:
-    """Yield files that may be documents, and links to folders; nothing hidden."""
+    """Yield files that may be documents, and links to folders; nothing hidden, and no store.
+
+    ``data/store`` lies among the documents where these are in ``data``, and holds HTML reports.
+    """
     for folder, folders, files in os.walk(root, onerror=_raise):
+        if {LEASES, OBJECTS} <= {*folders}:
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         here = Path(folder)
         # Names, not paths, until one may be a document: a folder may hold much else.

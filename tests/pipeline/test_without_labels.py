@@ -14,13 +14,17 @@ from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.overlaps_stage import Pair, overlaps, overlaps_key
+from rag_assets.pipeline.ask import ask
+from rag_assets.pipeline.label_sampling import readable_texts, sampled_pool
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
 from rag_assets.report.overlaps import overlap_rows
 from rag_assets.report.result import EvaluationResult
+from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
-from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
+from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, materialize
 
 LABELLED = {
     "qrels",
@@ -211,3 +215,79 @@ def test_labels_turn_overlaps_into_metrics_and_search_nothing_again(unlabelled: 
     computed = {name.partition("/")[0] for name in unlabelled.run()}
     assert computed == LABELLED
     assert unlabelled.snapshot().complete
+
+
+OWN_SEARCH = """
+def retrieve(query, k):
+    return [("crew.md", 0, 40), {"text": "Each ferry has two diesel engines"}, "lost.md"][:k]
+"""
+OWN_RUN = '{"query_id": "%s", "hits": [{"text": "A dog needs a ticket of 10 crowns."}]}\n'
+OWN = {
+    "python": {"type": "python", "call": "mine.py:retrieve"},
+    "http": {
+        "type": "http",
+        "url": "http://127.0.0.1:9/search?q={query}&n={k}",
+        "method": "GET",
+        "hits": "hits",
+        "id": "id",
+        "revision": "1",
+    },
+    "sql": {
+        "type": "sql",
+        "database": "mine.jsonl",
+        "query": "SELECT :query AS text LIMIT :k",
+        "revision": "1",
+    },
+    "run_file": {"type": "run_file", "path": "mine.jsonl", "chunking": "own"},
+}
+READ_BY = {
+    "mixed": {"type": "rrf", "inputs": ["mine", "bm25"]},
+    "diverse": {"type": "mmr", "input": "mixed", "candidates": 3},
+}
+
+
+@pytest.fixture(params=OWN)
+def own_search(request: pytest.FixtureRequest, unlabelled: Tiny) -> Tiny:
+    """A search that is not ours, which returns texts of its own, and what reads it."""
+    bm25 = unlabelled.config["retrievers"]["bm25"]
+    unlabelled.config["retrievers"] = {"mine": OWN[request.param], "bm25": bm25, **READ_BY}
+    unlabelled.config |= {"baseline": "mine", "primary": "ndcg@3", "top_k": [3]}
+    (unlabelled.folder / "mine.py").write_text(OWN_SEARCH, encoding="utf-8")
+    lines = "".join(OWN_RUN % row["query_id"] for row in QUERIES)
+    (unlabelled.folder / "mine.jsonl").write_text(lines, encoding="utf-8")
+    unlabelled.write_config()
+    return unlabelled
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_no_stage_reads_what_this_experiment_does_not_have(
+    own_search: Tiny, labelled: bool
+) -> None:
+    if labelled:
+        own_search.write_rows("judgments.jsonl", JUDGMENTS)
+    experiment = own_search.pipeline().experiment
+    everything = {key for stage in STAGES.values() for key in stage.keys(experiment)}
+    for key in everything:
+        inputs = STAGES[key.asset].inputs(experiment, key)
+        assert {one.key for one in inputs if not one.optional} <= everything, key
+    for retriever in experiment.retrievers:
+        required = required_partitions(experiment, Selection.of(experiment, [retriever]))
+        computed = {key for keys in required.values() for key in keys}
+        assert {*chunk_keys(experiment, retriever)} <= computed
+
+
+@pytest.mark.parametrize("own_search", ["python", "run_file"], indirect=True)
+def test_passages_of_ones_own_search_can_be_asked_for_and_labelled(own_search: Tiny) -> None:
+    answers = {one.retriever: one for one in ask(own_search.pipeline(), "a dog", top_k=2)}
+    if OWN["python"] in own_search.config["retrievers"].values():
+        texts = [hit.text for hit in answers["mine"].hits]
+        assert texts[1] == "Each ferry has two diesel engines"
+        assert {hit.text for hit in answers["diverse"].hits} & {*texts}
+    own_search.run()
+    own_search.snapshot()
+    pool = sampled_pool(own_search.pipeline(), 3).pool
+    passages, _ = readable_texts(own_search.pipeline())
+    windows = [passages.window("", *item[1:])["parts"] for item in pool.items]
+    texts = ["".join(text for text, _ in parts) for parts in windows]
+    assert any("A dog needs a ticket" in text or "diesel" in text for text in texts)
+    assert materialize(own_search.pipeline()) == set()

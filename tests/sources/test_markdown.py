@@ -77,6 +77,15 @@ def test_files_for_hashing(write: Write) -> None:
     assert [f.name for f in dataset.qrels_files()] == ["judgments.jsonl"]
 
 
+def test_a_store_among_the_documents_holds_no_document(write: Write) -> None:
+    folder = write(FILES)
+    before = open_dataset(folder).document_files()
+    for name in ("_leases", "objects", "handbook"):
+        (folder / "store" / name).mkdir(parents=True)
+    (folder / "store" / "handbook" / "report.html").write_text("<p>Results</p>")
+    assert open_dataset(folder).document_files() == before
+
+
 def test_links_stay_inside(write: Write, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (outside / "secret.md").write_text("secret")
