@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -250,13 +251,20 @@ class Experiment:
         Of what reads a reranked retriever it is ``second_fused`` or ``second_reranked``: an asset
         of Dagster's cannot read other partitions of itself.
         """
-        config = self.retrievers[retriever]
-        is_second = reads_reranked(config, self.retrievers)
-        return f"second_{config.family}" if is_second else config.family
+        return self._families[retriever]
+
+    @cached_property
+    def _families(self) -> dict[str, str]:
+        return {
+            name: f"second_{config.family}"
+            if reads_reranked(config, self.retrievers)
+            else config.family
+            for name, config in self.retrievers.items()
+        }
 
     def of_family(self, family: str) -> tuple[str, ...]:
         """Return the retrievers of one family, in the order of the YAML."""
-        return tuple(name for name in self.retrievers if self.family(name) == family)
+        return tuple(name for name, other in self._families.items() if other == family)
 
     def inputs(self, retriever: str) -> tuple[str, ...]:
         """Return the retrievers whose rankings this one reads; none where it scores all units."""

@@ -36,13 +36,15 @@ from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.progress import Progress
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.reranking.stage import RERANKED_RUNS, all_pairs
 from rag_assets.retrieval.runs_stage import RunsStage
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.settings import StoreSettings
 
 COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
 ACTIONS = (COMPUTE, CHECK, REUSE)
@@ -122,13 +124,14 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
     """Say what an evaluation of the selection would do now.
 
     Args:
-        pipeline: the experiment and its store; it cannot be used to compute afterwards.
+        pipeline: the experiment and its store; it is only read.
         selection: retrievers and cut-offs.
 
     Raises:
         RagAssetsError: what the evaluation itself would meet first: files that break their format,
             or a model that is not there.
     """
+    pipeline = _PlannedPipeline(pipeline.experiment, pipeline.settings, pipeline.progress)
     planner = _Planner(pipeline)
     for keys in required_partitions(pipeline.experiment, selection).values():
         for key in keys:
@@ -191,6 +194,37 @@ def _chosen_analyzers(pipeline: Pipeline, steps: Iterable[Step]) -> dict[str, st
                 used = artifact.manifest.facts.get("analyzer") if artifact else None
                 analyzers[step.key["retriever"]] = used
     return analyzers
+
+
+class _PlannedPipeline(Pipeline):
+    """The pipeline of a plan: it remembers which partitions are not up to date, too.
+
+    A run must never do that. Another process may compute a partition meanwhile, so a run looks
+    again under each lock.
+    """
+
+    def __init__(self, experiment: Experiment, settings: StoreSettings, progress: Progress) -> None:
+        super().__init__(experiment, settings, progress)
+        self._misses: set[ArtifactKey] = set()
+
+    def current(self, key: ArtifactKey) -> Artifact | None:
+        """Return the up-to-date artifact of a partition; None when it would be computed."""
+        if key in self._misses:
+            return None
+        artifact = super().current(key)
+        if artifact is None:
+            self._misses.add(key)
+        return artifact
+
+    def assume(self, key: ArtifactKey, artifact: Artifact) -> None:
+        """Take an artifact for the up-to-date one: what reads it may be up to date then."""
+        super().assume(key, artifact)
+        self._misses.clear()
+
+    def forget(self) -> None:
+        """Look again at what is up to date, and at what is not."""
+        super().forget()
+        self._misses.clear()
 
 
 class _Planner:

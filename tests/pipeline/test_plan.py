@@ -10,12 +10,16 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
+from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.stage import Stage
+from rag_assets.engine.stage_context import StageContext
 from rag_assets.llm.client import Completion
 from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.llm_rewrite import RewriteQuerySet
 from rag_assets.query_sets.prompted import requests_for
+from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.cache_files import COMPLETIONS
 from tests.changed_code import change_code
 from tests.llm.requests import store_replies
@@ -306,3 +310,21 @@ def test_calls_of_a_language_model_are_those_that_are_not_in_the_cache(fresh: Ti
     assert {short(s.key): s.work for s in found.steps if s.work} == {
         "query_set_answers/clear": {"llm_calls": 4}
     }
+
+
+def test_a_plan_works_out_a_missing_partition_once(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipes: list[ArtifactKey] = []
+    recipe = Stage.recipe
+
+    def counted(stage: Stage, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        recipes.append(key)
+        return recipe(stage, context, key)
+
+    monkeypatch.setattr(Stage, "recipe", counted)
+    tiny.config["retrievers"]["bm25"]["k1"] = 0.7
+    tiny.write()
+    steps = planned(tiny).steps
+    assert any(step.action == COMPUTE for step in steps)
+    assert len(recipes) <= 2 * len(steps)
