@@ -3,8 +3,10 @@
 Without `from __future__ import annotations`: Dagster reads the annotations of the fields itself.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import dagster as dg
@@ -13,10 +15,13 @@ from pydantic import BaseModel, Field
 
 from rag_assets.assets.executors import executor_of
 from rag_assets.assets.experiment_definitions import definitions_of
+from rag_assets.assets.unloadable import unloadable
 from rag_assets.errors import RagAssetsError
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.store.remote.address import Address
 from rag_assets.store.settings import StoreSettings
+
+_logger = logging.getLogger("rag_assets")
 
 _PATH = dg.Resolver.default(
     description=(
@@ -44,6 +49,12 @@ _EXECUTOR = dg.Resolver.default(
         "of the project. A project has one: experiments that name one must name the same."
     ),
     examples=["in_process", "multiprocess(4)"],
+)
+_STRICT = dg.Resolver.default(
+    description=(
+        "Whether an experiment that cannot be loaded stops the whole project from loading. "
+        "Default: false; it is then one asset with a failed check, and all else is loaded."
+    ),
 )
 
 
@@ -78,6 +89,7 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     store: Annotated[str | None, _STORE] = None
     owners: Annotated[Sequence[str] | None, _OWNERS] = None
     executor: Annotated[str | None, _EXECUTOR] = None
+    strict: Annotated[bool, _STRICT] = False
 
     @classmethod
     def get_spec(cls) -> ComponentTypeSpec:
@@ -90,16 +102,26 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the assets of the experiment, its checks, job, schedule and sensors.
 
+        Of an experiment that is not valid, or whose name another one has in the store, it is one
+        asset with a failed check, which names file, line and key.
+
         Raises:
-            DagsterInvalidDefinitionError: the experiment is not valid (names file, line and key),
-                another one has its name in the store, or the executor is none.
+            DagsterInvalidDefinitionError: the executor is none, or the component is `strict` and
+                the experiment is not valid.
         """
         try:
             settings = self._settings(context)
-            experiment = open_experiment(context.path / self.path, settings)
             executor = executor_of(self.executor, where="`executor`")
         except RagAssetsError as error:
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
+        load = partial(open_experiment, context.path / self.path, settings)
+        try:
+            experiment = load()
+        except RagAssetsError as error:
+            if self.strict:
+                raise dg.DagsterInvalidDefinitionError(str(error)) from None
+            _logger.warning("experiment left out: %s", error)
+            return unloadable([*_place(context), "experiment"], load, str(error))
         if self.owners is not None:
             experiment = replace(experiment, owners=tuple(self.owners))
         return definitions_of(experiment, settings, executor)
@@ -110,3 +132,11 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
         if Address.of(self.store) is not None:
             return StoreSettings.resolve(self.store)
         return StoreSettings.resolve((context.path / self.store).resolve())
+
+
+def _place(context: dg.ComponentLoadContext) -> list[str]:
+    """Return what no other component of the project has: its folder, and its place in the file."""
+    folder, instance = context.component_path.file_path, context.component_path.instance_key
+    if folder.is_relative_to(context.defs_module_path):
+        folder = folder.relative_to(context.defs_module_path)
+    return [*folder.parts[-3:], *([] if instance is None else [str(instance)])]

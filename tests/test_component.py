@@ -123,7 +123,7 @@ def test_mistakes_are_refused_with_file_and_line(project: Project) -> None:
     broken.parent.mkdir()
     broken.write_text("name: broken\ntop_kk: [1]\n", encoding="utf-8")
     with pytest.raises(dg.DagsterInvalidDefinitionError) as error:
-        dg.build_defs_for_component(RetrievalExperiment(path=str(broken)))
+        dg.build_defs_for_component(RetrievalExperiment(path=str(broken), strict=True))
     assert str(error.value).startswith(f"{broken}:2: `top_kk`: unknown key")
     text = f"type: {TYPE}\n\nattributes:\n  path: ../../../../../other\n  stores: x\n"
     file = project.write("broken", text)
@@ -133,10 +133,32 @@ def test_mistakes_are_refused_with_file_and_line(project: Project) -> None:
     file.unlink()
 
 
+def test_a_broken_experiment_is_one_failed_check(tmp_path: Path) -> None:
+    """And what else the project has is loaded."""
+    broken = tmp_path / "experiment.yaml"
+    broken.write_text("name: broken\ntop_kk: [1]\n", encoding="utf-8")
+    problem = f"{broken}:2: `top_kk`: unknown key"
+    definitions = dg.build_defs_for_component(RetrievalExperiment(path=str(broken)))
+    (key,) = definitions.resolve_asset_graph().get_all_asset_keys()
+    (sensor,) = definitions.sensors or ()
+    assert isinstance(sensor, dg.SensorDefinition)
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = dg.build_sensor_context(instance=instance, definitions=definitions)
+        (event,) = sensor.evaluate_tick(context).asset_events
+        assert isinstance(event, dg.AssetCheckEvaluation)
+        assert (event.asset_key, event.passed) == (key, False)
+        assert problem in str(event.description).replace("\\", "")
+        job = definitions.resolve_implicit_global_asset_job_def()
+        (found,) = job.execute_in_process(instance=instance).get_asset_check_evaluations()
+    assert not found.passed
+    assert problem in str(found.description).replace("\\", "")
+
+
 def test_what_dg_tells_of_the_type() -> None:
     assert rag_assets.RetrievalExperiment is RetrievalExperiment
     schema = RetrievalExperiment.model().model_json_schema()
-    assert list(schema["properties"]) == ["path", "store", "owners", "executor"]
+    assert list(schema["properties"]) == ["path", "store", "owners", "executor", "strict"]
     assert schema["required"] == ["path"]
     assert all(value["description"] for value in schema["properties"].values())
     page = PAGE.read_text(encoding="utf-8")

@@ -38,6 +38,7 @@ from rag_assets.assets.reports import (
 )
 from rag_assets.assets.resources import Resources
 from rag_assets.assets.servers import failure, pool_of, retry_policy_of
+from rag_assets.assets.upstream import upstream_of
 from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError, UsageError
@@ -249,6 +250,7 @@ def _materialize(
     """Bring the wanted partitions up to date, check them, report each with its own version."""
     wanted = [artifact_key(stage, partition) for partition in _wanted(context)]
     failed_checks = FailedChecks(pipeline)
+    upstream = upstream_of(context.assets_def.asset_deps, pipeline.experiment, context.instance)
     keys = [key for key in wanted if failed_checks.stopped_by(key) is None]
     pointers = latest_pointers(context.instance, pipeline, stage)
     single = len(wanted) == 1
@@ -268,9 +270,9 @@ def _materialize(
             # The bare result fulfils the output, so that assets downstream in the same run are not
             # skipped; the events after it are what counts. It is an event of every partition.
             yield dg.MaterializeResult()
-        yield from materializations(pipeline, stage, outcomes, pointers)
+        yield from materializations(pipeline, stage, outcomes, pointers, upstream)
     yield from checked(pipeline, stage, outcomes, fails_run=single)
-    remember(pipeline, outcomes)
+    remember(pipeline, outcomes, upstream)
     if not all_wanted:
         stopped = {
             str(key): str(failed_checks.stopped_by(key)) for key in wanted if key not in keys

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rag_assets.assets.reported_versions import ReportedVersions
+from rag_assets.assets.reported_versions import ReportedVersions, Upstream
 from rag_assets.errors import CheckFailed
 from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.evaluation_record import record
@@ -47,15 +47,17 @@ def begin(pipeline: Pipeline, selection: Selection) -> Wanted:
     return required_partitions(pipeline.experiment, selection)
 
 
-def stale_stages(pipeline: Pipeline, wanted: Wanted) -> StaleStages:
+def stale_stages(
+    pipeline: Pipeline, wanted: Wanted, upstream: Upstream | None = None
+) -> StaleStages:
     """Yield each asset with its partitions that are to be computed or reported.
 
     What is stale in one stage depends on what came out of those before it, so a stage must be up
     to date before the next is asked for. What reads a partition that failed a blocking check is
-    left out.
+    left out. ``upstream`` are the versions of assets outside of the experiment, where known.
     """
     for asset, keys in wanted.items():
-        reported, failed_checks = ReportedVersions(pipeline), FailedChecks(pipeline)
+        reported, failed_checks = ReportedVersions(pipeline, upstream), FailedChecks(pipeline)
         stale = [
             key
             for key in keys

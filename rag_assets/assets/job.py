@@ -25,9 +25,11 @@ from rag_assets.assets.evaluation_steps import (
     stale_stages,
 )
 from rag_assets.assets.names import plain_name
+from rag_assets.assets.reported_versions import Upstream
 from rag_assets.assets.reports import Event, reports
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.servers import failure, retry_policy_of_all
+from rag_assets.assets.upstream import upstream_as_reported, upstream_in_job
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment
 from rag_assets.pipeline.asked_revisions import ask_revisions
@@ -116,7 +118,7 @@ def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDef
 
 
 def stages_brought_up_to_date(
-    context: dg.OpExecutionContext, pipeline: Pipeline, stages: StaleStages
+    context: dg.OpExecutionContext, pipeline: Pipeline, stages: StaleStages, upstream: Upstream
 ) -> Iterator[Event]:
     """Bring stage after stage up to date, and yield what is to be told of each partition.
 
@@ -125,7 +127,7 @@ def stages_brought_up_to_date(
     """
     for asset, keys in stages:
         before = pipeline.n_computed
-        yield from reports(pipeline, STAGES[asset], keys, context.instance)
+        yield from reports(pipeline, STAGES[asset], keys, context.instance, upstream)
         computed = pipeline.n_computed - before
         context.log.info(f"{asset}: {computed} computed, {len(keys) - computed} reused")
 
@@ -142,6 +144,7 @@ def _evaluate(
     try:
         resources = Resources(experiment)
         now = open_experiment(experiment.source, resources.settings(context))
+        upstream = upstream_in_job(context, now)
         with resources.opened(context, now) as pipeline, pipeline.evaluating():
             selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
             if wish.retry_failed:
@@ -149,7 +152,8 @@ def _evaluate(
             if trigger != "sensor":  # it saw files change, and asks nobody
                 ask_revisions(pipeline, selection.retrievers)
             wanted = begin(pipeline, selection)
-            yield from stages_brought_up_to_date(context, pipeline, stale_stages(pipeline, wanted))
+            stages = stale_stages(pipeline, wanted, upstream)
+            yield from stages_brought_up_to_date(context, pipeline, stages, upstream)
             work = finish(
                 pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)
             )
@@ -188,7 +192,9 @@ def record_run(
     """
 
     def body(context: dg.OpExecutionContext, _: Wish) -> Iterator[JobEvent]:
-        yield from stages_brought_up_to_date(context, pipeline, unless_interrupted(stages))
+        upstream = upstream_as_reported(pipeline.experiment, instance)
+        todo = unless_interrupted(stages)
+        yield from stages_brought_up_to_date(context, pipeline, todo, upstream)
         yield dg.Output(None)
 
     with _quiet(), sigterm_guard(), _interruptible() as unless_interrupted:

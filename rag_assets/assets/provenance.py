@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from rag_assets.assets.names import asset_key, partition_key
-from rag_assets.assets.reported_versions import read_keys
+from rag_assets.assets.reported_versions import Upstream, read_keys
 from rag_assets.engine.stage import Stage
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -44,7 +44,9 @@ def latest_pointers(instance: dg.DagsterInstance, pipeline: Pipeline, stage: Sta
     return pointers
 
 
-def tags_of(pipeline: Pipeline, outcome: Outcome, pointers: Pointers) -> dict[str, str]:
+def tags_of(
+    pipeline: Pipeline, outcome: Outcome, pointers: Pointers, upstream: Upstream
+) -> dict[str, str]:
     """Return the tags of one partition's materialization."""
     stage = STAGES[outcome.key.asset]
     tags = {
@@ -61,6 +63,9 @@ def tags_of(pipeline: Pipeline, outcome: Outcome, pointers: Pointers) -> dict[st
         pointer = pointers.get(asset)
         tags[f"{INPUT_VERSION}/{name}"] = _version(pipeline, keys)
         tags[f"{INPUT_POINTER}/{name}"] = "NULL" if pointer is None else str(pointer)
+    for name, latest in upstream.get(stage.name, {}).items():
+        tags[f"{INPUT_VERSION}/{name}"] = latest.version
+        tags[f"{INPUT_POINTER}/{name}"] = latest.pointer
     return tags
 
 

@@ -13,9 +13,10 @@ import dagster as dg
 from rag_assets.assets.evaluation_steps import StaleStages
 from rag_assets.assets.job import JobEvent, stages_brought_up_to_date
 from rag_assets.assets.names import plain_name, report_job_name
-from rag_assets.assets.reported_versions import ReportedVersions
+from rag_assets.assets.reported_versions import ReportedVersions, Upstream
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.servers import failure
+from rag_assets.assets.upstream import upstream_in_job
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -37,7 +38,9 @@ def report_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDefinit
         try:
             now = open_experiment(experiment.source, resources.settings(context))
             with resources.opened(context, now) as pipeline, pipeline.evaluating():
-                yield from stages_brought_up_to_date(context, pipeline, unreported(pipeline))
+                upstream = upstream_in_job(context, pipeline.experiment)
+                stages = unreported(pipeline, upstream)
+                yield from stages_brought_up_to_date(context, pipeline, stages, upstream)
         except RagAssetsError as error:
             raise failure(error) from error
         yield dg.Output(None)
@@ -57,10 +60,10 @@ def report_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDefinit
     return job
 
 
-def unreported(pipeline: Pipeline) -> StaleStages:
+def unreported(pipeline: Pipeline, upstream: Upstream) -> StaleStages:
     """Yield each asset with its partitions that are up to date and that Dagster does not know."""
     for stage in pipeline.stages():
-        reported = ReportedVersions(pipeline)
+        reported = ReportedVersions(pipeline, upstream)
         keys = [
             key
             for key in stage.keys(pipeline.experiment)

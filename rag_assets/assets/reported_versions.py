@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluations import CURRENT
@@ -22,23 +23,49 @@ from rag_assets.store.settings import StoreSettings
 FOLDER = "rag_assets"
 
 
+class UpstreamVersion(NamedTuple):
+    """The latest version of an asset outside of the experiment, and its place in the event log."""
+
+    version: str
+    pointer: str
+
+
+Upstream: TypeAlias = Mapping[str, Mapping[str, UpstreamVersion]]
+"""Stage -> assets outside of the experiment that it depends on in Dagster -> their versions."""
+
+
 class ReportedVersions:
     """The record of one experiment: partition -> the state that was last reported."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        """Open the record; absent means that nothing was reported."""
+    def __init__(self, pipeline: Pipeline, upstream: Upstream | None = None) -> None:
+        """Open the record; absent means that nothing was reported.
+
+        Args:
+            pipeline: the experiment and its store.
+            upstream: the versions of assets outside of the experiment; None: they are not known
+                here, so what was reported of them counts as current.
+        """
         self._pipeline = pipeline
+        self._upstream = upstream
         self._file = _record(pipeline.settings, pipeline.experiment.name)
         self._states = _read(self._file)
 
     def is_current(self, key: ArtifactKey) -> bool:
         """Whether Dagster's last report of a partition is about its present state."""
         state = self._state(key)
-        return state is not None and self._states.get(str(key)) == state
+        above = self._state_above(key)
+        return (
+            state is not None
+            and self._states.get(str(key)) == state
+            and (above is None or self._states.get(_above(key), "") == above)
+        )
 
     def add(self, keys: list[ArtifactKey]) -> None:
         """Remember that the present state of these partitions was reported."""
         states = {str(key): self._state(key) for key in keys}
+        for key in keys:
+            if (above := self._state_above(key)) is not None:
+                states[_above(key)] = above
         locks = self._pipeline.settings.locks
         with locked(locks / f"reported-{self._pipeline.experiment.name}.lock"):
             self._states = {**_read(self._file), **states}
@@ -58,12 +85,24 @@ class ReportedVersions:
         own = self._pipeline.data_version(artifact, key)
         return fingerprint([artifact.manifest.fingerprint, own, inputs, *self._checked_by(key)])
 
+    def _state_above(self, key: ArtifactKey) -> str | None:
+        """Hash the versions of what lies outside of the experiment; empty where nothing does."""
+        if self._upstream is None:
+            return None
+        versions = self._upstream.get(key.asset, {})
+        state = {name: version for name, (version, _) in versions.items()}
+        return fingerprint(state) if state else ""
+
     def _checked_by(self, key: ArtifactKey) -> tuple[str, ...]:
         """Return the settings that only the checks of a partition read: they are run again."""
         experiment = self._pipeline.experiment
         if key.asset != "comparisons":
             return ()
         return experiment.baseline, experiment.checks.regression
+
+
+def _above(key: ArtifactKey) -> str:
+    return f"above {key}"
 
 
 def read_keys(experiment: Experiment, key: ArtifactKey) -> list[ArtifactKey]:

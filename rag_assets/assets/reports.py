@@ -10,7 +10,7 @@ from rag_assets.assets import metadata
 from rag_assets.assets.checks import evaluations
 from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.assets.provenance import Pointers, latest_pointers, tags_of
-from rag_assets.assets.reported_versions import ReportedVersions
+from rag_assets.assets.reported_versions import ReportedVersions, Upstream
 from rag_assets.assets.servers import without_foreign
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
@@ -24,7 +24,11 @@ Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 
 def reports(
-    pipeline: Pipeline, stage: Stage, keys: Sequence[ArtifactKey], instance: dg.DagsterInstance
+    pipeline: Pipeline,
+    stage: Stage,
+    keys: Sequence[ArtifactKey],
+    instance: dg.DagsterInstance,
+    upstream: Upstream,
 ) -> Iterator[Event]:
     """Bring partitions of one stage up to date and yield what is to be told of them.
 
@@ -42,13 +46,17 @@ def reports(
         without_foreign(error)
         raise
     with stored_together(instance):
-        yield from materializations(pipeline, stage, outcomes, pointers)
+        yield from materializations(pipeline, stage, outcomes, pointers, upstream)
         yield from checked(pipeline, stage, outcomes)
-    remember(pipeline, outcomes)
+    remember(pipeline, outcomes, upstream)
 
 
 def materializations(
-    pipeline: Pipeline, stage: Stage, outcomes: Sequence[Outcome], pointers: Pointers
+    pipeline: Pipeline,
+    stage: Stage,
+    outcomes: Sequence[Outcome],
+    pointers: Pointers,
+    upstream: Upstream,
 ) -> Iterator[dg.AssetMaterialization]:
     """Yield one event a partition, with its own data version and provenance."""
     for outcome in outcomes:
@@ -56,7 +64,7 @@ def materializations(
             asset_key=asset_key(pipeline.experiment.name, stage.name),
             partition=partition_key(outcome.key),
             metadata=metadata.of_materialization(stage, outcome, pipeline),
-            tags=tags_of(pipeline, outcome, pointers),
+            tags=tags_of(pipeline, outcome, pointers, upstream),
         )
 
 
@@ -73,11 +81,11 @@ def checked(
     yield from evaluations(asset, results, fails_run=fails_run)
 
 
-def remember(pipeline: Pipeline, outcomes: Sequence[Outcome]) -> None:
+def remember(pipeline: Pipeline, outcomes: Sequence[Outcome], upstream: Upstream) -> None:
     """Remember which partitions Dagster knows; one that failed is to be told again."""
     failed_checks = FailedChecks(pipeline)
     keys = [outcome.key for outcome in outcomes]
-    ReportedVersions(pipeline).add([key for key in keys if not failed_checks.failed(key)])
+    ReportedVersions(pipeline, upstream).add([key for key in keys if not failed_checks.failed(key)])
 
 
 def unreadable(

@@ -47,7 +47,7 @@ def test_another_instance_says_how_to_report_and_is_told(
     assert not_fresh(tiny) == {}
     assert sorted(path for path in tiny.settings.store.rglob("*.parquet")) == before
     assert "tiny_report" not in described(tiny)["leaderboard"]
-    assert list(unreported(tiny.pipeline())) == []
+    assert list(unreported(tiny.pipeline(), {})) == []
 
 
 def test_what_is_not_up_to_date_is_left_out(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from click.testing import CliRunner
+from dagster._cli import cli
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.instance.ref import InstanceRef
+from dagster._core.loader import LoadingContextForTest
 
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.instance import open_instance
@@ -23,7 +28,7 @@ from rag_assets.labels.question_marks import QuestionMark, append_mark, marks_fi
 from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.registry import open_experiment
-from tests.dagster_state import QUIET, counts, n_runs, not_fresh
+from tests.dagster_state import QUIET, counts, evaluate_now, n_runs, not_fresh
 from tests.tiny_experiment import Tiny, matching
 
 SCHEDULE = {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}
@@ -44,6 +49,54 @@ def loaded(tiny: Tiny) -> Experiment:
 def shown(result: dg.ExecuteInProcessResult) -> dict[str, object]:
     (event,) = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
     return {name: value.value for name, value in event.step_output_data.metadata.items()}
+
+
+LOCATION = """
+import dagster as dg
+from rag_assets import load_experiment
+from rag_assets.assets.experiment_definitions import definitions_of
+from rag_assets.store.settings import StoreSettings
+
+@dg.asset
+def raw_docs(): pass
+
+defs = dg.Definitions.merge(
+    definitions_of(load_experiment({folder!r}), StoreSettings.resolve()).map_resolved_asset_specs(
+        selection="key:tiny/documents", func=lambda spec: spec.merge_attributes(deps=["raw_docs"])
+    ),
+    dg.Definitions(assets=[raw_docs]),
+)
+"""
+
+
+def test_what_the_job_tells_names_assets_of_the_project_above_it(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(tiny.settings.store))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    file = tmp_path / "location.py"
+    file.write_text(LOCATION.format(folder=str(tiny.folder)), encoding="utf-8")
+    names = runpy.run_path(str(file))
+
+    def stale(instance: dg.DagsterInstance) -> StaleStatus:
+        graph = names["defs"].resolve_asset_graph()
+        resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+        return resolver.get_status(dg.AssetKey(["tiny", "documents"]))
+
+    def run() -> None:
+        command = ["job", "execute", "-f", str(file), "-j", "tiny_evaluate"]
+        assert CliRunner().invoke(cli, command).exit_code == 0
+
+    with dg.DagsterInstance.get() as instance:
+        run()
+        assert stale(instance) is StaleStatus.FRESH
+        assert dg.materialize([names["raw_docs"]], instance=instance).success
+        assert stale(instance) is StaleStatus.STALE
+        run()
+        assert stale(instance) is StaleStatus.FRESH
+        tiny.write_document("new.md", "# New\n\nA new ferry.\n")
+        evaluate_now(tiny)  # knows of the assets above by what the job told
+        assert stale(instance) is StaleStatus.FRESH
 
 
 class TestJob:
