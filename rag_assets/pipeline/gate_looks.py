@@ -2,12 +2,12 @@
 
 ``looks/<evaluation id>.json`` in the experiment's folder holds those of one evaluation that others
 were compared with. A look is one distinct state: it is known by the digests of what was compared,
-so who evaluates the same again looks at nothing new, and gets the same answer.
+so who evaluates the same again looks at nothing new, and gets the same answer. The file has a
+checksum: an answer that was edited would let a gate pass.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from typing import Any
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.remote_sync import LOOKS
-from rag_assets.store.canonical import canonical_json, fingerprint
+from rag_assets.store.canonical import canonical_json, fingerprint, read_sealed, sealed_json
 from rag_assets.store.locks import locked, working
 from rag_assets.store.remote.mirror import write_shared
 
@@ -115,20 +115,22 @@ class GateLooks:
             write_shared(self._file, _text([*self._looks(), look]), merged)
 
     def _looks(self) -> list[Row]:
-        return self._read(self._file.read_bytes()) if self._file.is_file() else []
+        try:
+            return self._read(self._file.read_bytes())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"cannot read {self._file}: {error.strerror or error}") from error
 
     def _read(self, content: bytes) -> list[Row]:
         try:
-            looks = json.loads(content)["looks"]
-            for look in looks:
-                _ = look["subject"], look["state"], look["rules"], look["checks"]
-        except (ValueError, KeyError, TypeError) as error:
+            return list(read_sealed(content)["looks"])
+        except ValueError as error:
             raise StoreError(
                 f"{self._file}: is damaged ({error}); set a new anchor, or delete it: then the "
                 f"looks at {self._against} are counted from 1 again"
             ) from error
-        return list(looks)
 
 
 def _text(looks: Sequence[Row]) -> str:
-    return json.dumps({"looks": list(looks)}, indent=1)
+    return sealed_json({"looks": looks})

@@ -5,7 +5,6 @@ It holds for one judge, by its fingerprint: of another model or prompt there is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -61,6 +60,7 @@ from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.statistics.agreement import Agreement
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
+from rag_assets.store.canonical import read_sealed, sealed_json
 from rag_assets.store.remote.mirror import mirror
 
 FOLDER = "judge_checks"
@@ -206,7 +206,7 @@ def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> JudgeCheck:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     check = JudgeCheck(judge, at, rules, kinds, list(circles))
     file = _file(pipeline.root, judge)
-    write_text(file, json.dumps(check.as_json(), ensure_ascii=False, indent=1))
+    write_text(file, sealed_json(check.as_json()))
     mirror(file)
     return check
 
@@ -219,10 +219,9 @@ def stored_check(root: Path, judge: str) -> Row | None:
         judge: its name.
     """
     try:
-        found = json.loads(_file(root, judge).read_text(encoding="utf-8"))
+        return read_sealed(_file(root, judge).read_bytes())
     except (OSError, ValueError):
         return None  # none, or damaged: it is made again
-    return found if isinstance(found, dict) and "kinds" in found else None
 
 
 def _file(root: Path, judge: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,33 @@ def canonical_json(value: object) -> str:
 def fingerprint(value: object) -> str:
     """Return the SHA-256 (64 hexadecimal digits) of the canonical JSON of ``value``."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+CHECKSUM = "sha256"
+
+
+def sealed_json(fields: Mapping[str, object]) -> str:
+    """Return a record as JSON with the SHA-256 of its other fields."""
+    text = json.dumps(fields)
+    stored = {**json.loads(text), CHECKSUM: hashlib.sha256(text.encode()).hexdigest()}
+    return json.dumps(stored, ensure_ascii=False, indent=1)
+
+
+def read_sealed(content: bytes) -> dict[str, Any]:
+    """Return the fields of a record that :func:`sealed_json` wrote.
+
+    Raises:
+        ValueError: a byte of it is another, or it has no checksum.
+    """
+    try:
+        fields = dict(json.loads(content))
+        stated = fields.pop(CHECKSUM, None)
+        intact = stated == hashlib.sha256(json.dumps(fields).encode()).hexdigest()
+    except (ValueError, TypeError, RecursionError):
+        intact = False
+    if not intact:
+        raise ValueError("it is not what was written")
+    return fields
 
 
 def table_digest(table: pa.Table, key: Sequence[str], columns: Sequence[str] | None = None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import stdev
@@ -245,15 +246,29 @@ def test_after_the_last_look_nobody_can_tell(known: Known) -> None:
     assert known.gate("anchor").look == Look(1, False, 0.0025)
 
 
-def test_looks_that_cannot_be_read(known: Known) -> None:
+def test_looks_that_are_not_what_was_written(known: Known) -> None:
+    """An edited answer, any flipped bit, a file without a checksum: one line, exit 3."""
     pinned = known.names().pin("latest").evaluation_id
     file = known.artifacts / "looks" / f"{pinned}.json"
-    file.parent.mkdir()
-    file.write_text('{"looks": [1]}')
     known.rank("two", [4] * N)
     known.evaluate()
-    with pytest.raises(StoreError, match=r"json: is damaged .* set a new anchor, or delete it"):
-        known.gate("anchor")
+    assert not known.gate("anchor").passed
+    written = file.read_bytes()
+    edited = [written.replace(b'"fail"', b'"pass"'), b'{"looks": [1]}', b'{"looks": []}', b"[1]"]
+    draw = random.Random(3)
+    for bit in draw.sample(range(8 * len(written)), 25):
+        flipped = bytearray(written)
+        flipped[bit // 8] ^= 1 << bit % 8
+        edited.append(bytes(flipped))
+    for content in edited:
+        assert content != written
+        file.write_bytes(content)
+        with pytest.raises(StoreError, match=r"json: is damaged .* set a new anchor, or delete it"):
+            known.gate("anchor")
+    line = ["gate", str(known.folder), "--store", str(known.settings.store), "--against", "anchor"]
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == 3
+    assert done.output.count("\n") == 1
 
 
 def test_the_smallest_drop_that_is_found(known: Known) -> None:

@@ -6,7 +6,6 @@ computes next: the command line, a run of the UI, a worker on another machine.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from rag_assets.pipeline.checks.check import MOST_EXAMPLES, CheckResult
@@ -14,7 +13,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
-from rag_assets.store.canonical import fingerprint
+from rag_assets.store.canonical import fingerprint, read_sealed, sealed_json
 from rag_assets.store.remote.mirror import mirror
 
 FOLDER = "failed_checks"
@@ -39,8 +38,8 @@ class FailedChecks:
             return None
         file = self._folder / str(self._name(key))
         try:
-            return f"{key}: {json.loads(file.read_text(encoding='utf-8'))['problems'][0]}"
-        except (OSError, ValueError, LookupError, TypeError):
+            return f"{key}: {read_sealed(file.read_bytes())['problems'][0]}"
+        except (OSError, ValueError):
             return f"{key}: a blocking check failed; {file} is damaged, delete it to check again"
 
     def can_be_computed(self, key: ArtifactKey) -> bool:
@@ -70,7 +69,7 @@ class FailedChecks:
             name = self._name(key)
             if key in failed and name is not None:
                 content = {"partition": str(key), "problems": failed[key]}
-                write_text(self._folder / name, json.dumps(content, indent=1))
+                write_text(self._folder / name, sealed_json(content))
                 self._names.add(name)
                 mirror(self._folder / name)
             elif name in self._names:
