@@ -65,23 +65,6 @@ slow: $(INSTALLED) ## the tests that take longer: kills, daemons, clusters, the 
 quick: $(INSTALLED) ## the core tests of every package, in less than a minute (tests/quick.txt)
 	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal @tests/quick.txt $(ARGS)
 
-# It sees all of .venv, which a path file names, and pip installs beside it what is not there.
-ENGINES := build/engines
-
-$(ENGINES)/.installed: $(INSTALLED)
-	@rm -rf $(ENGINES) && $(BIN)/python -m venv $(ENGINES)
-	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
-	   "$$($(ENGINES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/project.pth"
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(ENGINES)/bin/python -m pip install -qq --no-compile --constraint constraints.txt \
-	   --editable '.[chroma,lancedb,milvus-lite]'
-	@touch $@
-
-.PHONY: engines
-engines: $(ENGINES)/.installed ## tests of LanceDB, Milvus Lite and Chroma, in an environment of their own
-	OMP_NUM_THREADS=1 $(ENGINES)/bin/python -m pytest tests/retrieval/dense/test_vector_engines.py \
-	   tests/retrieval/test_contract.py tests/retrieval/test_embedding_search.py \
-	   -k "vector_engines or lancedb or milvus_lite or chroma or qdrant" $(ARGS)
-
 .PHONY: coverage
 coverage: $(INSTALLED) ## all tests, and which lines and branches of each package they run (ARGS="tests/retrieval/fusion")
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --cov --cov-report= $(ARGS); \

@@ -12,7 +12,6 @@ from rag_assets.retrieval.lexical.tfidf_engine import WEIGHTINGS
 from tests import weighting_plots as plots
 from tests.walked_page import DOCS, walk
 
-pytest.importorskip("tantivy")
 pytest.importorskip("rank_bm25")
 
 

@@ -155,7 +155,7 @@ def alike(curves: Mapping[str, Curve]) -> dict[str, Curve]:
 
 
 def _close(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6)  # tantivy's are float32
+    return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6)
 
 
 def svg(plot: Plot) -> str:

@@ -51,9 +51,6 @@ _OWN = {
     "splade": "dense.splade:Splade",
     "late_interaction": "dense.late_interaction:LateInteraction",
     "qdrant": "dense.qdrant:Qdrant",
-    "lancedb": "dense.lancedb:LanceDb",
-    "milvus_lite": "dense.milvus_lite:MilvusLite",
-    "chroma": "dense.chroma:Chroma",
 }
 """``type`` -> module below this package, and class, in the order in which people see them."""
 

@@ -183,7 +183,6 @@ ORIGINAL = {"query_sets original"}
         ("retrieval/lexical/bm25.py", 'search_kind: ClassVar[str | None] = "bm25"', "", NOTHING),
         # what is not reached
         ("schemas.py", 'HISTORY = TableSchema(\n    "', 'HISTORY = TableSchema(\n    "x', NOTHING),
-        ("retrieval/lexical/tantivy_engine.py", "HEAP = 4_000", "HEAP = 5_000", NOTHING),
         ("sources/html_document.py", "WITHIN = 1_024", "WITHIN = 2_048", NOTHING),
         # what is done
         ("trec_lines.py", "    return grade\n", "    return max(grade, 1)\n", {"qrels trec"}),

@@ -136,10 +136,6 @@ SHAPE = {
         ":1: `retrievers.a.analyzer`: unknown analyzer 'germann' (did you mean 'german'?); "
         "allowed: " + ANALYZER_NAMES,
     ),
-    "parameter that the engine fixes": (
-        "retrievers:\n  a:\n    type: bm25\n    engine: tantivy\n    b: 0.4\n",
-        ":5: `retrievers.a.b`: engine tantivy computes with b 0.75 only; found 0.4",
-    ),
     "variant of another engine": (
         "retrievers:\n  a:\n    type: bm25\n    variant: atire\n    engine: rank_bm25\n",
         ":4: `retrievers.a.variant`: engine rank_bm25 computes okapi, bm25plus; found 'atire'",

@@ -19,12 +19,8 @@ from rag_assets.llm.local_gguf import LocalGguf
 from rag_assets.llm.openai_compatible import open_client
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.retrieval.dense import qdrant_search
-from rag_assets.retrieval.dense.chroma import Chroma
-from rag_assets.retrieval.dense.lancedb import LanceDb
-from rag_assets.retrieval.dense.milvus_lite import MilvusLite
 from rag_assets.retrieval.external.sql_postgres import Postgres
 from rag_assets.retrieval.lexical.analyzers import check_analyzer
-from rag_assets.retrieval.lexical.engine import check_engine
 from rag_assets.retrieval.reranking import cohere
 from rag_assets.servers.transport import Server
 from rag_assets.sources import ir_datasets
@@ -46,13 +42,6 @@ ASKED: list[tuple[str, str, Callable[[], object]]] = [
     ("openai", "api", lambda: open_client(SERVER)),
     ("cohere", "cohere", lambda: cohere._open(SERVER)),
     ("qdrant_client", "qdrant", qdrant_search._client),
-    ("chromadb", "chroma", lambda: Chroma.model_construct(type="chroma").library()),
-    ("lancedb", "lancedb", lambda: LanceDb.model_construct(type="lancedb").library()),
-    (
-        "milvus_lite",
-        "milvus-lite",
-        lambda: MilvusLite.model_construct(type="milvus_lite").library(),
-    ),
     ("gguf", "local-llm", LocalGguf),
     ("accelerate", "local-llm", LocalGguf),
     ("selectolax", "documents", lambda: read_html(Path("page.html"))),
@@ -60,7 +49,6 @@ ASKED: list[tuple[str, str, Callable[[], object]]] = [
     ("psycopg2", "postgres", lambda: Postgres("DSN", None, {}, 1.0)),
     ("ray", "ray", lambda: connect("auto")),
     ("botocore", "s3", lambda: objects._client(None, 1.0, 1.0, None)),
-    ("tantivy", "tantivy", lambda: check_engine("tantivy")),
     ("jieba", "chinese", lambda: check_analyzer("jieba")),
     ("icu4py", "icu", lambda: check_analyzer("icu")),
     ("ir_datasets", "ir-datasets", ir_datasets._library),

@@ -24,20 +24,12 @@ def test_a_graph_of_which_more_is_read_than_it_gives(tmp_path: Path) -> None:
 
 def test_an_engine_of_which_more_is_read_than_it_gives(tmp_path: Path) -> None:
     tiny = Tiny(tmp_path).write()
-    tiny.configure("chroma", type="chroma", chunking="parts", ef_search=4)
-    tiny.configure("lists", type="milvus_lite", chunking="parts", index="ivf_flat")
-    tiny.configure("graph", type="milvus_lite", chunking="parts", ef_search=3)
-    tiny.configure("compressed", type="lancedb", chunking="parts")
-    tiny.configure("refined", type="lancedb", chunking="parts", refine=2)
     server = {"url": "http://127.0.0.1:9", "collection": "parts"}
     tiny.configure("server", type="qdrant", chunking="parts", ef_search=4, **server)
     search = {"url": "http://127.0.0.1:9/search?q={query}", "method": "GET", "hits": "h", "id": "i"}
     tiny.configure("own", type="http", k=3, revision="1", **search)
     told = [line.partition(",")[0] for line in narrow_search_warnings(tiny.pipeline().experiment)]
     assert told == [
-        "chroma: ef_search 4 is below 5",
-        "graph: ef_search 3 is below 5",
-        "refined: refine 2 is below 5",
         "server: ef_search 4 is below 5",
         "own: k 3 is below 5",
     ]

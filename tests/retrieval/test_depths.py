@@ -51,7 +51,6 @@ def test_searches_of_vectors(
 @pytest.mark.parametrize(
     "options",
     [
-        {"engine": "tantivy"},
         {"engine": "rank_bm25"},
         {"expand": {"type": "rm3", "documents": 3}},
     ],
@@ -60,8 +59,6 @@ def test_searches_of_vectors(
 def test_searches_of_words(
     options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    if options.get("engine") == "tantivy":
-        pytest.importorskip("tantivy", reason="needs pip install 'rag-assets[tantivy]'")
     check({**BM25, **options}, tmp_path_factory)
 
 

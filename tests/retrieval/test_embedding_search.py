@@ -106,22 +106,6 @@ def test_what_a_change_recomputes(bm25_only: Tiny, static_model: Path) -> None:
     assert "embedding_index/own" in bm25_only.run()
 
 
-@pytest.mark.parametrize("kind", ["lancedb", "milvus_lite", "chroma"])
-def test_what_an_embedded_engine_finds_is_stored_with_the_run(
-    bm25_only: Tiny, static_model: Path, kind: str
-) -> None:
-    module = {"chroma": "chromadb"}.get(kind, kind)
-    pytest.importorskip(module, reason=f"needs pip install 'rag-assets[{kind.replace('_', '-')}]'")
-    fixed = {"model": str(static_model), "chunking": "parts"}
-    bm25_only.configure("exact", type="embedding", **fixed)
-    bm25_only.configure("own", type=kind, **fixed)
-    bm25_only.run()
-    facts = facts_of_run(bm25_only)
-    assert (facts["exact_recall_at_10"], facts["exact_recall_queries"]) == (1.0, len(QUERIES))
-    assert best(bm25_only, "own") == best(bm25_only, "exact")
-    assert bm25_only.run() == set()
-
-
 def test_the_defaults_say_nothing_new() -> None:
     plain = BiEncoder(type="embedding")
     assert (plain.index_options(), plain.search_config()) == ({}, {})

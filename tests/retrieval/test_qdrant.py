@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from threading import Thread
 from typing import Any, Literal
@@ -256,3 +257,30 @@ def test_fingerprints_know_the_server_and_no_key() -> None:
     assert told["revision"] == "2026-11"
     assert "K" not in told.values()
     assert "weights_sha256" in config.describe("query")
+
+
+class Repeating:
+    """An engine that gives every chunk twice, the worse score first."""
+
+    count = 6
+    candidates: int | None = None
+
+    def nearest(self, queries: np.ndarray, limit: int) -> list[engine_search.Found]:
+        scores = np.array([1.0, 5.0, 2.0, 5.0, 3.0, 4.0])[:limit]
+        positions = np.array([0, 0, 1, 1, 2, 2])[:limit]
+        return [engine_search.Found(positions, scores) for _ in queries]
+
+
+def test_of_several_scores_of_a_chunk_the_best_counts() -> None:
+    repeating = engine_search.EngineIndex(("a", "b", "c"), Repeating(), "dot")
+    (hits,) = engine_search.search(repeating, vectors(1), 3)
+    assert (hits.positions.tolist(), hits.scores.tolist()) == ([1, 0, 2], [5.0, 5.0, 4.0])
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr("rag_assets.retrieval.dense.qdrant.version", absent)
+    with pytest.raises(UsageError, match=r"needs the package qdrant-client: pip install"):
+        Qdrant(type="qdrant").search_versions()

@@ -23,12 +23,8 @@ from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
 from rag_assets.retrieval.dense.search import MARGIN, inner_products
-from rag_assets.retrieval.dense.similarity_search import (
-    SimilaritySearcher,
-    searchable,
-    squared_distances,
-)
-from rag_assets.retrieval.retriever import IndexSearcher, Searcher
+from rag_assets.retrieval.dense.similarity_search import squared_distances
+from rag_assets.retrieval.retriever import IndexSearcher
 
 Similarity = Literal["cosine", "dot", "euclidean"]
 Scores = npt.NDArray[np.float64]
@@ -51,7 +47,6 @@ class Engine(Protocol):
     Attributes:
         count: how many vectors there are.
         candidates: how many a search gives, whatever the depth; None: as many as are asked for.
-        rescored: whether hits are scored anew by their vectors, where these are known.
     """
 
     @property
@@ -59,9 +54,6 @@ class Engine(Protocol):
 
     @property
     def candidates(self) -> int | None: ...  # noqa: D102
-
-    @property
-    def rescored(self) -> bool: ...  # noqa: D102
 
     def nearest(self, queries: Vectors, limit: int) -> Sequence[Found]:
         """Return what is found for each query, ``limit`` at most."""
@@ -75,7 +67,7 @@ class EngineIndex:
         chunk_ids: ids of the chunks; positions refer to this order.
         engine: what searches.
         similarity: what scores are; a Euclidean distance becomes its negative.
-        flat: the vectors of the chunks where they are known.
+        flat: the vectors that score what is found; None: the engine does.
     """
 
     chunk_ids: Sequence[str]
@@ -88,11 +80,6 @@ class EngineIndex:
         """``byte_order_ranks`` of the chunk ids."""
         return byte_order_ranks(self.chunk_ids)
 
-    @property
-    def scored_by(self) -> FlatIndex | None:
-        """The vectors that score what is found; None: the engine does."""
-        return self.flat if self.engine.rescored else None
-
 
 @dataclass(frozen=True)
 class EngineSearcher(IndexSearcher[EngineIndex]):
@@ -103,27 +90,6 @@ class EngineSearcher(IndexSearcher[EngineIndex]):
     ) -> list[Hits]:
         """Return the best chunks of each query vector."""
         return search(self.index, dense_matrix(queries), depth, progress)
-
-
-@dataclass(frozen=True)
-class ApproximateEngineSearcher(EngineSearcher):
-    """Chunks that an engine searches and may miss; their vectors are known."""
-
-    flat: FlatIndex
-
-    def among(self, positions: Positions) -> Searcher[pa.Table]:
-        """Return an exact searcher of these chunks: the engine finds too few of them."""
-        return exact_searcher(self.flat.among(positions), self.index.similarity)
-
-    def exact(self) -> Searcher[pa.Table]:
-        """Return an exact searcher of all chunks."""
-        return exact_searcher(self.flat, self.index.similarity)
-
-
-def exact_searcher(flat: FlatIndex, similarity: Similarity) -> SimilaritySearcher:
-    """Return a searcher by float64; the inner product of vectors of length 1 is their cosine."""
-    measure: Literal["dot", "euclidean"] = "euclidean" if similarity == "euclidean" else "dot"
-    return SimilaritySearcher(searchable(flat, measure))
 
 
 def search(
@@ -181,14 +147,14 @@ def _is_complete(index: EngineIndex, found: Found, k: int, asked: int) -> bool:
     if len(scores) <= k:
         return False
     size = max(1.0, abs(scores[0]), abs(scores[-1]))
-    error = FP32_TOLERANCE * size if index.scored_by is not None else 0.0
+    error = FP32_TOLERANCE * size if index.flat is not None else 0.0
     return bool(scores[-1] < scores[k - 1] - error)
 
 
 def _hits(index: EngineIndex, query: npt.NDArray[np.float32], found: Found, k: int) -> Hits:
     candidates, scores = found
-    if index.scored_by is not None:
-        scores = _exact(index.scored_by.vectors[candidates], query, index.similarity)
+    if index.flat is not None:
+        scores = _exact(index.flat.vectors[candidates], query, index.similarity)
     order = top_k(scores, index.ids_rank[candidates], k)
     return Hits(candidates[order], scores[order])
 

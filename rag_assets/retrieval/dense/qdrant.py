@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -14,22 +15,27 @@ from pydantic import Field, model_validator
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.llm.endpoint import key_of
+from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Number
 from rag_assets.ordering import Hits
+from rag_assets.package_versions import version
+from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense import flat_index, qdrant_search
+from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.dense.engine_search import EngineIndex, EngineSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.dense.vector_engine import EngineRetriever
 from rag_assets.retrieval.reranking.server_reranker import Address
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.transport import Server
 
 FILE = "collection.json"
+PACKAGE = "qdrant-client"
 
 OF_SERVER = ("id_field", "api_key_env", "vector", "revision", "ef_search", "exact", "timeout")
 
 
-class Qdrant(EngineRetriever):
+class Qdrant(EmbeddingRetriever):
     """Embedding retrieval by Qdrant, the package ``qdrant-client``.
 
     Without ``url`` the chunks are embedded as ``type: embedding`` does, and searched by the engine
@@ -40,10 +46,15 @@ class Qdrant(EngineRetriever):
     for, or as many as the graph was made with, whatever the depth: no query has more results.
     """
 
+    model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "qdrant"
-    package: ClassVar[str] = "qdrant-client"
 
     type: Literal["qdrant"]
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+    similarity: Literal["cosine", "dot", "euclidean"] = "cosine"
+    precision: Literal["auto", "float32", "bfloat16"] = "float32"
     url: Address | None = None
     collection: str | None = Field(default=None, min_length=1)
     id_field: str = Field(default="chunk_id", min_length=1)
@@ -82,7 +93,11 @@ class Qdrant(EngineRetriever):
         """Return what embeds; for the chunks of a server, only how they are compared."""
         if kind == "document" and self.url is not None:
             return {"similarity": self.similarity}
-        return super().describe(kind)
+        return self._bi_encoder().describe(kind)
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return self._bi_encoder().read_by()
 
     def index_options(self) -> Mapping[str, Any]:
         """Return where a server has the chunks; never the key or the name of its variable."""
@@ -93,7 +108,31 @@ class Qdrant(EngineRetriever):
 
     def search_config(self) -> Mapping[str, Any]:
         """Return the options that determine the ranking besides the index."""
-        return {**super().search_config(), "ef_search": self.ef_search, "exact": self.exact}
+        names = ("similarity", "ef_search", "exact")
+        return {**super().search_config(), **{name: getattr(self, name) for name in names}}
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what embeds."""
+        return self._bi_encoder().versions()
+
+    def search_versions(self) -> Mapping[str, str]:
+        """Return the version of the engine.
+
+        Raises:
+            UsageError: it is not installed.
+        """
+        try:
+            return {PACKAGE: version(PACKAGE)}
+        except PackageNotFoundError as error:
+            raise UsageError(qdrant_search.MISSING) from error
+
+    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
+        """Embed the queries."""
+        return self._bi_encoder().encode(variants, workspace)
+
+    def encode_now(self, texts: Sequence[str]) -> bool:
+        """Embed queries past the cache, when the model is in memory."""
+        return self._bi_encoder().encode_now(texts)
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
@@ -103,7 +142,7 @@ class Qdrant(EngineRetriever):
         The files are vectors and ids, since the engine's own database differs from run to run.
         """
         if self.url is None:
-            return self.bi_encoder().build(chunks, texts, folder, workspace)
+            return self._bi_encoder().build(chunks, texts, folder, workspace)
         server = self._server()
         with closing(qdrant_search.connected(server)) as client:
             name = str(self.collection)
@@ -142,6 +181,17 @@ class Qdrant(EngineRetriever):
         engine = qdrant_search.QdrantEngine(collection, chunk_ids)
         index_of_server = EngineIndex(chunk_ids, engine, self.similarity)
         return ServerSearcher(index_of_server, collection.name, found["dimension"])
+
+    def _bi_encoder(self) -> BiEncoder:
+        """Return the retriever that embeds in the same way."""
+        return BiEncoder(
+            type="embedding",
+            model=self.model,
+            query_prompt=self.query_prompt,
+            document_prompt=self.document_prompt,
+            similarity=self.similarity,
+            precision=self.precision,
+        )
 
     def _server(self) -> Server:
         key = key_of(self.api_key_env) if self.api_key_env is not None else None

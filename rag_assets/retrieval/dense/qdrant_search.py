@@ -7,15 +7,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from rag_assets.errors import DataError, NotServed
+from rag_assets.errors import DataError, NotServed, UsageError
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.retrieval.dense.engine_search import EngineIndex, Found, Similarity
 from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.vector_engine import missing
 from rag_assets.servers.failures import ServerFailure, answered
 from rag_assets.servers.secrets import Secrets
 from rag_assets.servers.transport import Server, Transport
@@ -24,6 +23,8 @@ Result = TypeVar("Result")
 
 DISTANCES: Mapping[Similarity, str] = {"cosine": "Cosine", "dot": "Dot", "euclidean": "Euclid"}
 """What Qdrant calls them."""
+
+MISSING = "type qdrant needs the package qdrant-client: pip install 'rag-assets[qdrant]'"
 
 OWN = "chunks"
 """The collection of the engine in this process."""
@@ -99,7 +100,6 @@ class QdrantEngine:
 
     collection: Collection
     chunk_ids: Sequence[str]
-    rescored: ClassVar[bool] = True
 
     @property
     def count(self) -> int:
@@ -228,7 +228,7 @@ def _client() -> Any:  # noqa: ANN401
     try:
         from qdrant_client import QdrantClient
     except ImportError as error:
-        raise missing("qdrant", "qdrant-client") from error
+        raise UsageError(MISSING) from error
     return QdrantClient
 
 

@@ -32,12 +32,8 @@ from rag_assets.options import Number
 from rag_assets.ordering import Hits, best_above_zero
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
 from rag_assets.retrieval.lexical.analyzers import analyze_all
-from rag_assets.retrieval.lexical.bm25_variants import (
-    check_parameter,
-    resolve_delta,
-    resolve_variant,
-)
-from rag_assets.retrieval.lexical.engine import build_engine, check_engine, engine_code
+from rag_assets.retrieval.lexical.bm25_variants import resolve_delta, resolve_variant
+from rag_assets.retrieval.lexical.engine import build_engine, engine_code
 from rag_assets.retrieval.lexical.index import (
     LexicalIndex,
     TermVectors,
@@ -56,37 +52,18 @@ class BM25(AnalysedRetriever):
     ``variant`` is the formula: with ``engine: builtin`` ``lucene`` (the default), ``robertson``,
     ``atire``, ``bm25l`` or ``bm25plus``; with ``rank_bm25``, the reference implementation,
     ``okapi`` (its default) or ``bm25plus``. ``delta`` belongs to ``bm25l`` and ``bm25plus``, and is
-    0.5 and 1 by default. ``engine: tantivy`` has ``lucene_lossy`` and a fixed ``k1`` and ``b``, and
-    needs its extra. ``expand: {type: rm3}`` searches again, with words of what is found first.
+    0.5 and 1 by default. ``expand: {type: rm3}`` searches again, with words of what is found first.
     """
 
     search_kind: ClassVar[str | None] = "bm25"
 
     type: Literal["bm25"]
-    engine: Literal["builtin", "rank_bm25", "tantivy"] = "builtin"
+    engine: Literal["builtin", "rank_bm25"] = "builtin"
     variant: str | None = Field(default=None, validate_default=True)
     k1: Number = Field(default=1.2, ge=0)
     b: Number = Field(default=0.75, ge=0, le=1)
     delta: Number | None = Field(default=None, validate_default=True)
     expand: Expansion | None = None  # type: ignore[assignment]
-
-    @field_validator("engine")
-    @classmethod
-    def _engine_is_there(cls, engine: str) -> str:
-        try:
-            check_engine(engine)
-        except UsageError as error:
-            raise ValueError(str(error)) from error
-        return engine
-
-    @field_validator("k1", "b")
-    @classmethod
-    def _engine_lets_it_be_chosen(cls, value: float, info: ValidationInfo) -> float:
-        try:
-            check_parameter(info.data.get("engine", ""), str(info.field_name), value)
-        except UsageError as error:
-            raise ValueError(str(error)) from error
-        return value
 
     @field_validator("variant")
     @classmethod

@@ -9,8 +9,6 @@ c = f / (1 - b + b * |d| / avgdl), a token t of the query that occurs f > 0 time
     bm25l      ln((N + 1) / (n + 0.5))                 * (k1 + 1) * (c + delta) / (k1 + c + delta)
     bm25plus   ln((N + 1) / n)                         * ((k1 + 1) * f / (f + K) + delta)
     okapi      that of :mod:`rag_assets.retrieval.lexical.rank_bm25_engine`
-    lucene_lossy
-               that of :mod:`rag_assets.retrieval.lexical.tantivy_engine`
 
 and a token that does not occur in d adds nothing. ``robertson`` and ``atire`` give 0 for a token in
 at least half of the chunks, or in all: it tells nothing, and chunks that hold nothing else of the
@@ -30,7 +28,6 @@ from rag_assets.errors import UsageError, allowed_names
 VARIANTS: dict[str, tuple[str, ...]] = {
     "builtin": ("lucene", "robertson", "atire", "bm25l", "bm25plus"),
     "rank_bm25": ("okapi", "bm25plus"),
-    "tantivy": ("lucene_lossy",),
 }
 """Engine -> the variants that it computes, its default first."""
 
@@ -44,9 +41,6 @@ REFUSED: dict[tuple[str, str], str] = {
     ),
 }
 """Engine and variant that its package has, and computes wrongly -> what is wrong."""
-
-FIXED: dict[str, dict[str, float]] = {"tantivy": {"k1": 1.2, "b": 0.75}}
-"""Engine -> the parameters that it does not let be chosen."""
 
 
 def resolve_variant(engine: str, variant: str | None) -> str:
@@ -81,14 +75,3 @@ def resolve_delta(variant: str, delta: float | None) -> float | None:
     if not 0 < delta < float("inf"):
         raise UsageError(f"delta is {delta}; must be above 0")
     return delta
-
-
-def check_parameter(engine: str, name: str, value: float) -> None:
-    """Refuse a value of ``k1`` or ``b`` that the engine does not compute with.
-
-    Raises:
-        UsageError: it has another one, which cannot be changed.
-    """
-    allowed = FIXED.get(engine, {}).get(name)
-    if allowed is not None and value != allowed:
-        raise UsageError(f"engine {engine} computes with {name} {allowed} only; found {value}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -14,22 +13,16 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
-from rag_assets.retrieval.lexical import tantivy_engine
-from rag_assets.retrieval.lexical.bm25_variants import (
-    check_parameter,
-    resolve_delta,
-    resolve_variant,
-)
+from rag_assets.retrieval.lexical.bm25_variants import resolve_delta, resolve_variant
 from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
 from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
-from rag_assets.retrieval.lexical.tantivy_engine import TantivyEngine
 from rag_assets.retrieval.lexical.tfidf_engine import TfIdfEngine
 from rag_assets.retrieval.lexical.token_counts import TokenCounts
 
-ENGINES = ("builtin", "rank_bm25", "tantivy")
+ENGINES = ("builtin", "rank_bm25")
 """The engines of BM25."""
 
-DISTRIBUTIONS = {"rank_bm25": "rank-bm25", "tantivy": "tantivy"}
+DISTRIBUTIONS = {"rank_bm25": "rank-bm25"}
 """Engine of BM25 -> the installed package that computes it; ``builtin`` is computed here."""
 
 TFIDF = "tfidf"
@@ -44,7 +37,7 @@ class Engine(Protocol):
         """Number of distinct tokens."""
 
     def save(self, folder: Path) -> None:
-        """Write the index as files; ``.npy`` and JSON, except that of tantivy."""
+        """Write the index as ``.npy`` and JSON files."""
 
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk; a repeated token counts as often as it occurs."""
@@ -63,12 +56,10 @@ class Engine(Protocol):
 _BUILD: Mapping[str, Callable[..., Engine]] = {
     "builtin": BuiltinEngine.build,
     "rank_bm25": lambda counts, *options: RankBm25Engine.build(list(counts.texts()), *options),
-    "tantivy": lambda counts, *_: TantivyEngine.build(counts.texts()),
 }
 _LOAD: Mapping[str, Callable[..., Engine]] = {
     "builtin": BuiltinEngine.load,
     "rank_bm25": lambda folder, mmap: RankBm25Engine.load(folder),
-    "tantivy": lambda folder, mmap: TantivyEngine.load(folder),
     "tfidf": TfIdfEngine.load,
 }
 
@@ -84,13 +75,11 @@ def build_engine(
     """Index the counted tokens of chunks; see :mod:`rag_assets.retrieval.lexical.bm25_variants`.
 
     Raises:
-        UsageError: there is no such engine, its package is missing, it does not compute the
-            variant, or a parameter lies outside its range.
+        UsageError: there is no such engine, it does not compute the variant, or a parameter lies
+            outside its range.
     """
     chosen = resolve_variant(engine, variant)
     delta = resolve_delta(chosen, delta)
-    check_parameter(engine, "k1", k1)
-    check_parameter(engine, "b", b)
     if not k1 >= 0:
         raise UsageError(f"k1 is {k1}; must be at least 0")
     if not 0 <= b <= 1:
@@ -127,12 +116,10 @@ def own_versions(engine: str) -> dict[str, str]:
 
 
 def check_engine(engine: str) -> None:
-    """Refuse an unknown name, and an engine whose package is not installed.
+    """Refuse an unknown name.
 
     Raises:
-        UsageError: there is no such engine, or an extra is missing.
+        UsageError: there is no such engine.
     """
     if engine not in ENGINES:
         raise UsageError(f"engine {allowed_names(engine, ENGINES)}")
-    if engine == "tantivy" and find_spec(tantivy_engine.PACKAGE) is None:
-        raise UsageError(tantivy_engine.MISSING)

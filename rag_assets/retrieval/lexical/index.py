@@ -102,7 +102,7 @@ def build_index(
     Args:
         chunk_ids: unique ids.
         texts: what is indexed of each chunk.
-        engine: ``builtin``, ``rank_bm25`` or ``tantivy``.
+        engine: ``builtin`` or ``rank_bm25``.
         analyzer: ``auto`` or the name of an analyzer.
         k1: saturation of the term frequency, >= 0.
         b: strength of the length normalisation, 0 to 1.

@@ -137,7 +137,7 @@ def test_worked_example_of_delta() -> None:
     assert absent == 0
 
 
-@pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])  # tantivy has its own test
+@pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])
 @pytest.mark.parametrize("mmap", [True, False])
 def test_saved_and_loaded_every_variant_scores_the_same(
     tmp_path: Path, engine: str, mmap: bool
@@ -215,7 +215,6 @@ def hits(folder: Path, engine: str, variant: str, texts: list[str], query: str) 
 def test_defaults_and_what_is_refused() -> None:
     assert resolve_variant("builtin", None) == "lucene"
     assert resolve_variant("rank_bm25", None) == "okapi"
-    assert resolve_variant("tantivy", None) == "lucene_lossy"
     assert [resolve_delta(name, None) for name in ("bm25l", "bm25plus", "atire")] == [
         0.5,
         1.0,

@@ -18,7 +18,7 @@ TEXTS = {
     "\u00e9": "Cooling water for the crew",
     "c": "",
 }
-ENGINES = ("builtin", "rank_bm25", "tantivy")
+ENGINES = ("builtin", "rank_bm25")
 
 
 def build(folder: Path, texts: dict[str, str], engine: str = "builtin") -> dict[str, object]:
@@ -129,7 +129,7 @@ def test_damaged_folders_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"engine": "bm25"}, "engine 'bm25' .*allowed: builtin, rank_bm25, tantivy"),
+        ({"engine": "bm25"}, "engine 'bm25' .*allowed: builtin, rank_bm25"),
         ({"analyzer": "englisch"}, "did you mean 'english'"),
         ({"k1": -0.1}, "k1 is -0.1; must be at least 0"),
         ({"k1": float("nan")}, "k1 is nan"),
@@ -163,7 +163,7 @@ def test_versions_name_engine_package_and_analyzer() -> None:
 def test_importing_loads_no_engine() -> None:
     code = (
         "import sys, rag_assets.retrieval.lexical.index; "
-        "sys.exit(bool({'bm25s', 'rank_bm25', 'tantivy', 'Stemmer'} & set(sys.modules)))"
+        "sys.exit(bool({'bm25s', 'rank_bm25', 'Stemmer'} & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0

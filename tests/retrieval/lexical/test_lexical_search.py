@@ -79,7 +79,7 @@ def test_chunks_without_a_matching_token_are_no_hits() -> None:
     assert [chunk for chunk, _ in rankings(index_of(texts), ["pump oil"], 3)[0]] == ["a"]
 
 
-@pytest.mark.parametrize("engine", ["builtin", "rank_bm25", "tantivy"])
+@pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])
 def test_queries_without_a_known_token_have_no_hits(engine: str) -> None:
     index = index_of({"a": "pump", "b": "valve", "c": "oil"}, engine=engine)
     assert rankings(index, ["", "the of", "unknown words", "\U0001f600"], 3) == [[], [], [], []]

@@ -30,7 +30,7 @@ def index(folder: Path, engine: str = "builtin") -> tuple[LexicalIndex, TermVect
         engine=engine,
         analyzer="whitespace",
         k1=1.2,
-        b=0.75 if engine == "tantivy" else 0.0,
+        b=0.0,
         folder=folder,
         term_vectors=True,
     )
@@ -63,7 +63,7 @@ def test_weights_of_an_expanded_query() -> None:
     assert list(weights) == sorted(weights)
 
 
-@pytest.mark.parametrize("engine", ["builtin", "rank_bm25", "tantivy"])
+@pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])
 def test_a_chunk_without_a_word_of_the_query_is_found(tmp_path: Path, engine: str) -> None:
     one, vectors = index(tmp_path, engine)
     (plain,) = search(one, ["fare"], 9)
