@@ -98,9 +98,10 @@ def section(found: Mapping[str, Any]) -> str:
     return "\n\n".join([*parts, measured_on(found)])
 
 
-def page(results: Path = RESULTS) -> str:
-    """Return the page of all results of a folder, by their titles."""
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in results.glob("*.json")]
+def page(results: Path | None = None) -> str:
+    """Return the page of all results of a folder, by default ``results``, by their titles."""
+    files = (RESULTS if results is None else results).glob("*.json")
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     sections = [section(one) for one in sorted(found, key=lambda one: str(one["title"]))]
     return "\n\n".join([INTRODUCTION.rstrip(), *sections]) + "\n"
 

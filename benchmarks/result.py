@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import page
 
 from rag_assets.models.loading import CPUINFO, has_bfloat16
 from rag_assets.package_versions import version
@@ -90,7 +91,7 @@ class Result:
         self.versions |= {name: version(name) for name in names}
 
     def write(self, file: Path | None = None) -> Path:
-        """Print limits and write the JSON file; by default ``results/NAME.json``."""
+        """Print limits and write the JSON file; by default ``results/NAME.json`` and the page."""
         for limit in self.limits:
             bound = "at least" if limit.at_least else "at most"
             verdict = "ok" if limit.kept else "MISSED"
@@ -100,6 +101,8 @@ class Result:
         path.parent.mkdir(parents=True, exist_ok=True)
         found = {**asdict(self), "machine": machine(), "when": f"{datetime.now(UTC):%Y-%m-%d}"}
         path.write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
+        if file is None:
+            page.main()  # it always says what the results say
         return path
 
 

@@ -17,6 +17,7 @@ from hypothesis import settings
 from rag_assets.cli import progress_bars
 from tests.forked import Forks, forking
 from tests.llm.server import Server, serving
+from tests.process_state import ModuleState, ProcessState
 from tests.s3_server import VARIABLES, make_bucket, s3_server
 from tests.tiny_experiment import CONFIG, MINILM, Tiny
 
@@ -53,6 +54,24 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Let the interpreter take everything apart at its end, as DuckDB wants it."""
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def leaves_the_process_as_it_was() -> Iterator[None]:
+    """Fail a test that leaves the environment, the working directory or a context variable."""
+    before = ProcessState.now()
+    yield
+    if changes := before.changes():
+        pytest.fail("left behind for later tests: " + "; ".join(changes), pytrace=False)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def leaves_the_package_as_it_was() -> Iterator[None]:
+    """Fail the last test of a file that leaves names of the package bound to something else."""
+    before = ModuleState.now()
+    yield
+    if changes := before.changes():
+        pytest.fail("left behind for later tests: " + "; ".join(changes), pytrace=False)
 
 
 @pytest.fixture(autouse=True, scope="session")

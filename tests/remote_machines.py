@@ -78,9 +78,7 @@ class Machines:
         self.tiny = sources(folder / "sources")
 
     def __getitem__(self, name: str) -> Machine:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("RAG_ASSETS_STATE_DIR", str(self.folder / name))
-            return Machine(self.tiny, StoreSettings.resolve(self.address))
+        return Machine(self.tiny, StoreSettings.at(self.address, str(self.folder / name)))
 
 
 class Evaluated(NamedTuple):

@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -191,6 +192,19 @@ def test_made_texts_have_words_by_zipfs_law_and_are_the_same_again(tmp_path: Pat
 )
 def test_cells_of_the_page(cell: str | float | None, text: str) -> None:
     assert runpy.run_path(str(BENCHMARKS / "page.py"))["shown"](cell) == text
+
+
+def test_a_result_is_on_the_page_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    result, page = import_module("result"), import_module("page")
+    monkeypatch.setattr(page, "PAGE", tmp_path / "benchmarks.md")
+    monkeypatch.setattr(page, "RESULTS", tmp_path)
+    monkeypatch.setattr(result, "RESULTS", tmp_path)
+    found = result.Result("metrics", "Metrics of today", "python benchmarks/metrics.py")
+    found.write()
+    assert "## Metrics of today" in (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    found.write(tmp_path / "build" / "part.json")
+    assert not (tmp_path / "part.json").exists()
 
 
 def test_the_page_says_what_was_missed(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -65,7 +64,6 @@ from rag_assets.report.slices import Slice
 from rag_assets.report.terminal_table import plain_cell
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
-from rag_assets.retrieval.external.allowed_code import ALLOW_CODE
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 
@@ -107,12 +105,10 @@ def command(
 
     Example: rag-assets evaluate data/handbook
     """
-    if allow_code:
-        os.environ[ALLOW_CODE] = "1"
     settings = StoreSettings.resolve(store)
     experiment = open_experiment(path, settings, take_over=take_over)
     selection = Selection.of(experiment, retrievers, top_k)
-    pipeline = Pipeline(experiment, settings, progress_bar)
+    pipeline = Pipeline(experiment, settings, progress_bar, allow_code=allow_code)
     if is_of_older_store(pipeline.root):
         print_note(OLDER_STORE)
     if retry_failed:

@@ -110,6 +110,10 @@ class StageContext(Protocol):
         """The experiment."""
 
     @property
+    def allow_code(self) -> bool:
+        """Whether the user allowed code that the experiment names, even somebody else's."""
+
+    @property
     def progress(self) -> Progress:
         """Where progress is shown."""
 

@@ -95,9 +95,19 @@ class Pipeline:
         experiment: Experiment,
         settings: StoreSettings,
         progress: Progress = no_progress,
+        *,
+        allow_code: bool = False,
     ) -> None:
-        """Bind an experiment to a store; nothing is read or written yet, but of a remote store."""
+        """Bind an experiment to a store; nothing is read or written yet, but of a remote store.
+
+        Args:
+            experiment: what is evaluated.
+            settings: where its store lies.
+            progress: where progress is shown.
+            allow_code: run code that the experiment names, even if it is somebody else's.
+        """
         self.experiment = experiment
+        self.allow_code = allow_code
         self.settings = settings
         self.progress = progress
         self.root = root = settings.store / experiment.name

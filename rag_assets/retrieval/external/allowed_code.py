@@ -17,18 +17,23 @@ ALLOW_CODE = "RAG_ASSETS_ALLOW_CODE"
 """Environment variable: 1 allows it, as ``--allow-code`` does."""
 
 
-def require_allowed(source: Path, environment: Mapping[str, str] = os.environ) -> None:
+def require_allowed(
+    source: Path, environment: Mapping[str, str] = os.environ, *, allowed: bool = False
+) -> None:
     """Check that the code of an experiment may be run.
 
     Args:
         source: of the experiment, for the message.
         environment: the variables of this process.
+        allowed: the user allowed it by an option.
 
     Raises:
         UsageError: it is somebody else's and nobody allowed it.
     """
+    if allowed or environment.get(ALLOW_CODE) == "1":
+        return
     whose = foreign_origin(environment)
-    if whose is not None and environment.get(ALLOW_CODE) != "1":
+    if whose is not None:
         raise UsageError(
             f"{source}: names code to run, and is of {whose}; read it, then allow it by "
             f"--allow-code or {ALLOW_CODE}=1"

@@ -120,7 +120,7 @@ class ExternalRankings(Stage):
 
 def _asked(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> TableProduct:
     if config.runs_code:
-        require_allowed(context.experiment.source)
+        require_allowed(context.experiment.source, allowed=context.allow_code)
     retriever = key["retriever"]
     k = config.k or context.experiment.depth(retriever)
     table = context.artifact(QUERIES_KEY).table()

@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.cli import main
 from rag_assets.errors import ConfigError, DataError, UsageError
 from rag_assets.evaluation.attributions_stage import attributions_key
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
@@ -387,7 +389,16 @@ def test_code_of_a_fork_is_run_only_when_it_is_allowed(
     assert searched.log
     searched.forget_log()
     monkeypatch.delenv("RAG_ASSETS_ALLOW_CODE")
-    monkeypatch.setenv("GITHUB_REPOSITORY", "stranger/app")  # its own branch
-    searched.configure("mine", revision="v2")
-    searched.run()
-    assert searched.log
+    for repository, options, is_run in (
+        ("mine/app", ["--allow-code"], True),
+        ("mine/app", [], False),  # what one evaluation was allowed, the next one is not
+        ("stranger/app", [], True),  # its own branch
+    ):
+        searched.forget_log()
+        monkeypatch.setenv("GITHUB_REPOSITORY", repository)
+        searched.configure("mine", revision=f"{repository} {options}")
+        store = str(searched.settings.store)
+        done = CliRunner().invoke(
+            main, ["evaluate", str(searched.folder), "--store", store, *options]
+        )
+        assert (done.exit_code == 0, bool(searched.log)) == (is_run, is_run), done.output
