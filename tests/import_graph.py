@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -16,6 +17,12 @@ def imports(package: Path) -> dict[str, set[str]]:
     """Return module -> modules of the package that it names, for types and in functions too."""
     files = {_module(package, file): file for file in sorted(package.rglob("*.py"))}
     return {module: set(_named(module, file, files)) - {module} for module, file in files.items()}
+
+
+@cache
+def package_imports() -> Mapping[str, set[str]]:
+    """Return the imports of ``rag_assets``, read once in a process."""
+    return imports(PACKAGE)
 
 
 def _module(package: Path, file: Path) -> str:

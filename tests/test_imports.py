@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.retrieval.registry import OWN_TYPES
-from tests.import_graph import circle, imports
+from tests.import_graph import circle, imports, package_imports
 from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -134,5 +134,5 @@ def test_a_planted_circle_is_found(tmp_path: Path, statement: str) -> None:
 
 
 def test_imports_form_no_circle() -> None:
-    found = circle(imports(REPOSITORY / "rag_assets"))
+    found = circle(package_imports())
     assert not found, f"each module names the next: {' -> '.join(found)}"
