@@ -32,7 +32,7 @@ from rag_assets.answers.metrics.token_f1 import token_f1
 from rag_assets.answers.normalisation import words
 from rag_assets.answers.span_reader import Example, SpanReader, best_sentence, train
 from rag_assets.retrieval.lexical.bm25 import BM25
-from rag_assets.statistics.intervals import bootstrap_intervals
+from rag_assets.statistics.intervals import resampled_means
 from rag_assets.statistics.resampling import Resampling
 from rag_assets.statistics.units import units_of
 
@@ -79,7 +79,7 @@ def bm25(paragraphs: Sequence[str], questions: Sequence[str], depth: int) -> lis
 def interval(values: np.ndarray, clusters: Sequence[str]) -> str:
     """Return the mean of one value a question, with its interval."""
     units = units_of(values[:, None], np.ones(len(values)), clusters)
-    low, high = bootstrap_intervals(units, Resampling())
+    low, high = np.quantile(resampled_means(units, Resampling()), Resampling().tails, axis=0)
     return f"{values.mean():+6.1f} [{low[0]:+.1f}, {high[0]:+.1f}]"
 
 

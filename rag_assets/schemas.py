@@ -548,8 +548,7 @@ INTERVALS = TableSchema(
         Column("low", FLOAT, "lower bound; null for fewer than two independent units", True),
         Column("high", FLOAT, "upper bound, null as low is", True),
         Column("confidence", FLOAT, "of the interval, such as 0.95"),
-        Column("resamples", COUNT, "bootstrap samples behind it"),
-        Column("method", TEXT, "how it was computed, and what was resampled"),
+        Column("method", TEXT, "how it was computed, and over which units"),
     ),
 )
 
@@ -604,7 +603,6 @@ ANSWER_SUMMARY = TableSchema(
         Column("low", FLOAT, "lower bound; null for fewer than two independent units", True),
         Column("high", FLOAT, "upper bound, null as low is", True),
         Column("confidence", FLOAT, "of the interval, such as 0.95"),
-        Column("resamples", COUNT, "bootstrap samples behind it"),
         Column("learned", BOOL, "the generator was trained on questions of this split"),
     ),
 )

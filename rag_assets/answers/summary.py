@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.options import AnswerCell
 from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY
-from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
+from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
 from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.statistics.resampling import Floats, Resampling
 from rag_assets.statistics.units import Counted, units_of, weighted_mean
@@ -24,7 +24,7 @@ def answer_summary(
     tables: Mapping[AnswerCell, pa.Table],
     counting: pa.Table,
     names: Sequence[str],
-    resampling: Resampling,
+    level: float,
     learned: Collection[tuple[str, str]],
 ) -> pa.Table:
     """Return the mean of every metric over every group of questions, with its interval.
@@ -37,7 +37,7 @@ def answer_summary(
         tables: answerer and cut-off -> table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`.
         counting: query_id, weight, split, cluster of every query.
         names: the metrics.
-        resampling: level, number and seed of the bootstrap.
+        level: of the intervals.
         learned: (answerer, split) where the generator was trained on questions of the split.
 
     Returns:
@@ -49,7 +49,8 @@ def answer_summary(
         values = np.column_stack([counted.values(tables[cell], name) for cell, name in columns])
         weights = counted.weights[:, None] * _multiplicities(values, columns)
         units = units_of(values, weights, counted.clusters)
-        low, high = bootstrap_intervals(units, resampling)
+        highest = [largest_value(name, values[:, n]) for n, (_, name) in enumerate(columns)]
+        low, high = bounded_intervals(units, level, 0.0, highest)
         failed = {cell: _n_failed(table, counted) for cell, table in tables.items()}
         for number, (cell, name) in enumerate(columns):
             rows.append(
@@ -65,8 +66,7 @@ def answer_summary(
                     "mean": weighted_mean(*units.column(number)),
                     "low": number_or_none(low[number]),
                     "high": number_or_none(high[number]),
-                    "confidence": resampling.confidence,
-                    "resamples": resampling.resamples,
+                    "confidence": level,
                     "learned": (cell.name, counted.split) in learned,
                 }
             )

@@ -52,7 +52,7 @@ class AnswerSummary(Stage):
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"numpy": version("numpy")}
+        return {"numpy": version("numpy"), "scipy": version("scipy")}
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -64,7 +64,7 @@ class AnswerSummary(Stage):
                 _tables(context),
                 counting,
                 metric_names(experiment),
-                resampling_of(experiment),
+                experiment.statistics.confidence,
                 _learned(experiment),
             )
             yield key, TableProduct(table)

@@ -1,8 +1,8 @@
 """Scores several runs on the same queries, and tests which differences are more than chance.
 
-The statistics are those of an experiment: intervals by the percentile bootstrap, pairs by the
-randomisation test, corrected by Holm over all pairs of a metric. Queries that share relevant
-documents are tested together, where they make enough clusters.
+The statistics are those of an experiment: the intervals of :mod:`rag_assets.statistics.intervals`,
+pairs by the randomisation test, corrected by Holm over all pairs of a metric. Queries that share
+relevant documents are tested together, where they make enough clusters.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def score_runs(
         at_depth = {run: tables[run, depth] for run in runs}
         for run, table in at_depth.items():
             column = table.select(["query_id", "n_relevant", metric.column])
-            for row in intervals({depth: column}, alone, resampling).to_pylist():
+            for row in intervals({depth: column}, alone, resampling.confidence).to_pylist():
                 shown = {key: row[key] for key in ("n", "mean", "low", "high")}
                 means.append({"run": run, "metric": name, **shown})
         compared = comparisons(

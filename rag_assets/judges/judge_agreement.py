@@ -23,7 +23,7 @@ from rag_assets.statistics.agreement import (
     agreement,
     order_agreement,
 )
-from rag_assets.statistics.intervals import resampled_means
+from rag_assets.statistics.intervals import bounded_intervals
 from rag_assets.statistics.resampling import Floats, Resampling
 from rag_assets.statistics.units import units_of
 
@@ -162,18 +162,18 @@ def kindness(
     tables: Mapping[str, pa.Table],
     relatives: Collection[str],
     clusters: Mapping[str, str],
-    resampling: Resampling,
+    level: float,
 ) -> tuple[float, float, float, int] | str:
     """Return by how much more the judge errs in favour of its own family than of others.
 
     On each labelled question, (verdict - label) of the family's answerers less that of the others,
-    each a mean; with its bootstrap interval over clusters, and how many questions.
+    each a mean; with its interval over clusters, and how many questions.
 
     Args:
         tables: answerer -> table of :data:`rag_assets.judges.calibration.JUDGED`.
         relatives: the answerers of the judge's family.
         clusters: question -> its cluster.
-        resampling: how often, at which level, from which seed.
+        level: of the interval.
 
     Returns:
         (value, low, high, questions), or why it cannot be told, as a phrase.
@@ -201,8 +201,8 @@ def kindness(
         ]
     )
     units = units_of(differences[:, None], np.ones(len(known)), [clusters[one] for one in known])
-    low, high = np.quantile(resampled_means(units, resampling)[:, 0], resampling.tails)
-    return float(differences.mean()), float(low), float(high), len(known)
+    low, high = bounded_intervals(units, level, -2.0, 2.0)  # each error is between -1 and 1
+    return float(differences.mean()), float(low[0]), float(high[0]), len(known)
 
 
 def _values(table: pa.Table, column: str) -> dict[str, Any]:

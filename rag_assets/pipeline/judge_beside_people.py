@@ -51,7 +51,7 @@ def beside_labels(pipeline: Pipeline, key: ArtifactKey) -> Beside:
     facts = pipeline.artifact(QUERY_FACTS_KEY).table().to_pylist()
     clusters = {row["query_id"]: row["cluster"] for row in facts if row["answers"]}
     resampling = resampling_of(experiment)
-    kind = kindness(tables, _relatives(pipeline, key), clusters, resampling)
+    kind = kindness(tables, _relatives(pipeline, key), clusters, resampling.confidence)
     preference = (
         {"reason": kind}
         if isinstance(kind, str)

@@ -258,7 +258,7 @@ class Compared:
             table = self.cells[name].select(["query_id", "n_relevant", self.column])
             paired = table.filter(pc.is_in(table["query_id"], both))
             cell = {self.metric.cutoff or 0: paired}
-            rows = intervals(cell, self.counting, self.resampling).to_pylist()
+            rows = intervals(cell, self.counting, self.resampling.confidence).to_pylist()
             if rows:
                 rows_of[name] = rows[0]
         return rows_of

@@ -27,7 +27,7 @@ from rag_assets.report.comparisons import PREFERRED_SPLIT
 from rag_assets.report.metric_choice import check_paired
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
+from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
 from rag_assets.statistics.pairs import difference
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats, Resampling
@@ -292,7 +292,8 @@ class EvaluationPair:
         both = ~(np.isnan(before) | np.isnan(after))
         gained, weights = (after - before)[both], counted.weights[both]
         units = units_of((after - before)[:, None], counted.weights, counted.clusters)
-        low, high = bootstrap_intervals(units, self.resampling)
+        reach = largest_value(self.metric.column, before, after)
+        low, high = bounded_intervals(units, self.resampling.confidence, -reach, reach)
         won, lost = int((gained > SAME).sum()), int((gained < -SAME).sum())
         return {
             "old": difference(before[both], weights),

@@ -72,7 +72,7 @@ class LabelStatus:
         """
         level = experiment.statistics.confidence
         counted = sample.pool.counted
-        judged = sample.judged & counted
+        judged = sample.judged
         counts = (
             int(counted.sum()),
             int(judged.sum()),

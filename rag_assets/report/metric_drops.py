@@ -2,8 +2,8 @@
 
 The drop is the mean of old - new over the queries that have a value in both. H0 is that there is
 none. p is that of the paired randomisation test against a drop, over clusters where queries are
-clustered, and the interval that of the bootstrap, as in :mod:`rag_assets.statistics`. The smallest
-true drop that the test finds with power 0.8 is (t(1 - level) + t(0.8)) * standard error, t being
+clustered, and the interval that of :mod:`rag_assets.statistics.intervals`. The smallest true drop
+that the test finds with power 0.8 is (t(1 - level) + t(0.8)) * standard error, t being
 quantiles of Student's distribution with n - 1 degrees of freedom (Bloom, "Minimum detectable
 effects", 1995).
 
@@ -23,7 +23,7 @@ from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.judged_changes import judged_change
 from rag_assets.report.metric_choice import is_judged, is_sampled
 from rag_assets.report.sampled import sampled_difference
-from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
+from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
 from rag_assets.statistics.repeated_looks import look_level, look_p_values
 from rag_assets.statistics.resampling import Floats
 from rag_assets.statistics.t_test import POWER, spread
@@ -122,7 +122,8 @@ def _drop(
         return Drop(n, old, old, 0.0, 0.0, 0.0, None, None, None, n_units)
     change = Units(units.sums[:, :1], units.weights[:, :1])
     resampling = replace(pair.resampling, confidence=1 - alpha)
-    low, high = bootstrap_intervals(change, resampling)
+    reach = largest_value(pair.metric.column, before, after)
+    low, high = bounded_intervals(change, 1 - alpha, -reach, reach)
     p = look_p_values(change, resampling, alpha, n_tests)[0]
     deviation = spread(*change.column(0))
     error = deviation.error if deviation is not None else None

@@ -24,7 +24,7 @@ class Intervals(Stage):
     name = "intervals"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = INTERVALS
-    row = "One mean of one retriever, with its bootstrap interval."
+    row = "One mean of one retriever, with its interval."
     group = "statistics"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -38,7 +38,7 @@ class Intervals(Stage):
         return asdict(resampling_of(context.experiment))
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"numpy": version("numpy")}
+        return {"numpy": version("numpy"), "scipy": version("scipy")}
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -51,7 +51,8 @@ class Intervals(Stage):
                 artifact = context.current(metrics_key(key["retriever"], top_k))
                 if artifact is not None:
                     cells[top_k] = artifact.table()
-            yield key, TableProduct(intervals(cells, counting, resampling_of(experiment)))
+            level = experiment.statistics.confidence
+            yield key, TableProduct(intervals(cells, counting, level))
 
 
 def intervals_key(retriever: str) -> ArtifactKey:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.schemas import COMPARISONS
-from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
+from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats, Resampling
 from rag_assets.statistics.t_test import detectable_difference, t_test_p_value
@@ -50,7 +50,7 @@ def comparisons(
         cells: retriever -> table of :data:`rag_assets.schemas.QUERY_METRICS`, all at one top_k.
         counting: query_id, weight, split, cluster of every query.
         metric: the metric's column, and that top_k.
-        resampling: of intervals and of the randomisation test.
+        resampling: level of the intervals; number and seed of the randomisation test.
         pairs: of keys of ``cells``.
 
     Returns:
@@ -74,7 +74,8 @@ def _rows(
     values = {name: counted.values(table, column) for name, table in cells.items()}
     differences = np.column_stack([values[b] - values[a] for a, b in pairs])
     units = units_of(differences, counted.weights, counted.clusters)
-    low, high = bootstrap_intervals(units, resampling)
+    reach = np.array([largest_value(column, values[a], values[b]) for a, b in pairs])
+    low, high = bounded_intervals(units, resampling.confidence, -reach, reach)
     p_values = randomisation_p_values(units, resampling)
     rows: list[Row] = []
     for number, ((a, b), adjusted) in enumerate(zip(pairs, holm(p_values), strict=True)):

@@ -26,7 +26,6 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
 from rag_assets.report.judge_check import kept_checks
 from rag_assets.report.result import EvaluationResult
-from rag_assets.statistics.resampling import Resampling
 from tests.answers.answering import GOLDS, with_answers
 from tests.judges.judged_experiment import (
     answers_of,
@@ -282,9 +281,9 @@ def test_a_judge_that_likes_its_family_is_told(tmp_path: Any) -> None:
         }
         fancy = [name for name in tables if name.startswith("fancy")]
         clusters = {one: one for one in drawn}
-        found[says] = kindness(tables, fancy, clusters, Resampling(resamples=500))
-        assert isinstance(kindness(tables, [], clusters, Resampling(resamples=500)), str)
-        assert isinstance(kindness(tables, list(tables), clusters, Resampling()), str)
+        found[says] = kindness(tables, fancy, clusters, 0.95)
+        assert isinstance(kindness(tables, [], clusters, 0.95), str)
+        assert isinstance(kindness(tables, list(tables), clusters, 0.95), str)
     of_fair, of_other = found[fair], found[likes_fancy]
     assert not isinstance(of_fair, str)
     assert not isinstance(of_other, str)

@@ -5,10 +5,9 @@ import pytest
 
 from rag_assets.schemas import INTERVALS
 from rag_assets.statistics.intervals import intervals
-from rag_assets.statistics.resampling import Resampling
 from tests.statistics.samples import cell, counting
 
-QUICK = Resampling(confidence=0.9, resamples=500, seed=3)
+LEVEL = 0.9
 
 
 def by_metric(table: pa.Table) -> dict[tuple[str, int, str], dict[str, object]]:
@@ -17,18 +16,18 @@ def by_metric(table: pa.Table) -> dict[tuple[str, int, str], dict[str, object]]:
 
 def test_a_row_for_every_cutoff_and_metric() -> None:
     cells = {5: cell([0.0, 0.5, 1.0], **{"precision(rel=2)": [0.2, 0.2, 0.4]}), 1: cell([0, 0, 1])}
-    table = intervals(cells, counting(3), QUICK)
+    table = intervals(cells, counting(3), LEVEL)
     assert INTERVALS.check(table) == table
     rows = by_metric(table)
     assert list(rows) == [("all", 1, "ndcg"), ("all", 5, "ndcg"), ("all", 5, "precision(rel=2)")]
     row = rows["all", 5, "ndcg"]
-    assert (row["n"], row["mean"], row["confidence"], row["resamples"]) == (3, 0.5, 0.9, 500)
-    assert row["method"] == "percentile bootstrap over queries"
+    assert (row["n"], row["mean"], row["confidence"]) == (3, 0.5, 0.9)
+    assert row["method"] == "Student's with two extreme values over queries"
     assert 0 <= float(str(row["low"])) < 0.5 < float(str(row["high"])) <= 1
 
 
 def test_nulls_are_not_counted_and_a_single_value_has_no_interval() -> None:
-    rows = by_metric(intervals({5: cell([0.5, None], mrr=[None, None])}, counting(2), QUICK))
+    rows = by_metric(intervals({5: cell([0.5, None], mrr=[None, None])}, counting(2), LEVEL))
     one, none = rows["all", 5, "ndcg"], rows["all", 5, "mrr"]
     assert [one[name] for name in ("n", "mean", "low", "high")] == [1, 0.5, None, None]
     assert [none[name] for name in ("n", "mean", "low", "high")] == [0, None, None, None]
@@ -38,22 +37,22 @@ def test_weights_splits_and_clusters() -> None:
     counts = counting(
         6, [1, 1, 2, 1, 3, 0], ["dev"] * 3 + ["test"] * 3, ["a", "a", "b", "c", "d", "e"]
     )
-    rows = by_metric(intervals({5: cell([0, 1, 1, 0, 1, 0.7])}, counts, QUICK))
+    rows = by_metric(intervals({5: cell([0, 1, 1, 0, 1, 0.7])}, counts, LEVEL))
     assert list(rows) == [("dev", 5, "ndcg"), ("test", 5, "ndcg")]
     assert rows["dev", 5, "ndcg"]["mean"] == 0.75
-    assert rows["dev", 5, "ndcg"]["method"] == "percentile bootstrap over clusters"
+    assert rows["dev", 5, "ndcg"]["method"] == "Student's with two extreme values over clusters"
     assert (rows["test", 5, "ndcg"]["n"], rows["test", 5, "ndcg"]["mean"]) == (2, 0.75)
-    assert rows["test", 5, "ndcg"]["method"] == "percentile bootstrap over queries"
+    assert rows["test", 5, "ndcg"]["method"] == "Student's with two extreme values over queries"
 
 
 def test_unanswerable_queries_do_not_count() -> None:
     table = cell([0.5, 0.7, None])
     place = table.column_names.index("n_relevant")
     table = table.set_column(place, "n_relevant", pa.array([1, 1, 0], pa.int32()))
-    row = by_metric(intervals({5: table}, counting(3), QUICK))["all", 5, "ndcg"]
+    row = by_metric(intervals({5: table}, counting(3), LEVEL))["all", 5, "ndcg"]
     assert (row["n"], row["mean"]) == (2, pytest.approx(0.6))
 
 
 @pytest.mark.parametrize("cells", [{}, {5: cell([])}])
 def test_nothing_evaluated(cells: dict[int, pa.Table]) -> None:
-    assert intervals(cells, counting(0), QUICK) == INTERVALS.empty()
+    assert intervals(cells, counting(0), LEVEL) == INTERVALS.empty()

@@ -129,14 +129,14 @@ def test_a_pair_alone_has_the_same_p_as_beside_others() -> None:
 
 THREADS = """
 import numpy as np
-from rag_assets.statistics.intervals import bootstrap_intervals
+from rag_assets.statistics.intervals import resampled_means
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Resampling
 from tests.statistics.samples import alone
 units = alone(np.random.default_rng(1).random((700, 40)) - 0.49)
-low, high = bootstrap_intervals(units, Resampling(resamples=1000))
+means = resampled_means(units, Resampling(resamples=1000))
 p = randomisation_p_values(units, Resampling(resamples=1000))
-print(low.tobytes().hex(), high.tobytes().hex(), p)
+print(means.tobytes().hex(), p)
 """
 
 

@@ -127,7 +127,7 @@ class LabelPage:
             **now._asdict(),
             "metric": str(self._metric),
             "level": self._level,
-            "n_labels": int(((sample.judged | sample.certain) & sample.pool.counted).sum()),
+            "n_labels": int((sample.judged | (sample.certain & sample.pool.counted)).sum()),
             "targets": {"items": ITEMS, "questions": QUESTIONS},
             "price": PRICE,
         }

@@ -20,7 +20,13 @@ import numpy as np
 from rag_assets.errors import UsageError
 from rag_assets.labels.page.passages import WINDOW, Passages
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
-from rag_assets.labels.question_marks import QuestionMark, append_mark, marks_file, read_marks
+from rag_assets.labels.question_marks import (
+    QuestionMark,
+    append_mark,
+    left_out,
+    marks_file,
+    read_marks,
+)
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
     JUDGED,
@@ -31,7 +37,7 @@ from rag_assets.labels.sampling.judgment_log import (
     lock_file,
     read_judgments,
 )
-from rag_assets.labels.sampling.label_pool import LabelPool
+from rag_assets.labels.sampling.label_pool import Flags, LabelPool
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from rag_assets.store.locks import locked
 
@@ -279,7 +285,7 @@ class LabelSession:
 
     def _choice(self, by: str) -> int | None:
         """Return the item that a person has, or the next one that nobody has."""
-        free = ~(self._done | self._certain | self._gone)
+        free = ~(self._done | self._certain | self._gone | self._is_left_out())
         own = self._held.get(by)
         if own is not None and free[own[0]]:
             return own[0]
@@ -299,10 +305,15 @@ class LabelSession:
             default=None,
         )
 
+    def _is_left_out(self) -> Flags:
+        """Return which items are of a question that people leave out."""
+        out = set(left_out(self._marks))
+        return np.array([item.query_id in out for item in self.pool.items], np.bool_)
+
     def _progress(self) -> dict[str, Any]:
         return {
             "answered": int((self._done & ~self._certain).sum()),
-            "left": int((~(self._done | self._certain | self._gone)).sum()),
+            "left": int((~(self._done | self._certain | self._gone | self._is_left_out())).sum()),
             "gone": int(self._gone.sum()),
             "questions": len(self.pool.question_ids),
         }

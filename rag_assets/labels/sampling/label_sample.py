@@ -72,14 +72,18 @@ class LabelSample:
 
     @property
     def judged(self) -> Flags:
-        """Which of the asked items have a grade."""
-        return np.asarray(self.asked & ~np.isnan(self.grades))
+        """Which of the asked items have a grade, of questions that count."""
+        return np.asarray(self.asked & ~np.isnan(self.grades) & self.pool.counted)
+
+    @property
+    def is_estimable(self) -> bool:
+        """Whether an item that was drawn is judged, or every item is certain."""
+        return bool(self.judged.any() or self.certain[self.pool.counted].all())
 
     def probabilities(self) -> Floats:
         """Return with what probability each item was asked and judged; 1 for certain ones."""
-        counted = self.pool.counted
-        asked, judged = self.asked & counted, self.judged & counted
-        response = judged.sum() / max(int(asked.sum()), 1)
+        asked = self.asked & self.pool.counted
+        response = self.judged.sum() / max(int(asked.sum()), 1)
         return np.where(self.certain, 1.0, self.design.probabilities(self.clock) * response)
 
     def done(self) -> Flags:

@@ -168,7 +168,7 @@ class SampledEstimates(_OfAll):
             sample = stored_sample(table, passages, ids, depth)
             clusters = clusters_of(experiment, context.artifact, ids)
             rows: list[dict[str, object]] = []
-            if sample.judged.any() or sample.certain.all():
+            if sample.is_estimable:
                 rows = [
                     {**row, "n": len(ids), "confidence": level}
                     for metric in sampled_metrics(experiment.primary, depth)

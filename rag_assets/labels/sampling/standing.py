@@ -65,7 +65,7 @@ def standing(
     Raises:
         NotEstimable: the metric is another one.
     """
-    if not sample.judged.any() and not sample.certain.all():
+    if not sample.is_estimable:
         return Standing()
     estimates = estimate_rows(sample, metric, clusters, level)
     order = [str(row["retriever"]) for row in estimates]

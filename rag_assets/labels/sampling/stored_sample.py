@@ -34,7 +34,8 @@ _LARGEST = 700.0
 
 def sample_table(sample: LabelSample) -> pa.Table:
     """Return the items of a sample, table of :data:`rag_assets.schemas.SAMPLED_LABELS`."""
-    asked, judged, clock = sample.asked, sample.judged, sample.clock
+    asked, clock = sample.asked, sample.clock
+    judged = asked & ~np.isnan(sample.grades)  # also of questions that do not count now
     hazards = sample.design.hazards(clock) if np.isfinite(clock) else np.full(len(asked), _LARGEST)
     states = np.select(
         [sample.certain, judged, asked & sample.cannot_tell, asked],

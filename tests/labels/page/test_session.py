@@ -165,6 +165,10 @@ def test_marks_of_questions(tmp_path: Path) -> None:
         session.mark(one)
     file = marks_file(session.log)
     assert read_marks(file) == {"q2": mark}
+    asked = session.next_task("ada")
+    assert (asked["task"]["query_id"], asked["progress"]["left"]) == ("q1", 4)
+    assert {give(session, "ada", number).query_id for number in range(2, 6)} == {"q1"}
+    assert session.next_task("ada")["task"] is None
     assert len(file.read_text(encoding="utf-8").splitlines()) == 3
     with pytest.raises(UsageError, match="no question 'q9'"):
         session.mark(QuestionMark("q2", "duplicate", "q9"))

@@ -11,6 +11,7 @@ from rag_assets.labels.sampling.confidence_sequence import contrasts_of, looks
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.label_pool import pool_of
 from rag_assets.labels.sampling.label_sample import LabelSample
+from rag_assets.labels.sampling.standing import Standing, standing
 from rag_assets.labels.sampling.stored_sample import sample_table, stored_sample
 from tests.labels.sampling.made_pool import DCG, collection, design_of
 from tests.labels.sampling.test_stored_sample import passages
@@ -59,6 +60,18 @@ def test_estimates_of_the_others_are_unbiased_and_covered() -> None:
     assert values == pytest.approx(TRUTHS, rel=0.03)
     assert 0.92 <= held.mean() <= 0.985
     assert held.min() >= 0.87
+
+
+def test_only_questions_that_are_left_out_are_judged() -> None:
+    """Nothing is known then: no estimate may come out, and no division by a probability of 0."""
+    design = design_of(WHOLE, np.random.default_rng(3))
+    first = design.order()[~POOL.counted[design.order()]][:1]
+    touched = np.isin(np.arange(len(LABELS)), first)
+    none, grades = np.zeros_like(touched), np.where(touched, 2.0, np.nan)
+    sample = LabelSample(POOL, design, grades, none, none, touched)
+    assert standing(sample, DCG, []) == Standing()
+    with np.errstate(all="raise"):
+        assert all(one.error == np.inf for one in Estimator(sample, DCG).estimates().values())
 
 
 def test_looks_hold_the_difference_of_the_others() -> None:

@@ -154,7 +154,8 @@ function mark(name) {
   return send("mark", { by: by(), at: at(), query_id: task.query_id, mark: pressed, of }, () => {
     for (const one of [task, sampled]) if (one && one.query_id === task.query_id) one.mark = pressed;
     for (const button of document.querySelectorAll("[data-mark]")) button.setAttribute("aria-pressed", String(button.dataset.mark === pressed));
-    say(pressed ? `Question marked as ${pressed}. The passage still wants an answer.` : "Mark taken back.");
+    const rest = pressed === "unanswerable" ? "The passage still wants an answer." : "Its passages are not asked any more: skip this one, or press again to take the mark back.";
+    say(pressed ? `Question marked as ${pressed}. ${rest}` : "Mark taken back.");
   });
 }
 
