@@ -9,7 +9,8 @@ same values. "lost .03": one system loses 3 % of the questions by 1 and ties on 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import click
 import numpy as np
@@ -22,30 +23,28 @@ QUESTIONS = (10, 20, 40, 80, 240)
 RESAMPLES = 400
 
 
-def worlds() -> Iterator[
-    tuple[str, float, float, Callable[[np.random.Generator, int, int], Floats]]
-]:
-    """Yield a name, the true mean, the lowest value, and what draws (questions, samples)."""
+class World(NamedTuple):
+    """What is measured of a question: the values that there are, and how often."""
+
+    name: str
+    values: Sequence[float]
+    shares: Sequence[float]
+
+    @property
+    def mean(self) -> float:
+        """The true mean."""
+        return float(np.dot(self.values, self.shares))
+
+
+def worlds() -> Iterator[World]:
+    """Yield differences, from -1 to 1, and means, from 0 to 1."""
     for share in (0.01, 0.03, 0.1):
-        yield f"lost {share}", -share, -1.0, lambda g, n, m, p=share: (g.random((n, m)) < p) * -1.0
-    yield "won .1, lost .03", 0.07, -1.0, _mixed
-    yield (
-        "of reciprocal ranks",
-        0.0,
-        -1.0,
-        lambda g, n, m: 1 / _ranks(g, n, m) - 1 / _ranks(g, n, m),
-    )
+        yield World(f"lost {share}", (-1, 0), (share, 1 - share))
+    yield World("won .1, lost .03", (-1, 0, 1), (0.03, 0.87, 0.1))
+    ranks = [1 / a - 1 / b for a in range(1, 6) for b in range(1, 6)]
+    yield World("of reciprocal ranks", ranks, [1 / 25] * 25)
     for share in (0.5, 0.9, 0.98):
-        yield f"hit rate {share}", share, 0.0, lambda g, n, m, p=share: (g.random((n, m)) < p) * 1.0
-
-
-def _mixed(generator: np.random.Generator, n: int, m: int) -> Floats:
-    drawn = generator.random((n, m))
-    return (drawn < 0.1) * 1.0 - (drawn > 0.97) * 1.0
-
-
-def _ranks(generator: np.random.Generator, n: int, m: int) -> Floats:
-    return generator.integers(1, 6, (n, m)).astype(np.float64)
+        yield World(f"hit rate {share}", (0, 1), (1 - share, share))
 
 
 def main() -> None:
@@ -58,14 +57,17 @@ def main() -> None:
         f"{'values':20}{'questions':>10}{'covers':>8}{'width':>8}"
         f"{'bootstrap covers':>18}{'width':>8}"
     )
-    for name, mean, lowest, draw in worlds():
+    for world in worlds():
+        mean, lowest = world.mean, -1.0 if min(world.values) < 0 else 0.0
         for n in QUESTIONS:
-            values = draw(generator, n, n_samples)
+            values = generator.choice(world.values, (n, n_samples), p=world.shares)
             low, high = bounded_intervals(Units(values, np.ones_like(values)), 0.95, lowest, 1.0)
             counts = generator.multinomial(n, [1 / n] * n, RESAMPLES)
-            bounds = np.quantile(counts @ values / n, [0.025, 0.975], axis=0)
-            cells = [f"{text:.3f}" for text in (*_of(low, high, mean), *_of(*bounds, mean))]
-            click.echo(f"{name:20}{n:10}{cells[0]:>8}{cells[1]:>8}{cells[2]:>18}{cells[3]:>8}")
+            below, above = np.quantile(counts @ values / n, [0.025, 0.975], axis=0)
+            cells = [f"{text:.3f}" for text in (*_of(low, high, mean), *_of(below, above, mean))]
+            click.echo(
+                f"{world.name:20}{n:10}{cells[0]:>8}{cells[1]:>8}{cells[2]:>18}{cells[3]:>8}"
+            )
 
 
 def _of(low: Floats, high: Floats, mean: float) -> tuple[float, float]:
