@@ -49,7 +49,7 @@ def answer_summary(
         values = np.column_stack([counted.values(tables[cell], name) for cell, name in columns])
         weights = counted.weights[:, None] * _multiplicities(values, columns)
         units = units_of(values, weights, counted.clusters)
-        highest = [largest_value(name, values[:, n]) for n, (_, name) in enumerate(columns)]
+        highest = [largest_value(column) for column in values.T]
         low, high = bounded_intervals(units, level, 0.0, highest)
         failed = {cell: _n_failed(table, counted) for cell, table in tables.items()}
         for number, (cell, name) in enumerate(columns):

@@ -292,7 +292,7 @@ class EvaluationPair:
         both = ~(np.isnan(before) | np.isnan(after))
         gained, weights = (after - before)[both], counted.weights[both]
         units = units_of((after - before)[:, None], counted.weights, counted.clusters)
-        reach = largest_value(self.metric.column, before, after)
+        reach = largest_value(before, after)
         low, high = bounded_intervals(units, self.resampling.confidence, -reach, reach)
         won, lost = int((gained > SAME).sum()), int((gained < -SAME).sum())
         return {

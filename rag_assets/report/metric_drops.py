@@ -122,7 +122,7 @@ def _drop(
         return Drop(n, old, old, 0.0, 0.0, 0.0, None, None, None, n_units)
     change = Units(units.sums[:, :1], units.weights[:, :1])
     resampling = replace(pair.resampling, confidence=1 - alpha)
-    reach = largest_value(pair.metric.column, before, after)
+    reach = largest_value(before, after)
     low, high = bounded_intervals(change, 1 - alpha, -reach, reach)
     p = look_p_values(change, resampling, alpha, n_tests)[0]
     deviation = spread(*change.column(0))

@@ -22,16 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_assets.evaluation.metric_names import highest_value
 from rag_assets.schemas import INTERVALS, QUERY_METRICS
 from rag_assets.statistics.resampling import Floats, Resampling, blocks, on_grid
 from rag_assets.statistics.t_test import spread
 from rag_assets.statistics.units import Counted, Units, counted_by_split, units_of, weighted_mean
 
 METHOD = "Student's with two extreme values"
-
-UNBOUNDED = 1e300
-"""A highest value above it is none."""
 
 Counts = npt.NDArray[np.integer[Any]]
 
@@ -79,16 +75,10 @@ def bounded_intervals(
     return low, high
 
 
-def largest_value(column: str, *values: Floats) -> float:
-    """Return what a query can have at most of a metric.
-
-    Args:
-        column: of the metric.
-        values: of queries. Where the metric has no bound, it is the largest of them, at least 1.
-    """
-    bound = highest_value(column)
+def largest_value(*values: Floats) -> float:
+    """Return what a query can have at most: 1, as of most metrics, or the largest value seen."""
     numbers = np.abs(np.concatenate([each[~np.isnan(each)] for each in values]))
-    return max(bound if bound < UNBOUNDED else 1.0, float(numbers.max(initial=0.0)))
+    return max(1.0, float(numbers.max(initial=0.0)))
 
 
 def resampled_means(units: Units, resampling: Resampling) -> Floats:
@@ -157,7 +147,7 @@ def _rows(counted: Counted, cells: Mapping[int, pa.Table], level: float) -> list
         return []
     values = np.column_stack([counted.values(cells[top_k], name) for top_k, name in columns])
     units = units_of(values, counted.weights, counted.clusters)
-    highest = [largest_value(name, values[:, n]) for n, (_, name) in enumerate(columns)]
+    highest = [largest_value(column) for column in values.T]
     low, high = bounded_intervals(units, level, 0.0, highest)
     lone = units.sums.shape[0] == len(counted.query_ids)
     shared = {

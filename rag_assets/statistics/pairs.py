@@ -74,7 +74,7 @@ def _rows(
     values = {name: counted.values(table, column) for name, table in cells.items()}
     differences = np.column_stack([values[b] - values[a] for a, b in pairs])
     units = units_of(differences, counted.weights, counted.clusters)
-    reach = np.array([largest_value(column, values[a], values[b]) for a, b in pairs])
+    reach = np.array([largest_value(values[a], values[b]) for a, b in pairs])
     low, high = bounded_intervals(units, resampling.confidence, -reach, reach)
     p_values = randomisation_p_values(units, resampling)
     rows: list[Row] = []

@@ -73,10 +73,9 @@ def test_few_equal_values_leave_doubt_and_no_bound_is_impossible() -> None:
     assert -1.0 <= low[0] < 0 < 0.3 < high[0] <= 1.0
 
 
-def test_where_a_metric_has_no_bound_the_largest_value_stands_for_it() -> None:
-    assert largest_value("ndcg", np.array([0.2, np.nan])) == 1.0
-    assert largest_value("dcg", np.array([0.2, np.nan]), np.array([4.5])) == 4.5
-    assert largest_value("dcg", np.array([0.0])) == 1.0
+def test_above_one_the_largest_value_seen_is_the_highest() -> None:
+    assert largest_value(np.array([0.2, np.nan])) == 1.0
+    assert largest_value(np.array([0.2, np.nan]), np.array([4.5])) == 4.5
 
 
 @pytest.mark.parametrize("block", [1, 100, 7777])
