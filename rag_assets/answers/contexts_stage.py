@@ -8,7 +8,7 @@ that it is made of. Judges read them in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -65,15 +65,12 @@ class Passages(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"judge": context.experiment.judge}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         column = context_column(context.experiment.judge)
-        for key in keys:
-            run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
-            contexts = context.artifact(retriever_contexts_key(key["retriever"])).table()
-            table = passages(run.table(), contexts, column)
-            yield key, TableProduct(table, failures=failures_of(run.manifest))
+        run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
+        contexts = context.artifact(retriever_contexts_key(key["retriever"])).table()
+        table = passages(run.table(), contexts, column)
+        return TableProduct(table, failures=failures_of(run.manifest))
 
 
 class PassageLists(Stage):
@@ -96,16 +93,13 @@ class PassageLists(Stage):
         ]
         return [*cells, Input("queries", QUERIES_KEY, "ids")]
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         query_ids = context.artifact(QUERIES_KEY).table()["query_id"].to_pylist()
-        for key in keys:
-            cells = {
-                k: context.artifact(passages_key(key["retriever"], k)).table()
-                for k in context.experiment.passage_cutoffs
-            }
-            yield key, TableProduct(passage_lists(cells, query_ids))
+        cells = {
+            k: context.artifact(passages_key(key["retriever"], k)).table()
+            for k in context.experiment.passage_cutoffs
+        }
+        return TableProduct(passage_lists(cells, query_ids))
 
 
 class AnswerContexts(Stage):
@@ -178,17 +172,14 @@ class AnswerContexts(Stage):
         uses = {GOLD: "duckdb", RANDOM: "numpy"}.get(options.context or "")
         return {uses: version(uses)} if uses else {}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            options, top_k = _answerer(context.experiment, key)
-            if options.context == NONE:
-                yield key, TableProduct(ANSWER_CONTEXTS.empty())
-            elif options.context == GOLD:
-                yield key, _gold(context, key, options)
-            else:
-                yield key, _retrieved(context, key, options, top_k)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        options, top_k = _answerer(context.experiment, key)
+        if options.context == NONE:
+            return TableProduct(ANSWER_CONTEXTS.empty())
+        elif options.context == GOLD:
+            return _gold(context, key, options)
+        else:
+            return _retrieved(context, key, options, top_k)
 
 
 def _gold(context: StageContext, key: ArtifactKey, options: AnswererOptions) -> TableProduct:

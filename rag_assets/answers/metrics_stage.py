@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -62,24 +62,21 @@ class AnswerMetricsStage(Stage):
             "judge": experiment.judge,
         }
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         golds, names = golds_in(context), metric_names(experiment)
         check_golds(experiment, golds)
         documents = document_texts(context)
-        for key in keys:
-            options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
-            contexts = None
-            if has_context(options):
-                own = context.artifact(answer_contexts_key(key["answerer"])).table()
-                contexts = with_texts(own, documents)
-            answers = context.artifact(answers_key(key["answerer"])).table()
-            answers = answers.select(ANSWERS.arrow().names)
-            language = experiment.answer_metrics.language
-            table = answer_metrics(answers, golds, contexts, names, language)
-            yield key, TableProduct(table, {"n_failed": pc.sum(table["failed"]).as_py() or 0})
+        options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
+        contexts = None
+        if has_context(options):
+            own = context.artifact(answer_contexts_key(key["answerer"])).table()
+            contexts = with_texts(own, documents)
+        answers = context.artifact(answers_key(key["answerer"])).table()
+        answers = answers.select(ANSWERS.arrow().names)
+        language = experiment.answer_metrics.language
+        table = answer_metrics(answers, golds, contexts, names, language)
+        return TableProduct(table, {"n_failed": pc.sum(table["failed"]).as_py() or 0})
 
 
 def metric_names(experiment: Experiment) -> tuple[str, ...]:

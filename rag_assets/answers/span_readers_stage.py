@@ -61,13 +61,10 @@ class SpanReaders(Stage):
         read = {} if train_file is None else {"file.train": context.file_digest(train_file)}
         return {"numpy": version("numpy"), **read}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
-        for key in keys:
-            path = _generator(context.experiment, key["generator"]).train
-            examples = _dev_examples(context) if path is None else file_examples(path)
-            yield key, FolderProduct(partial(_write, examples))
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
+        path = _generator(context.experiment, key["generator"]).train
+        examples = _dev_examples(context) if path is None else file_examples(path)
+        return FolderProduct(partial(_write, examples))
 
 
 def _write(examples: Sequence[Example], folder: Path) -> tuple[int, Mapping[str, Any]]:

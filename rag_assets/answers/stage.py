@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -88,23 +88,20 @@ class Answers(Stage):
             return own
         return context.attempts.numbered(own)
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            failed = _failed_before(context, key)
-            questions = [q for q in questions_of(context, key) if q.query_id not in failed]
-            generator = generator_of(context.experiment, key)
-            label = f"answer by {key['answerer']}"
-            reader = _reader(context.experiment, key)
-            folder = context.artifact(reader).path if reader is not None else None
-            alone = answers_alone(context.experiment, key)
-            tools = Tools(partial(context.completions, label), folder, alone)
-            found = generator.answer(questions, tools)
-            ids = [question.query_id for question in questions]
-            answers = dict(zip(ids, found.answers, strict=True))
-            answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
-            yield key, _product(answers, found)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        failed = _failed_before(context, key)
+        questions = [q for q in questions_of(context, key) if q.query_id not in failed]
+        generator = generator_of(context.experiment, key)
+        label = f"answer by {key['answerer']}"
+        reader = _reader(context.experiment, key)
+        folder = context.artifact(reader).path if reader is not None else None
+        alone = answers_alone(context.experiment, key)
+        tools = Tools(partial(context.completions, label), folder, alone)
+        found = generator.answer(questions, tools)
+        ids = [question.query_id for question in questions]
+        answers = dict(zip(ids, found.answers, strict=True))
+        answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
+        return _product(answers, found)
 
 
 def _product(answers: Mapping[str, GeneratorAnswer], found: GeneratorAnswers) -> TableProduct:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -54,20 +54,17 @@ class AnswerSummary(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"numpy": version("numpy"), "scipy": version("scipy")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
-        for key in keys:
-            table = answer_summary(
-                _tables(context),
-                counting,
-                metric_names(experiment),
-                experiment.statistics.confidence,
-                _learned(experiment),
-            )
-            yield key, TableProduct(table)
+        table = answer_summary(
+            _tables(context),
+            counting,
+            metric_names(experiment),
+            experiment.statistics.confidence,
+            _learned(experiment),
+        )
+        return TableProduct(table)
 
 
 class AnswerComparisons(Stage):
@@ -97,18 +94,15 @@ class AnswerComparisons(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"numpy": version("numpy"), "scipy": version("scipy")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
         if _shares_documents(experiment):
             counting, _ = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
-        for key in keys:
-            names = metric_names(experiment)
-            tables = _tables(context)
-            found = answer_comparisons(tables, counting, names, resampling_of(experiment))
-            yield key, TableProduct(found)
+        names = metric_names(experiment)
+        tables = _tables(context)
+        found = answer_comparisons(tables, counting, names, resampling_of(experiment))
+        return TableProduct(found)
 
 
 def _shares_documents(experiment: Experiment) -> bool:

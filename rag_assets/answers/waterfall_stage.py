@@ -96,25 +96,22 @@ class AnswerWaterfall(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         golds, documents = golds_in(context), document_texts(context)
-        for key in keys:
-            options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
-            contexts = attributions = None
-            if has_context(options):
-                own = context.artifact(answer_contexts_key(key["answerer"])).table()
-                contexts = with_texts(own, documents)
-            retriever = _ranked_by(experiment, key)
-            if retriever is not None:
-                k = _cutoff(experiment, key)
-                attributions = self._rankings.attributions(context, retriever, k)
-            metrics = context.artifact(answer_metrics_key(key["answerer"])).table()
-            right = experiment.answer_metrics.right
-            table = waterfall(metrics, golds, contexts, attributions, right_above=right)
-            yield key, TableProduct(table)
+        options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
+        contexts = attributions = None
+        if has_context(options):
+            own = context.artifact(answer_contexts_key(key["answerer"])).table()
+            contexts = with_texts(own, documents)
+        retriever = _ranked_by(experiment, key)
+        if retriever is not None:
+            k = _cutoff(experiment, key)
+            attributions = self._rankings.attributions(context, retriever, k)
+        metrics = context.artifact(answer_metrics_key(key["answerer"])).table()
+        right = experiment.answer_metrics.right
+        table = waterfall(metrics, golds, contexts, attributions, right_above=right)
+        return TableProduct(table)
 
 
 def _ranked_by(experiment: Experiment, key: ArtifactKey) -> str | None:

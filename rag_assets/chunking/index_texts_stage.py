@@ -6,7 +6,7 @@ its own chunks alone, and every other reply is in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -76,25 +76,22 @@ class IndexTexts(Stage):
             return own
         return context.attempts.numbered(own)
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            chunks = context.artifact(chunks_key(key["chunking"])).table()
-            options = texts_of(context.experiment, key)
-            usages: list[RequestUsage] = []
-            written = {
-                one.kind: _asked(context, key, one, chunks, usages)
-                if one.file is None
-                else texts_from_file(one, one.file, chunks)
-                for one in options
-                if one.is_written
-            }
-            keep_usage(context, key, usages)
-            own = texts_to_index(context.experiment, key["chunking"], chunks)
-            texts: dict[str, Texts] = {kind: found.texts for kind, found in written.items()}
-            table = index_texts(chunks, own, [one.kind for one in options], texts)
-            yield key, TableProduct(table, _facts(list(written.values())))
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        chunks = context.artifact(chunks_key(key["chunking"])).table()
+        options = texts_of(context.experiment, key)
+        usages: list[RequestUsage] = []
+        written = {
+            one.kind: _asked(context, key, one, chunks, usages)
+            if one.file is None
+            else texts_from_file(one, one.file, chunks)
+            for one in options
+            if one.is_written
+        }
+        keep_usage(context, key, usages)
+        own = texts_to_index(context.experiment, key["chunking"], chunks)
+        texts: dict[str, Texts] = {kind: found.texts for kind, found in written.items()}
+        table = index_texts(chunks, own, [one.kind for one in options], texts)
+        return TableProduct(table, _facts(list(written.values())))
 
 
 def _facts(written: Sequence[WrittenTexts]) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -60,23 +60,20 @@ class Chunks(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return context.experiment.chunkings[key["chunking"]].versions()
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         documents = context.artifact(DOCUMENTS_KEY)
-        for key in keys:
-            name = key["chunking"]
-            config = context.experiment.chunkings[name]
-            cut = partial(
-                cut_documents,
-                cut=config.cutter(partial(_embed, context, name)),
-                whole=config.whole_documents,
-                whole_parents=config.whole_parents,
-            )
-            if config.by_blocks:
-                yield key, _cut_by_blocks(documents, cut, self.similar_artifacts(context, key))
-            else:
-                yield key, TableProduct(cut(documents.table()))
+        name = key["chunking"]
+        config = context.experiment.chunkings[name]
+        cut = partial(
+            cut_documents,
+            cut=config.cutter(partial(_embed, context, name)),
+            whole=config.whole_documents,
+            whole_parents=config.whole_parents,
+        )
+        if config.by_blocks:
+            return _cut_by_blocks(documents, cut, self.similar_artifacts(context, key))
+        else:
+            return TableProduct(cut(documents.table()))
 
 
 def _cut_by_blocks(

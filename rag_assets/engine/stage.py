@@ -92,11 +92,16 @@ class Stage(ABC):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         """Return the exact upstream partitions of one partition."""
 
-    @abstractmethod
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, Product]]:
         """Compute the given partitions; every required input is in the store."""
+        for key in keys:
+            yield key, self.compute_one(context, key)
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> Product:
+        """Compute one partition. A batched stage overrides :meth:`compute` instead."""
+        raise NotImplementedError(f"{self.name} computes nothing")
 
     def similar_artifacts(self, context: StageContext, key: ArtifactKey) -> Iterator[Artifact]:
         """Yield stored artifacts of the stage that are made as this partition is, newest first."""
@@ -107,7 +112,7 @@ class Stage(ABC):
 
     def own_code(self) -> list[Root]:
         """Return the roots of the stage's own code, whatever an experiment names."""
-        return [root_of(type(self), "compute")]
+        return [root_of(type(self), "compute" if self.batched else "compute_one")]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         """Return the roots of what the configuration of a partition names, such as a type."""

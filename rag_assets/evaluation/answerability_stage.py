@@ -10,7 +10,7 @@ answers most. A query without hits scores below every other and is never answere
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,9 +65,7 @@ class Answerability(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"retrievers": list(_compared(context.experiment))}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         qrels = context.artifact(QRELS_KEY).table()
         positive = qrels.filter(pc.greater(qrels["grade"], 0))
         answerable = set(positive["query_id"].to_pylist())
@@ -86,8 +84,7 @@ class Answerability(Stage):
                     query = Query(best.get(query_id), query_id in answerable)
                     splits.setdefault(fact["split"], []).append(query)
             tables.append(answerability(name, splits))
-        for key in keys:
-            yield key, TableProduct(pa.concat_tables(tables).combine_chunks())
+        return TableProduct(pa.concat_tables(tables).combine_chunks())
 
 
 def _run_key(experiment: Experiment, retriever: str) -> ArtifactKey:

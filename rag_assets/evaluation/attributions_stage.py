@@ -88,16 +88,10 @@ class Attributions(Stage):
         for number, (name, digest) in enumerate(read):
             yield f"ranking_{number}", None if name in missing else digest
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            yield (
-                key,
-                TableProduct(
-                    self._rankings.attributions(context, key["retriever"], int(key["top_k"]))
-                ),
-            )
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        return TableProduct(
+            self._rankings.attributions(context, key["retriever"], int(key["top_k"]))
+        )
 
 
 class RankingsRead:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -54,17 +54,14 @@ class Contexts(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return _tokenizer_versions(context)
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            chunks = context.artifact(chunks_key(key["chunking"]))
-            count = partial(_count_tokens, context, key=key)
-            if context.experiment.chunkings[key["chunking"]].has_parents:
-                yield key, TableProduct(contexts(chunks.table(), document_texts(context), count))
-            else:
-                known = KnownBlocks(self.similar_artifacts(context, key))
-                yield key, _by_blocks(chunks, count, known)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        chunks = context.artifact(chunks_key(key["chunking"]))
+        count = partial(_count_tokens, context, key=key)
+        if context.experiment.chunkings[key["chunking"]].has_parents:
+            return TableProduct(contexts(chunks.table(), document_texts(context), count))
+        else:
+            known = KnownBlocks(self.similar_artifacts(context, key))
+            return _by_blocks(chunks, count, known)
 
 
 def _by_blocks(chunks: Artifact, count: CountTokens, known: KnownBlocks) -> TableProduct:
@@ -124,19 +121,16 @@ class RetrieverContexts(Stage):
         counts = experiment.retrievers[name].neighbours or experiment.located_of(name)
         return _tokenizer_versions(context) if counts else {}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            chunkings = context.experiment.chunkings_of(key["retriever"])
-            tables = [context.artifact(contexts_key(name)).table() for name in chunkings]
-            count = partial(_count_tokens, context, key=key)
-            for name in context.experiment.located_of(key["retriever"]):
-                tables.append(own_contexts(context.artifact(units_key(name)).table(), count))
-            expand = context.experiment.retrievers[key["retriever"]].neighbours
-            if expand is not None:
-                tables = _expanded(context, key, tables, expand)
-            yield key, TableProduct(of_retriever(tables, context.experiment.judge))
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        chunkings = context.experiment.chunkings_of(key["retriever"])
+        tables = [context.artifact(contexts_key(name)).table() for name in chunkings]
+        count = partial(_count_tokens, context, key=key)
+        for name in context.experiment.located_of(key["retriever"]):
+            tables.append(own_contexts(context.artifact(units_key(name)).table(), count))
+        expand = context.experiment.retrievers[key["retriever"]].neighbours
+        if expand is not None:
+            tables = _expanded(context, key, tables, expand)
+        return TableProduct(of_retriever(tables, context.experiment.judge))
 
 
 def _expanded(

@@ -7,7 +7,7 @@ different lengths compare.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,27 +71,23 @@ class ListSimilarities(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return _config(context.experiment, key["retriever"]).versions()
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            run, before, _ = (
-                context.artifact(item.key) for item in self.inputs(context.experiment, key)
-            )
-            failed = failures_of(run.manifest).keys()
-            similarities, input_similarities = (
-                _similarities(context, key["retriever"], ranking.table())
-                for ranking in (run, before)
-            )
-            rows: list[dict[str, object]] = [
-                {
-                    "query_id": query_id,
-                    "similarity": similarities.get(query_id),
-                    "input_similarity": input_similarities.get(query_id),
-                }
-                for query_id in sorted((similarities.keys() | input_similarities.keys()) - failed)
-            ]
-            yield key, TableProduct(LIST_SIMILARITIES.from_rows(rows))
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        run, before, _ = (
+            context.artifact(item.key) for item in self.inputs(context.experiment, key)
+        )
+        failed = failures_of(run.manifest).keys()
+        similarities, input_similarities = (
+            _similarities(context, key["retriever"], ranking.table()) for ranking in (run, before)
+        )
+        rows: list[dict[str, object]] = [
+            {
+                "query_id": query_id,
+                "similarity": similarities.get(query_id),
+                "input_similarity": input_similarities.get(query_id),
+            }
+            for query_id in sorted((similarities.keys() | input_similarities.keys()) - failed)
+        ]
+        return TableProduct(LIST_SIMILARITIES.from_rows(rows))
 
 
 class SecondListSimilarities(ListSimilarities):

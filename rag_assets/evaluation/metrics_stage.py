@@ -168,20 +168,17 @@ class MetricsSummary(Stage):
         facts = Input("query_facts", QUERY_FACTS_KEY, "means")
         return [*cells, facts, *(corpus_inputs if experiment.keeps_unknown else [])]
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         counting = context.artifact(QUERY_FACTS_KEY).table()
         missing = _not_in_corpus(context) if experiment.keeps_unknown else {}
-        for key in keys:
-            cells = {}
-            for top_k in experiment.top_k:
-                artifact = context.current(metrics_key(key["retriever"], top_k))
-                if artifact is not None:
-                    cells[top_k] = artifact.table()
-            measures = {top_k: experiment.measures_at(top_k) for top_k in cells}
-            yield key, TableProduct(summarise(cells, measures, counting, missing))
+        cells = {}
+        for top_k in experiment.top_k:
+            artifact = context.current(metrics_key(key["retriever"], top_k))
+            if artifact is not None:
+                cells[top_k] = artifact.table()
+        measures = {top_k: experiment.measures_at(top_k) for top_k in cells}
+        return TableProduct(summarise(cells, measures, counting, missing))
 
 
 class Leaderboard(Stage):
@@ -205,17 +202,14 @@ class Leaderboard(Stage):
         tuned = sorted(context.experiment.tuned)
         return {"primary": str(context.experiment.primary), **({"tuned": tuned} if tuned else {})}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, summaries = context.experiment, {}
         for name in experiment.retrievers:
             artifact = context.current(summary_key(name))
             if artifact is not None and artifact.manifest.rows:
                 summaries[name] = artifact.table()
-        for key in keys:
-            board = leaderboard(summaries, experiment.primary, experiment.tuned)
-            yield key, TableProduct(board)
+        board = leaderboard(summaries, experiment.primary, experiment.tuned)
+        return TableProduct(board)
 
 
 def _failures(context: StageContext, key: ArtifactKey) -> Mapping[str, str]:

@@ -21,7 +21,7 @@ A query for which one list alone is empty counts 0 in both; where both are empty
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
@@ -106,18 +106,15 @@ class Overlaps(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb"), "numpy": version("numpy")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
-        for key in keys:
-            runs, failed = dict[str, pa.Table](), dict[str, Collection[str]]()
-            for name in experiment.retrievers:
-                artifact = context.current(run_key(experiment, name, key["top_k"]))
-                if artifact is not None:
-                    runs[name], failed[name] = artifact.table(), failures_of(artifact.manifest)
-            present = [p for p in _pairs(experiment) if p.first in runs and p.second in runs]
-            yield key, TableProduct(overlaps(runs, present, failed))
+        runs, failed = dict[str, pa.Table](), dict[str, Collection[str]]()
+        for name in experiment.retrievers:
+            artifact = context.current(run_key(experiment, name, key["top_k"]))
+            if artifact is not None:
+                runs[name], failed[name] = artifact.table(), failures_of(artifact.manifest)
+        present = [p for p in _pairs(experiment) if p.first in runs and p.second in runs]
+        return TableProduct(overlaps(runs, present, failed))
 
 
 def _pairs(experiment: Experiment) -> list[Pair]:

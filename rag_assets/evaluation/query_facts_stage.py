@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -73,23 +73,18 @@ class QueryFacts(Stage):
             "cluster": experiment.statistics.cluster,
         }
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         metadata = metadata_of(context.artifact(QUERIES_KEY).table())
-        for key in keys:
-            read_answers = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
-            weights = _weights(experiment, metadata)
-            clusters = _clusters(context, metadata)
-            splits = _splits(experiment, metadata, clusters)
-            answers = {
-                query_id: texts for query_id, texts in read_answers.items() if texts is not None
-            }
-            table = facts_table(list(metadata), answers, weights, splits, clusters)
-            unread = [query_id for query_id, texts in read_answers.items() if texts is None]
-            notes = _notes(experiment, table, unread)
-            yield key, TableProduct(table, {"notes": notes, **_counts(table)})
+        read_answers = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
+        weights = _weights(experiment, metadata)
+        clusters = _clusters(context, metadata)
+        splits = _splits(experiment, metadata, clusters)
+        answers = {query_id: texts for query_id, texts in read_answers.items() if texts is not None}
+        table = facts_table(list(metadata), answers, weights, splits, clusters)
+        unread = [query_id for query_id, texts in read_answers.items() if texts is None]
+        notes = _notes(experiment, table, unread)
+        return TableProduct(table, {"notes": notes, **_counts(table)})
 
 
 def _weights(experiment: Experiment, metadata: Mapping[str, Fields]) -> dict[str, float]:

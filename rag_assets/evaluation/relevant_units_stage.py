@@ -9,7 +9,7 @@ no chunk satisfies stays in R.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -116,18 +116,15 @@ class RelevantUnits(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         qrels = context.artifact(QRELS_KEY).table()
-        for key in keys:
-            tables = chunk_keys(context.experiment, key["retriever"])
-            spans = Chunks.projections["spans"]
-            chunks = [context.artifact(one).table(spans) for one in tables]
-            expand = context.experiment.retrievers[key["retriever"]].neighbours
-            units = None if expand is None else _expanded(chunks, expand)
-            table = relevant_units(qrels, pa.concat_tables(chunks), context.experiment.judge, units)
-            yield key, TableProduct(table)
+        tables = chunk_keys(context.experiment, key["retriever"])
+        spans = Chunks.projections["spans"]
+        chunks = [context.artifact(one).table(spans) for one in tables]
+        expand = context.experiment.retrievers[key["retriever"]].neighbours
+        units = None if expand is None else _expanded(chunks, expand)
+        table = relevant_units(qrels, pa.concat_tables(chunks), context.experiment.judge, units)
+        return TableProduct(table)
 
 
 def _expanded(chunks: Sequence[pa.Table], expand: WindowExpansion) -> pa.Table:
@@ -158,13 +155,10 @@ class DevRelevantUnits(Stage):
             Input("query_facts", QUERY_FACTS_KEY, "means"),
         ]
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         dev = pa.array(list(dev_weights(context)), pa.string())
-        for key in keys:
-            table = context.artifact(relevant_units_key(key["retriever"])).table()
-            yield key, TableProduct(table.filter(pc.is_in(table["query_id"], value_set=dev)))
+        table = context.artifact(relevant_units_key(key["retriever"])).table()
+        return TableProduct(table.filter(pc.is_in(table["query_id"], value_set=dev)))
 
 
 def dev_weights(context: StageContext) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -53,15 +53,12 @@ class AnswerLabels(Stage):
         file = context.experiment.answer_labels
         return {"file.answer_labels": context.file_digest(file)} if file is not None else {}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         file = context.experiment.answer_labels
-        for key in keys:
-            if file is not None:
-                table = read_answer_labels(file)
-                n_unknown = table["correct"].null_count
-                yield key, TableProduct(table, {"n_cannot_tell": n_unknown})
+        if file is None:
+            raise TypeError(f"{context.experiment.name} has no file of answer labels")
+        table = read_answer_labels(file)
+        return TableProduct(table, {"n_cannot_tell": table["correct"].null_count})
 
 
 class _Calibrated(Stage):
@@ -104,22 +101,19 @@ class CalibratedMeans(_Calibrated):
     schema = CALIBRATED_MEANS
     row = "One mean of a judge's verdicts: as it is, calibrated with labels, and its interval."
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         level = context.experiment.statistics.confidence
-        for key in keys:
-            tables, drawn = _judged(context, key["judge"])
-            elsewhere = labels_with_verdicts(
-                context.artifact(ANSWER_LABELS_KEY).table(),
-                context.artifact(answer_verdicts_key(key["judge"])).table(),
-            )
-            rows = [
-                mean_row(name, JUDGED_CORRECT, table, sample, level, elsewhere)
-                for sample in drawn
-                for name, table in tables.items()
-            ]
-            yield key, TableProduct(CALIBRATED_MEANS.from_rows(rows), _facts(drawn))
+        tables, drawn = _judged(context, key["judge"])
+        elsewhere = labels_with_verdicts(
+            context.artifact(ANSWER_LABELS_KEY).table(),
+            context.artifact(answer_verdicts_key(key["judge"])).table(),
+        )
+        rows = [
+            mean_row(name, JUDGED_CORRECT, table, sample, level, elsewhere)
+            for sample in drawn
+            for name, table in tables.items()
+        ]
+        return TableProduct(CALIBRATED_MEANS.from_rows(rows), _facts(drawn))
 
 
 class CalibratedDifferences(_Calibrated):
@@ -129,18 +123,15 @@ class CalibratedDifferences(_Calibrated):
     schema = CALIBRATED_DIFFERENCES
     row = "Two answerers by a judge's verdicts, calibrated with labels."
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         level = context.experiment.statistics.confidence
-        for key in keys:
-            tables, drawn = _judged(context, key["judge"])
-            rows = [
-                difference_row((a, b), JUDGED_CORRECT, (tables[a], tables[b]), sample, level)
-                for sample in drawn
-                for a, b in combinations(tables, 2)
-            ]
-            yield key, TableProduct(CALIBRATED_DIFFERENCES.from_rows(rows), _facts(drawn))
+        tables, drawn = _judged(context, key["judge"])
+        rows = [
+            difference_row((a, b), JUDGED_CORRECT, (tables[a], tables[b]), sample, level)
+            for sample in drawn
+            for a, b in combinations(tables, 2)
+        ]
+        return TableProduct(CALIBRATED_DIFFERENCES.from_rows(rows), _facts(drawn))
 
 
 def _judged(context: StageContext, judge: str) -> tuple[dict[str, pa.Table], list[Sample]]:

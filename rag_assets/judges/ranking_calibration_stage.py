@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -77,23 +77,20 @@ class CalibratedRankings(Stage):
         digests = {f"file.{name}": context.file_digest(file) for name, file in files.items()}
         return {**digests, "numpy": version("numpy"), "scipy": version("scipy")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            verdicts = context.artifact(relevance_verdicts_key(key["judge"])).table()
-            counting = counting_of(lambda one: context.artifact(one).table())
-            k = cutoff_of(context.experiment, key["judge"])
-            passages = judged_passages(context, k)
-            design = design_of(context.experiment)
-            ids = sorted(counting["query_id"].to_pylist())
-            pool = pool_of(passages, ids, k, design.items if design is not None else ())
-            grades = verdict_grades(pool, verdicts)
-            rows = [
-                *_of_questions(context, key["judge"], passages, pool, grades, counting),
-                *_of_passages(context, pool, grades, counting, design, k),
-            ]
-            yield key, TableProduct(CALIBRATED_MEANS.from_rows(rows), {"top_k": k})
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        verdicts = context.artifact(relevance_verdicts_key(key["judge"])).table()
+        counting = counting_of(lambda one: context.artifact(one).table())
+        k = cutoff_of(context.experiment, key["judge"])
+        passages = judged_passages(context, k)
+        design = design_of(context.experiment)
+        ids = sorted(counting["query_id"].to_pylist())
+        pool = pool_of(passages, ids, k, design.items if design is not None else ())
+        grades = verdict_grades(pool, verdicts)
+        rows = [
+            *_of_questions(context, key["judge"], passages, pool, grades, counting),
+            *_of_passages(context, pool, grades, counting, design, k),
+        ]
+        return TableProduct(CALIBRATED_MEANS.from_rows(rows), {"top_k": k})
 
 
 def _of_questions(

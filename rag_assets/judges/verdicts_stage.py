@@ -7,7 +7,7 @@ retriever or generator shares is not asked again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, ClassVar
@@ -109,19 +109,16 @@ class RelevanceVerdicts(_VerdictsStage):
         depth = context.experiment.judges[key["judge"]].depth
         return {**super().config(context, key), "depth": depth}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            items = relevance_items(context, key)
-            verdicts, facts = _judged(context, key, items)
-            rows: list[dict[str, object]] = [
-                {**item._asdict(), **verdict._asdict()}
-                for item, verdict in zip(items, verdicts, strict=True)
-            ]
-            names = RELEVANCE_VERDICTS.arrow().names
-            table = RELEVANCE_VERDICTS.from_rows([{n: row[n] for n in names} for row in rows])
-            yield key, TableProduct(table, facts)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        items = relevance_items(context, key)
+        verdicts, facts = _judged(context, key, items)
+        rows: list[dict[str, object]] = [
+            {**item._asdict(), **verdict._asdict()}
+            for item, verdict in zip(items, verdicts, strict=True)
+        ]
+        names = RELEVANCE_VERDICTS.arrow().names
+        table = RELEVANCE_VERDICTS.from_rows([{n: row[n] for n in names} for row in rows])
+        return TableProduct(table, facts)
 
 
 class AnswerVerdicts(_VerdictsStage):
@@ -143,27 +140,24 @@ class AnswerVerdicts(_VerdictsStage):
             *read,
         ]
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            items = correctness_items(context)
-            asked = [item for item in items if item.answer.strip()]
-            verdicts, facts = _judged(context, key, asked)
-            of_item = dict(zip(asked, verdicts, strict=True))
-            rows: list[dict[str, object]] = []
-            for item in items:
-                verdict = of_item.get(item, Verdict(0))  # blank: wrong, whoever judges
-                rows.append(
-                    {
-                        "query_id": item.query_id,
-                        "answer": item.answer,
-                        "correct": verdict.grade,
-                        "problem": verdict.problem,
-                        "reply": verdict.reply,
-                    }
-                )
-            yield key, TableProduct(ANSWER_VERDICTS.from_rows(rows), facts)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        items = correctness_items(context)
+        asked = [item for item in items if item.answer.strip()]
+        verdicts, facts = _judged(context, key, asked)
+        of_item = dict(zip(asked, verdicts, strict=True))
+        rows: list[dict[str, object]] = []
+        for item in items:
+            verdict = of_item.get(item, Verdict(0))  # blank: wrong, whoever judges
+            rows.append(
+                {
+                    "query_id": item.query_id,
+                    "answer": item.answer,
+                    "correct": verdict.grade,
+                    "problem": verdict.problem,
+                    "reply": verdict.reply,
+                }
+            )
+        return TableProduct(ANSWER_VERDICTS.from_rows(rows), facts)
 
 
 def relevance_items(context: StageContext, key: ArtifactKey) -> list[RelevanceItem]:

@@ -150,7 +150,7 @@ def read_source(
     )
     if stored is None and not asks:
         return None
-    _, product = next(iter(stage.compute(pipeline, [key])))
+    product = stage.compute_one(pipeline, key)
     if not isinstance(product, TableProduct):
         raise TypeError(f"{key} is no table")
     product = checked(stage, product)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -64,11 +64,8 @@ class DocumentFields(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("documents", DOCUMENTS_KEY)]
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            yield key, TableProduct(document_fields(context.artifact(DOCUMENTS_KEY).table()))
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        return TableProduct(document_fields(context.artifact(DOCUMENTS_KEY).table()))
 
 
 class QuerySetAnswers(Stage):
@@ -107,24 +104,18 @@ class QuerySetAnswers(Stage):
             own_recipe = replace(own_recipe, inputs=inputs)
         return context.attempts.numbered(own_recipe)
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            answers = _asked(context, key["query_set"], measured=True)
-            facts: dict[str, Any] = {"failed_queries": len(answers.failures)}
-            if answers.rejected:
-                facts |= {"rejected_queries": len(answers.rejected)}
-                facts["notes"] = note(*_REJECTED, sorted(answers.rejected))
-            if answers.served_models:
-                facts[SERVED_MODELS] = answers.served_models
-            unanswered = answers.answers.filter(pc.is_null(answers.answers.column("text"))).num_rows
-            yield (
-                key,
-                TableProduct(
-                    answers.answers, {**facts, UNANSWERED: unanswered} if unanswered else facts
-                ),
-            )
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        answers = _asked(context, key["query_set"], measured=True)
+        facts: dict[str, Any] = {"failed_queries": len(answers.failures)}
+        if answers.rejected:
+            facts |= {"rejected_queries": len(answers.rejected)}
+            facts["notes"] = note(*_REJECTED, sorted(answers.rejected))
+        if answers.served_models:
+            facts[SERVED_MODELS] = answers.served_models
+        unanswered = answers.answers.filter(pc.is_null(answers.answers.column("text"))).num_rows
+        return TableProduct(
+            answers.answers, {**facts, UNANSWERED: unanswered} if unanswered else facts
+        )
 
 
 class QuerySets(Stage):
@@ -167,14 +158,11 @@ class QuerySets(Stage):
         config = context.experiment.query_sets.get(key["query_set"])
         return config.versions() if isinstance(config, ComputedQuerySet) else {}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         queries = context.artifact(QUERIES_KEY).table()
-        for key in keys:
-            config = context.experiment.query_sets.get(key["query_set"])
-            write = _WRITERS[_writer(None if config is None else type(config))]
-            yield key, write(context, key["query_set"], queries)
+        config = context.experiment.query_sets.get(key["query_set"])
+        write = _WRITERS[_writer(None if config is None else type(config))]
+        return write(context, key["query_set"], queries)
 
 
 def _original(context: StageContext, name: str, queries: pa.Table) -> TableProduct:

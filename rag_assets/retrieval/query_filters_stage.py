@@ -6,7 +6,7 @@ model wrote for query sets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,16 +60,13 @@ class QueryFilters(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("queries", QUERIES_KEY, "metadata"), Input("documents", DOCUMENTS_KEY)]
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            queries = context.artifact(QUERIES_KEY).table()
-            documents = context.artifact(DOCUMENTS_KEY).table()
-            table = query_filters(queries, documents, _fail(context.experiment))
-            n_queries = sum(len(query_ids) for query_ids in table["query_ids"].to_pylist())
-            facts = {"notes": note(*_LONELY, without_documents(table)), "n_queries": n_queries}
-            yield key, TableProduct(table, facts)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        queries = context.artifact(QUERIES_KEY).table()
+        documents = context.artifact(DOCUMENTS_KEY).table()
+        table = query_filters(queries, documents, _fail(context.experiment))
+        n_queries = sum(len(query_ids) for query_ids in table["query_ids"].to_pylist())
+        facts = {"notes": note(*_LONELY, without_documents(table)), "n_queries": n_queries}
+        return TableProduct(table, facts)
 
 
 class WrittenFilters(Stage):
@@ -103,9 +100,7 @@ class WrittenFilters(Stage):
         sets = _self_queries(context.experiment)
         return {"query_sets": [[name, config.fields] for name, config in sets.items()]}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         fail = _fail(context.experiment)
         by_hand = filters_by_hand(context.artifact(QUERIES_KEY).table(), fail)
         documents = context.artifact(DOCUMENTS_KEY).table()
@@ -119,8 +114,7 @@ class WrittenFilters(Stage):
             lonely = without_documents(QUERY_FILTERS.from_rows(own))
             told = [*note(*_LONELY, lonely), *_compared(written, by_hand)]
             notes += (f"{name}: {line}" for line in told)
-        for key in keys:
-            yield key, TableProduct(WRITTEN_FILTERS.from_rows(rows), {"notes": notes})
+        return TableProduct(WRITTEN_FILTERS.from_rows(rows), {"notes": notes})
 
 
 def _compared(written: Mapping[str, Filter], by_hand: Mapping[str, Filter]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -67,9 +67,7 @@ class RecencyFactors(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"recency": sorted(_used(context.experiment))}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         documents = context.artifact(DOCUMENTS_KEY).table()
         tables: dict[str, pa.Table] = {}
         notes: dict[str, None] = {}
@@ -82,8 +80,7 @@ class RecencyFactors(Stage):
         parts = ("document_id", "factor")
         digests = {n: table_digest(t, ("document_id",), parts) for n, t in tables.items()}
         table = pa.concat_tables([RECENCY_FACTORS.empty(), *tables.values()]).combine_chunks()
-        for key in keys:
-            yield key, TableProduct(table, {"notes": list(notes), _DIGESTS: digests})
+        return TableProduct(table, {"notes": list(notes), _DIGESTS: digests})
 
 
 def _factors(text: str, documents: pa.Table, dates: Dates, recency: Recency) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from rag_assets.code_versions.closure import Root
@@ -119,20 +119,17 @@ class RunsStage(Stage):
         config = self.ranking_config(context, key)
         return Recipe(recipe.stage, recipe.code_version, config, recipe.inputs, recipe.versions)
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         """Cut each cell from the stored ranking, which is computed when it is not there yet."""
-        for key in keys:
-            retriever, top_k = key["retriever"], int(key["top_k"])
-            depth = self.depth(context.experiment, retriever, top_k)
-            ranking = context.rankings.table(self, retriever, top_k, depth)
-            ties = tied_at_cut(ranking.table, top_k, ends_known=self.ends_known)
-            facts = {**ranking.facts, "ranking": ranking.fingerprint, TIES: ties}
-            cell = self.recipe(context, key)
-            if cell is not None:
-                context.rankings.time_cell(self, cell, retriever, top_k)
-            yield key, TableProduct(cut(ranking.table, top_k), facts, ranking.failures)
+        retriever, top_k = key["retriever"], int(key["top_k"])
+        depth = self.depth(context.experiment, retriever, top_k)
+        ranking = context.rankings.table(self, retriever, top_k, depth)
+        ties = tied_at_cut(ranking.table, top_k, ends_known=self.ends_known)
+        facts = {**ranking.facts, "ranking": ranking.fingerprint, TIES: ties}
+        cell = self.recipe(context, key)
+        if cell is not None:
+            context.rankings.time_cell(self, cell, retriever, top_k)
+        return TableProduct(cut(ranking.table, top_k), facts, ranking.failures)
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return how deep the ranking is searched: for all consumers at once, ties included."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -60,14 +60,11 @@ class _SourceStage(Stage):
             origin = {"columns": dict(dataset.columns.given)}
         return {"format": dataset.format, "files": context.source_digests[self.name], **origin}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            ahead = context.read_ahead.pop(self.name, None)
-            table, notes, blocks = ahead or self.read(context)
-            context.check_source(self.name)
-            yield key, TableProduct(table, {"notes": notes}, blocks=blocks)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        ahead = context.read_ahead.pop(self.name, None)
+        table, notes, blocks = ahead or self.read(context)
+        context.check_source(self.name)
+        return TableProduct(table, {"notes": notes}, blocks=blocks)
 
     @abstractmethod
     def read(self, context: StageContext) -> Read:
@@ -115,15 +112,11 @@ class _LabelStage(_SourceStage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {} if context.experiment.questions is not None else super().config(context, key)
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         if context.experiment.questions is None:
-            yield from super().compute(context, keys)
-            return
-        for key in keys:
-            table, notes, _ = _OF_QUESTIONS[self.name](context)
-            yield key, TableProduct(table, {"notes": notes})
+            return super().compute_one(context, key)
+        table, notes, _ = _OF_QUESTIONS[self.name](context)
+        return TableProduct(table, {"notes": notes})
 
 
 def _generated_queries(context: StageContext) -> Read:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -64,9 +64,7 @@ class Comparisons(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"numpy": version("numpy"), "scipy": version("scipy")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
         if experiment.statistics.cluster == NONE:
@@ -77,12 +75,11 @@ class Comparisons(Stage):
             artifact = context.current(metrics_key(name, metric[1]))
             if artifact is not None:
                 cells[name] = artifact.table()
-        for key in keys:
-            table = comparisons(
-                cells,
-                counting,
-                metric,
-                resampling_of(experiment),
-                all_pairs(list(cells)),
-            )
-            yield key, TableProduct(table)
+        table = comparisons(
+            cells,
+            counting,
+            metric,
+            resampling_of(experiment),
+            all_pairs(list(cells)),
+        )
+        return TableProduct(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, ClassVar
 
@@ -40,19 +40,16 @@ class Intervals(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"numpy": version("numpy"), "scipy": version("scipy")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
-        for key in keys:
-            cells = {}
-            for top_k in experiment.top_k:
-                artifact = context.current(metrics_key(key["retriever"], top_k))
-                if artifact is not None:
-                    cells[top_k] = artifact.table()
-            level = experiment.statistics.confidence
-            yield key, TableProduct(intervals(cells, counting, level))
+        cells = {}
+        for top_k in experiment.top_k:
+            artifact = context.current(metrics_key(key["retriever"], top_k))
+            if artifact is not None:
+                cells[top_k] = artifact.table()
+        level = experiment.statistics.confidence
+        return TableProduct(intervals(cells, counting, level))
 
 
 def intervals_key(retriever: str) -> ArtifactKey:

@@ -12,6 +12,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import rag_assets
+from rag_assets.engine.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 
 PACKAGE = str(Path(rag_assets.__file__).parent)
@@ -37,7 +38,7 @@ Place = tuple[str, int]
 
 
 class Tracer:
-    """Collects the functions that run in each stage's ``compute`` and ``rank``.
+    """Collects the functions that run in each stage's ``compute``, ``compute_one`` and ``rank``.
 
     Of most functions only the call is seen; the ends of those that begin or leave a stage, too.
     """
@@ -46,10 +47,10 @@ class Tracer:
         self.executed: defaultdict[str, set[Place]] = defaultdict(set)
         self._roots: dict[CodeType, str] = {}
         for name, stage in STAGES.items():
-            for method in ("compute", "rank"):
+            for method in ("compute", "compute_one", "rank"):
                 for kind in type(stage).__mro__:
                     found = kind.__dict__.get(method)
-                    if found is not None:
+                    if found is not None and kind is not Stage:  # its loop is the engine's
                         self._roots[found.__code__] = name
         self._places: dict[tuple[str, CodeType], Place | None] = {}
         self._local = threading.local()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -71,27 +71,24 @@ class GeneratedQuestionsStage(Stage):
         own = super().recipe(context, key)
         return context.attempts.numbered(own) if own is not None else None
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         options = _options(context.experiment)
-        for key in keys:
-            chunks = _chosen(context, options)
-            with context.completions("ask for questions", chunks.num_rows, options.llm) as asked:
-                found = generate_questions(chunks, options.question_generator(), asked)
-                served = asked.served_models
-            facts: dict[str, Any] = {"n_chunks": chunks.num_rows, "notes": _notes(found)}
-            questions = found.questions
-            if options.reviewed is not None:
-                questions, told = reviewed_questions(questions, options.reviewed)
-                facts["notes"] += told
-            if not questions.num_rows:
-                lost = "; ".join(facts["notes"]) or "none was chosen"
-                problem = f"no question is left of {chunks.num_rows} chunks: {lost}"
-                raise DataError(problem, file=context.experiment.source, key="questions")
-            facts |= {SERVED_MODELS: served} if served else {}
-            facts |= {UNANSWERED: found.n_unanswered} if found.n_unanswered else {}
-            yield key, TableProduct(questions, facts, found.failures)
+        chunks = _chosen(context, options)
+        with context.completions("ask for questions", chunks.num_rows, options.llm) as asked:
+            found = generate_questions(chunks, options.question_generator(), asked)
+            served = asked.served_models
+        facts: dict[str, Any] = {"n_chunks": chunks.num_rows, "notes": _notes(found)}
+        questions = found.questions
+        if options.reviewed is not None:
+            questions, told = reviewed_questions(questions, options.reviewed)
+            facts["notes"] += told
+        if not questions.num_rows:
+            lost = "; ".join(facts["notes"]) or "none was chosen"
+            problem = f"no question is left of {chunks.num_rows} chunks: {lost}"
+            raise DataError(problem, file=context.experiment.source, key="questions")
+        facts |= {SERVED_MODELS: served} if served else {}
+        facts |= {UNANSWERED: found.n_unanswered} if found.n_unanswered else {}
+        return TableProduct(questions, facts, found.failures)
 
 
 def question_asking(context: StageContext) -> list[ChatRequest]:

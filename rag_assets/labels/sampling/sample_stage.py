@@ -7,7 +7,7 @@ and ``sampled_estimates`` stale, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -72,16 +72,13 @@ class SampledPassages(Stage):
         where = {"depth": sampled_depth(experiment), "judge": experiment.judge}
         return {**where, "retrievers": list(experiment.retrievers)}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
-        for key in keys:
-            tables = [
-                sampled_passages(experiment, context.artifact, name, sampled_depth(experiment))
-                for name in experiment.retrievers
-            ]
-            yield key, TableProduct(pa.concat_tables(tables))
+        tables = [
+            sampled_passages(experiment, context.artifact, name, sampled_depth(experiment))
+            for name in experiment.retrievers
+        ]
+        return TableProduct(pa.concat_tables(tables))
 
 
 class _OfAll(Stage):
@@ -113,20 +110,17 @@ class SampledLabels(_OfAll):
         digests = {f"file.{name}": context.file_digest(file) for name, file in files.items()}
         return {**digests, "numpy": version("numpy")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         files, depth = context.experiment.label_sample_files, sampled_depth(context.experiment)
         table = context.artifact(SAMPLED_PASSAGES_KEY).table()
         passages = passages_of(table, context.experiment.retrievers)
-        for key in keys:
-            design, lines = read_design(files["design"]), read_judgments(files["log"])
-            pool = pool_of(passages, question_ids(context.artifact), depth, design.items)
-            weights = pool.weights(Metric("dcg", depth))
-            now = design.with_systems(pool.items, weights, drawn_items(lines))
-            sample = label_sample(pool, now, lines, earlier_labels(passages))
-            facts = {"n_judged": int(sample.judged.sum()), "n_items": len(pool.items)}
-            yield key, TableProduct(sample_table(sample), facts)
+        design, lines = read_design(files["design"]), read_judgments(files["log"])
+        pool = pool_of(passages, question_ids(context.artifact), depth, design.items)
+        weights = pool.weights(Metric("dcg", depth))
+        now = design.with_systems(pool.items, weights, drawn_items(lines))
+        sample = label_sample(pool, now, lines, earlier_labels(passages))
+        facts = {"n_judged": int(sample.judged.sum()), "n_items": len(pool.items)}
+        return TableProduct(sample_table(sample), facts)
 
 
 class SampledEstimates(_OfAll):
@@ -155,26 +149,23 @@ class SampledEstimates(_OfAll):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"numpy": version("numpy"), "scipy": version("scipy")}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, level = context.experiment, context.experiment.statistics.confidence
         depth = sampled_depth(experiment)
-        for key in keys:
-            table = context.artifact(SAMPLED_LABELS_KEY).table()
-            ids = question_ids(context.artifact)
-            found = context.artifact(SAMPLED_PASSAGES_KEY).table()
-            passages = passages_of(found, experiment.retrievers)
-            sample = stored_sample(table, passages, ids, depth)
-            clusters = clusters_of(experiment, context.artifact, ids)
-            rows: list[dict[str, object]] = []
-            if sample.is_estimable:
-                rows = [
-                    {**row, "n": len(ids), "confidence": level}
-                    for metric in sampled_metrics(experiment.primary, depth)
-                    for row in estimate_rows(sample, metric, clusters, level)
-                ]
-            yield key, TableProduct(SAMPLED_ESTIMATES.from_rows(rows), {"top_k": depth})
+        table = context.artifact(SAMPLED_LABELS_KEY).table()
+        ids = question_ids(context.artifact)
+        found = context.artifact(SAMPLED_PASSAGES_KEY).table()
+        passages = passages_of(found, experiment.retrievers)
+        sample = stored_sample(table, passages, ids, depth)
+        clusters = clusters_of(experiment, context.artifact, ids)
+        rows: list[dict[str, object]] = []
+        if sample.is_estimable:
+            rows = [
+                {**row, "n": len(ids), "confidence": level}
+                for metric in sampled_metrics(experiment.primary, depth)
+                for row in estimate_rows(sample, metric, clusters, level)
+            ]
+        return TableProduct(SAMPLED_ESTIMATES.from_rows(rows), {"top_k": depth})
 
 
 def sampled_depth(experiment: Experiment) -> int:

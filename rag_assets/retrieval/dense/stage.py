@@ -10,7 +10,7 @@ together.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,17 +82,14 @@ class EmbeddingIndexes(FamilyStage):
             "indexed": indexed_fields(context.experiment, chunking),
         }
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
-        for key in keys:
-            retriever = key["retriever"]
-            chunking = context.experiment.chunking_of(retriever)
-            chunks, texts = indexed_rows(context, chunking)
-            config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
-            unread = _unread(config, texts)
-            workspace = context.workspace(retriever, key)
-            yield key, _index(config, chunks, texts, workspace, unread)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
+        retriever = key["retriever"]
+        chunking = context.experiment.chunking_of(retriever)
+        chunks, texts = indexed_rows(context, chunking)
+        config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
+        unread = _unread(config, texts)
+        workspace = context.workspace(retriever, key)
+        return _index(config, chunks, texts, workspace, unread)
 
 
 def _index(
@@ -141,21 +138,18 @@ class EmbeddingQueries(FamilyStage):
         config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
         return config.describe("query")
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            retriever = key["retriever"]
-            query_set = context.experiment.query_set_of(retriever)
-            artifact = context.artifact(query_set_key(query_set))
-            config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
-            variants = artifact.table()
-            workspace = context.workspace(retriever, key)
-            if config.asks_server:
-                workspace = _one_at_a_time(context, key, config, variants, workspace)
-            table = config.encode(variants, workspace)
-            _measure_encoding(context, key, config, variants)
-            yield key, TableProduct(table, failures=artifact.manifest.failures)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        retriever = key["retriever"]
+        query_set = context.experiment.query_set_of(retriever)
+        artifact = context.artifact(query_set_key(query_set))
+        config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
+        variants = artifact.table()
+        workspace = context.workspace(retriever, key)
+        if config.asks_server:
+            workspace = _one_at_a_time(context, key, config, variants, workspace)
+        table = config.encode(variants, workspace)
+        _measure_encoding(context, key, config, variants)
+        return TableProduct(table, failures=artifact.manifest.failures)
 
 
 class EmbeddingRuns(BaseRuns):

@@ -102,20 +102,18 @@ class ExternalRankings(Stage):
             found = replace(found, inputs=inputs)
         return context.attempts.numbered(found)
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         """Ask for all queries, and for a sample once more, one at a time."""
-        for key in keys:
-            config = context.experiment.retrievers[key["retriever"]]
-            if isinstance(config, ImportedRetriever):
-                queries = context.artifact(QUERIES_KEY).table()
-                found = config.read_hits(queries)
-                n_missing = queries.num_rows - len(found)
-                missing = [f"{n_missing} queries of the experiment have no rows in the file"]
-                yield key, _product(found, {"notes": missing if n_missing else []})
-            elif isinstance(config, ExternalRetriever):
-                yield key, _asked(context, key, config)
+        config = context.experiment.retrievers[key["retriever"]]
+        if isinstance(config, ExternalRetriever):
+            return _asked(context, key, config)
+        if not isinstance(config, ImportedRetriever):
+            raise TypeError(f"{key['retriever']} is no search that is asked or read from a file")
+        queries = context.artifact(QUERIES_KEY).table()
+        hits = config.read_hits(queries)
+        n_missing = queries.num_rows - len(hits)
+        missing = [f"{n_missing} queries of the experiment have no rows in the file"]
+        return _product(hits, {"notes": missing if n_missing else []})
 
 
 def _asked(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> TableProduct:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -45,17 +45,14 @@ class ExternalHits(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"judge": context.experiment.judge}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         documents = context.artifact(DOCUMENTS_KEY).table()
-        for key in keys:
-            rankings = context.artifact(rankings_key(key["retriever"]))
-            chunks = _chunks(context, key["retriever"])
-            found = located(rankings.table(), documents, chunks, context.experiment.judge)
-            facts = {"located": found.counts, "notes": list(notes(found.counts))}
-            failures = {**rankings.manifest.failures, **found.failures}
-            yield key, TableProduct(found.table, facts, failures)
+        rankings = context.artifact(rankings_key(key["retriever"]))
+        chunks = _chunks(context, key["retriever"])
+        found = located(rankings.table(), documents, chunks, context.experiment.judge)
+        facts = {"located": found.counts, "notes": list(notes(found.counts))}
+        failures = {**rankings.manifest.failures, **found.failures}
+        return TableProduct(found.table, facts, failures)
 
 
 class ExternalUnits(Stage):
@@ -78,14 +75,11 @@ class ExternalUnits(Stage):
             *_chunking_inputs(experiment, key["retriever"]),
         ]
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         documents = context.artifact(DOCUMENTS_KEY).table()
-        for key in keys:
-            hits = context.artifact(hits_key(key["retriever"])).table()
-            units = own_units(hits, documents, _chunks(context, key["retriever"]))
-            yield key, TableProduct(units)
+        hits = context.artifact(hits_key(key["retriever"])).table()
+        units = own_units(hits, documents, _chunks(context, key["retriever"]))
+        return TableProduct(units)
 
 
 class ExternalRuns(RunsStage):

@@ -99,32 +99,29 @@ class Tuning(Stage):
         """Return a version that is another one only where other weights were chosen."""
         return fingerprint(chosen_weights(context.artifact(key)))
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            metric = str(context.experiment.tuning_metric(key["retriever"]))
-            trials = self._trials(context, key)
-            found = trials.search()
-            rows: list[dict[str, object]] = [
-                {
-                    "number": number,
-                    "weights": list(one.weights),
-                    "metric": metric,
-                    "value": one.value,
-                    "chosen": number == found.chosen,
-                }
-                for number, one in enumerate(found.tried)
-            ]
-            best = found.tried[found.chosen]
-            facts = {
-                CHOSEN: list(best.weights),
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        metric = str(context.experiment.tuning_metric(key["retriever"]))
+        trials = self._trials(context, key)
+        found = trials.search()
+        rows: list[dict[str, object]] = [
+            {
+                "number": number,
+                "weights": list(one.weights),
                 "metric": metric,
-                "value": best.value,
-                "value_of_equal_weights": found.tried[0].value,
-                "n_dev": trials.n_queries,
+                "value": one.value,
+                "chosen": number == found.chosen,
             }
-            yield key, TableProduct(TUNING.from_rows(rows), facts)
+            for number, one in enumerate(found.tried)
+        ]
+        best = found.tried[found.chosen]
+        facts = {
+            CHOSEN: list(best.weights),
+            "metric": metric,
+            "value": best.value,
+            "value_of_equal_weights": found.tried[0].value,
+            "n_dev": trials.n_queries,
+        }
+        return TableProduct(TUNING.from_rows(rows), facts)
 
     def _trials(self, context: StageContext, key: ArtifactKey) -> _Trials:
         """Read the inputs' rankings of the dev queries on which none of them failed."""

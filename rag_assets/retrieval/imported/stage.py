@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rag_assets.chunking.stage import chunks_key
@@ -43,16 +43,13 @@ class ImportedRankings(FamilyStage):
         config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
         return {**config.described(), "judge": context.experiment.judge}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         queries = context.artifact(QUERIES_KEY).table()
-        for key in keys:
-            chunking = context.experiment.chunking_of(key["retriever"])
-            chunks = context.artifact(chunks_key(chunking)).table()
-            config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
-            found = config.read(queries, chunks, judge=context.experiment.judge)
-            yield key, TableProduct(found.table, found.facts, found.failures)
+        chunking = context.experiment.chunking_of(key["retriever"])
+        chunks = context.artifact(chunks_key(chunking)).table()
+        config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
+        found = config.read(queries, chunks, judge=context.experiment.judge)
+        return TableProduct(found.table, found.facts, found.failures)
 
 
 class ImportedRuns(RunsStage):

@@ -169,18 +169,13 @@ class LexicalIndexes(FamilyStage):
             "indexed": indexed_fields(context.experiment, chunking),
         }
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
-        for key in keys:
-            config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
-            counted = term_counts_key(context.experiment, key["retriever"])
-            if counted is not None:
-                index = partial(_index_counts, config, context.artifact(counted))
-                yield key, FolderProduct(index)
-                continue
-            chunking = context.experiment.chunking_of(key["retriever"])
-            yield key, FolderProduct(partial(_index, config, *indexed_rows(context, chunking)))
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
+        config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
+        counted = term_counts_key(context.experiment, key["retriever"])
+        if counted is not None:
+            return FolderProduct(partial(_index_counts, config, context.artifact(counted)))
+        chunking = context.experiment.chunking_of(key["retriever"])
+        return FolderProduct(partial(_index, config, *indexed_rows(context, chunking)))
 
 
 def _index_counts(
@@ -214,13 +209,10 @@ class LexicalQueries(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            query_set = context.experiment.query_set_of(key["retriever"])
-            artifact = context.artifact(query_set_key(query_set))
-            yield key, TableProduct(artifact.table(), failures=artifact.manifest.failures)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        query_set = context.experiment.query_set_of(key["retriever"])
+        artifact = context.artifact(query_set_key(query_set))
+        return TableProduct(artifact.table(), failures=artifact.manifest.failures)
 
 
 class LexicalRuns(BaseRuns):

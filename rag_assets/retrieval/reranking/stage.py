@@ -5,7 +5,7 @@ What reads a reranked retriever is ``second_reranked_runs``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -76,15 +76,12 @@ class RerankingTexts(Stage):
         chunkings = experiment.chunkings_of(key["retriever"])
         return {"indexed": [indexed_fields(experiment, name) for name in chunkings]}
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        for key in keys:
-            rows: list[dict[str, object]] = []
-            for item in self.inputs(context.experiment, key):
-                digest = context.artifact(item.key).manifest.digests[item.projection]
-                rows.append({"texts": item.role, "digest": digest})
-            yield key, TableProduct(RERANKING_TEXTS.from_rows(rows))
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        rows: list[dict[str, object]] = []
+        for item in self.inputs(context.experiment, key):
+            digest = context.artifact(item.key).manifest.digests[item.projection]
+            rows.append({"texts": item.role, "digest": digest})
+        return TableProduct(RERANKING_TEXTS.from_rows(rows))
 
 
 class SecondRerankingTexts(RerankingTexts):
