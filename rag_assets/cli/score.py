@@ -20,8 +20,6 @@ from rag_assets.evaluation.dialects.dialect import (
     repetitions,
     tool_input,
 )
-from rag_assets.evaluation.dialects.explain import explain
-from rag_assets.evaluation.dialects.ranx import LARGEST_STABLE
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.run_files import read_hits, read_run_file
@@ -79,11 +77,6 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     help="With squad_v2_official: probability that a question has no answer, as JSON.",
 )
 @click.option(
-    "--explain-dialects",
-    is_flag=True,
-    help="Show where the tools' numbers differ from ours, query by query, and why.",
-)
-@click.option(
     "--ties",
     is_flag=True,
     help="Show how far each mean could move if tied documents were ordered otherwise.",
@@ -97,7 +90,6 @@ def command(
     trec_mean: bool,
     dialect: str | None,
     na_prob_file: Path | None,
-    explain_dialects: bool,
     ties: bool,
     form: str,
 ) -> None:
@@ -107,12 +99,12 @@ def command(
     """
     named = named_runs(run_files)
     if len(named) > 1:
-        alone = ["per_query", "trec_mean", "dialect", "na_prob_file", "explain_dialects", "ties"]
+        alone = ["per_query", "trec_mean", "dialect", "na_prob_file", "ties"]
         refuse_given(alone, "is of one run; give one --run")
         print_runs(named, qrels_file, _names_in(metrics or DEFAULT_METRICS), form)
         return
     run_file = next(iter(named.values()))
-    _check_flags(trec_mean, per_query, dialect, explain_dialects, ties)
+    _check_flags(trec_mean, per_query, dialect, ties)
     if dialect == squad_v2_official.NAME:
         _print_squad(run_file, qrels_file, na_prob_file, metrics, per_query, form)
         return
@@ -121,11 +113,7 @@ def command(
     if dialect:
         _print_dialect(dialect, run_file, qrels_file, metrics, per_query, form)
         return
-    wanted = metrics if metrics is not None else DEFAULT_METRICS
-    if explain_dialects:
-        _print_explanation(run_file, qrels_file, wanted, form)
-        return
-    names = _names_in(wanted)
+    names = _names_in(metrics if metrics is not None else DEFAULT_METRICS)
     run, labels = read_run_file(run_file), read_labels(qrels_file)
     scores = score(run, labels.judgments, names, trec_mean=trec_mean)
     if ties or per_query:
@@ -148,17 +136,11 @@ def _without_bounds(names: Sequence[str]) -> str | None:
     )
 
 
-def _check_flags(
-    trec_mean: bool, per_query: bool, dialect: str | None, explain_dialects: bool, ties: bool
-) -> None:
+def _check_flags(trec_mean: bool, per_query: bool, dialect: str | None, ties: bool) -> None:
     """Refuse flags that do not go together."""
-    if trec_mean and (dialect or explain_dialects):
+    if trec_mean and dialect:
         raise UsageError("--trec-mean is our own mean; a dialect has another one")
-    if dialect and explain_dialects:
-        raise UsageError("--explain-dialects compares all dialects; leave out --dialect")
-    if explain_dialects and per_query:
-        raise UsageError("--explain-dialects goes query by query; leave out --per-query")
-    if ties and (per_query or trec_mean or dialect or explain_dialects):
+    if ties and (per_query or trec_mean or dialect):
         raise UsageError("--ties shows means over answerable queries; leave out the other flag")
 
 
@@ -232,20 +214,6 @@ def _print_squad(
     messages().print("; ".join(parts), soft_wrap=True)
 
 
-def _print_explanation(run_file: Path, qrels_file: Path, metrics: str, form: str) -> None:
-    """Print each query for which a tool's value is not ours, with the reason."""
-    labels = read_labels(qrels_file)
-    hits, listed = read_hits(run_file)
-    data = tool_input(hits, listed, labels)
-    rows = explain(data, labels.judgments, _names_in(metrics))
-    _print_rows(rows, form)
-    _print_repetitions(data)
-    queries = len({row["query_id"] for row in rows})
-    total = len(data.judged)
-    say = f"{len(rows)} values of {queries} queries differ from ours; {total} queries compared"
-    messages().print(say)
-
-
 def _names_in(metrics: str) -> Sequence[str]:
     """Return the names of a comma-separated list.
 
@@ -298,8 +266,6 @@ def _print_notes(dialect: Dialect, data: ToolInput, outcomes: dict[str, Outcome]
     parts = [f"as {dialect.package}", f"{averaged} of {len(data.judged)} queries have a value"]
     if data.strangers:
         parts.append(f"{len(data.strangers)} of the run not in the qrels")
-    if dialect.name == "ranx" and (open_order := _long_ties(data)):
-        parts.append(f"ranx's own order of equal scores is not stable in {open_order} queries")
     messages().print("; ".join(parts))
     if dialect.warning is not None:
         messages().print(f"{dialect.name}: {dialect.warning}", soft_wrap=True)
@@ -307,9 +273,3 @@ def _print_notes(dialect: Dialect, data: ToolInput, outcomes: dict[str, Outcome]
 
 def _has(outcome: Outcome, query_id: str) -> bool:
     return outcome.per_query[query_id] is not None
-
-
-def _long_ties(data: ToolInput) -> int:
-    """Return how many lists are longer than ranx sorts in a stable way, and hold equal scores."""
-    scores = [list(query.scores.values()) for query in data.judged]
-    return sum(len(each) > LARGEST_STABLE and len(set(each)) < len(each) for each in scores)

@@ -32,7 +32,7 @@ def test_a_run_goes_out_and_comes_back(invoke: Invoke, tmp_path: Path, name: str
     assert by_name["bm25"] == by_name["file"] != []
 
 
-@pytest.mark.parametrize("words", [(), ("--dialect", "ranx")])
+@pytest.mark.parametrize("words", [(), ("--dialect", "beir")])
 def test_score_reads_what_was_written(
     invoke: Invoke, evaluated: tuple[Path, Path], tmp_path: Path, words: tuple[str, ...]
 ) -> None:

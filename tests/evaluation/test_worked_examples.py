@@ -68,9 +68,7 @@ EIGHT_RUN = dict.fromkeys(RELEVANT, IMAGES)
 PLAIN = [
     ("ours", "recall@{k}", "map@{k}", "mrr@{k}"),
     ("beir", "Recall@{k}", "MAP@{k}", "MRR@{k}"),
-    ("ranx", "recall@{k}", "map@{k}", "mrr@{k}"),
     ("llamaindex", "recall@{k}", "ap@{k}", "mrr@{k}"),
-    ("sentence_transformers", "recall@{k}", "map@{k}", "mrr@{k}"),
 ]
 
 
@@ -109,9 +107,7 @@ def test_means_over_the_three_queries() -> None:
 GAINS = [0, 7, 2, 4, 6, 1, 4, 3]
 
 
-@pytest.mark.parametrize(
-    ("tool", "name"), [("ours", "ndcg@{k}"), ("beir", "NDCG@{k}"), ("ranx", "ndcg@{k}")]
-)
+@pytest.mark.parametrize(("tool", "name"), [("ours", "ndcg@{k}"), ("beir", "NDCG@{k}")])
 def test_ndcg_of_eight_images(tool: str, name: str) -> None:
     """The article prints .41, its nDCG@2, beside K = 8 too; at 8 the same gains give .7237."""
     grades = dict(zip(IMAGES, GAINS, strict=True))
@@ -169,11 +165,11 @@ def test_f_beta_of_the_eight_images() -> None:
 
 
 def test_exponential_gain_of_eight_images() -> None:
-    data = as_given(IMAGES, dict(zip(IMAGES, GAINS, strict=True)))
+    grades = dict(zip(IMAGES, GAINS, strict=True))
     dcg = sum((2**gain - 1) / log2(rank + 1) for rank, gain in enumerate(GAINS, 1))
     ideal = sorted(GAINS, reverse=True)
     idcg = sum((2**gain - 1) / log2(rank + 1) for rank, gain in enumerate(ideal, 1))
-    assert number("ranx", "ndcg_burges@8", data) == pytest.approx(dcg / idcg)
+    assert ours({"q": IMAGES}, {"q": grades}, "ndcg_exp@8") == pytest.approx(dcg / idcg)
 
 
 def test_mrr_of_first_ranks_two_and_one() -> None:
@@ -218,49 +214,32 @@ TABLE: list[tuple[str, str, float, float, float]] = [
     # tool, metric, case G, case H, case C
     ("ours", "ndcg@5", G_LINEAR, 1, FIRST / IDEAL_5),
     ("beir", "NDCG@5", G_LINEAR, 1, FIRST / IDEAL_5),
-    ("ranx", "ndcg@5", G_LINEAR, 1, FIRST / IDEAL_5),
-    ("ranx", "ndcg_burges@5", G_EXPONENTIAL, 1, FIRST / IDEAL_5),
     ("ours", "ndcg_exp@5", G_EXPONENTIAL, 1, FIRST / IDEAL_5),
-    ("sentence_transformers", "ndcg@5", G_BINARY, 1, FIRST / IDEAL_5),
     ("llamaindex", "ndcg@5", G_BINARY, IDEAL_5 / IDEAL_20, FIRST / IDEAL_5),
-    ("mlflow", "ndcg_at_5", G_BINARY, 1, 1),
     ("autorag", "retrieval_ndcg@5", G_BINARY, 1, 1),
     ("ours", "precision@5", 3 / 5, 1, 1 / 5),
     ("beir", "P@5", 3 / 5, 1, 1 / 5),
-    ("ranx", "precision@5", 3 / 5, 1, 1 / 5),
-    ("sentence_transformers", "precision@5", 3 / 5, 1, 1 / 5),
     ("llamaindex", "precision@5", 3 / 5, 1, 1),
-    ("mlflow", "precision_at_5", 3 / 5, 1, 1),
     ("autorag", "retrieval_precision@5", 3 / 5, 1, 1),
     ("ours", "recall@5", 1, 5 / 20, 1 / 5),
     ("beir", "Recall@5", 1, 5 / 20, 1 / 5),
     ("ours", "recall_cap@5", 1, 1, 1 / 5),
     ("beir", "R_cap@5", 1, 1, 1 / 5),
-    ("ranx", "recall@5", 1, 5 / 20, 1 / 5),
-    ("sentence_transformers", "recall@5", 1, 5 / 20, 1 / 5),
     ("llamaindex", "recall@5", 1, 5 / 20, 1 / 5),
-    ("mlflow", "recall_at_5", 1, 5 / 20, 1 / 5),
     ("autorag", "retrieval_recall@5", 1, 5 / 20, 1 / 5),
     ("ours", "f1@5", 2 * 0.6 / 1.6, 2 * 0.25 / 1.25, 2 * 0.2 * 0.2 / 0.4),
-    ("ranx", "f1@5", 2 * 0.6 / 1.6, 2 * 0.25 / 1.25, 2 * 0.2 * 0.2 / 0.4),
     ("autorag", "retrieval_f1@5", 2 * 0.6 / 1.6, 2 * 0.25 / 1.25, 2 * 0.2 / 1.2),
     ("ours", "mrr@5", 1, 1, 1),
     ("beir", "MRR@5", 1, 1, 1),
-    ("ranx", "mrr@5", 1, 1, 1),
-    ("sentence_transformers", "mrr@5", 1, 1, 1),
     ("llamaindex", "mrr@5", 1, 1, 1),
     ("autorag", "retrieval_mrr@5", G_GROUP_MEAN, H_GROUP_MEAN, 1 / 5),
     ("ours", "map@5", G_AP, 5 / 20, 1 / 5),
     ("beir", "MAP@5", G_AP, 5 / 20, 1 / 5),
-    ("ranx", "map@5", G_AP, 5 / 20, 1 / 5),
     ("llamaindex", "ap@5", G_AP, 5 / 20, 1 / 5),
-    ("sentence_transformers", "map@5", G_AP, 5 / 5, 1 / 5),
     ("autorag", "retrieval_map@5", G_GROUP_MEAN, H_GROUP_MEAN, 1 / 5),
     ("ours", "hit_rate@5", 1, 1, 1),
     ("beir", "Accuracy@5", 1, 1, 1),
     ("llamaindex", "hit_rate@5", 1, 1, 1),
-    ("sentence_transformers", "accuracy@5", 1, 1, 1),
-    ("ranx", "hit_rate@5", 1, 1, 1),
 ]
 
 
@@ -295,6 +274,4 @@ def test_a_repeated_document_overflows_in_lists_that_count_it_twice() -> None:
     assert number("autorag", "retrieval_ndcg", data) == pytest.approx(twice)
     assert number("llamaindex", "ndcg", data) == pytest.approx(twice)
     assert number("llamaindex", "ap", data) == pytest.approx(1 / 1 + 2 / 3)
-    assert number("mlflow", "ndcg_at_3", data) == pytest.approx(twice / TWO)
     assert number("autorag", "retrieval_precision", data) == pytest.approx(1 / 3)
-    assert number("mlflow", "precision_at_3", data) == pytest.approx(2 / 3)

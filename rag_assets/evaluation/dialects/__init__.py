@@ -1,7 +1,7 @@
 """The numbers of other tools, exactly: each computes its own metrics from the same lists.
 
 One file a tool, with its formulas and their source. What they mean, and where they part, is in
-``docs/dialects.md``; :mod:`rag_assets.evaluation.dialects.explain` tells it query by query.
+``docs/dialects.md``.
 """
 
 from __future__ import annotations
@@ -10,22 +10,10 @@ from rag_assets.evaluation.dialects.autorag import AutoRag
 from rag_assets.evaluation.dialects.beir import Beir
 from rag_assets.evaluation.dialects.dialect import Dialect
 from rag_assets.evaluation.dialects.llamaindex import LlamaIndex
-from rag_assets.evaluation.dialects.mlflow import MlFlow
 from rag_assets.evaluation.dialects.ragas import Ragas
-from rag_assets.evaluation.dialects.ranx import Ranx
-from rag_assets.evaluation.dialects.sentence_transformers import SentenceTransformers
 
 DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect
-    for dialect in (
-        AutoRag(),
-        LlamaIndex(),
-        Beir(),
-        SentenceTransformers(),
-        Ranx(),
-        MlFlow(),
-        Ragas(),
-    )
+    dialect.name: dialect for dialect in (AutoRag(), LlamaIndex(), Beir(), Ragas())
 }
 """What ``--dialect`` takes -> the dialect."""
 

@@ -105,16 +105,3 @@ class AutoRag(Dialect):
         "retrieval_map": _measure(_map),
     }
     defaults = tuple(measures)
-    counterparts: ClassVar[Mapping[str, str]] = {
-        "f1": "retrieval_f1",
-        "recall": "retrieval_recall",
-        "precision": "retrieval_precision",
-        "ndcg": "retrieval_ndcg",
-        "mrr": "retrieval_mrr",
-        "map": "retrieval_map",
-        "group_f1": "retrieval_f1",
-        "group_recall": "retrieval_recall",
-        "group_mrr": "retrieval_mrr",
-        "group_map": "retrieval_map",
-        "group_ndcg": "retrieval_ndcg",
-    }

@@ -131,19 +131,6 @@ class Beir(Dialect):
         "Accuracy": _custom(_accuracy),
     }
     defaults = ("NDCG@10", "MAP@10", "Recall@10", "P@10", "MRR@10")
-    counterparts: ClassVar[Mapping[str, str]] = {
-        "ndcg": "NDCG",
-        "map": "MAP",
-        "recall": "Recall",
-        "precision": "P",
-        "mrr": "MRR",
-        "recall_cap": "R_cap",
-        "hit_rate": "Accuracy",
-    }
-
-    def order(self, query: ToolQuery) -> list[str]:
-        """Return the ids as pytrec_eval reads them; the custom metrics have another order."""
-        return trec_order(query)
 
     def outcome(self, data: ToolInput, metric: ToolMetric) -> Outcome:
         """Return the rounded mean, over the queries that this metric's part of BEIR divides by."""

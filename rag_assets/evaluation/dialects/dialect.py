@@ -22,6 +22,8 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.label_files import Labels
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF
 
+_NAME = re.compile(r"(?P<measure>.+?)(?:@(?P<cutoff>[0-9]+))?")
+
 Hit = tuple[str, float]
 """A document and its score."""
 
@@ -32,17 +34,13 @@ class ToolMetric:
 
     Attributes:
         name: as it was asked for.
-        measure: the name without cut-off and parameters.
+        measure: the name without its cut-off.
         cutoff: how many documents of each list are looked at; None: all.
-        level: lowest grade that is relevant.
-        persistence: of rank-biased precision.
     """
 
     name: str
     measure: str
     cutoff: int | None = None
-    level: int = 1
-    persistence: float | None = None
 
 
 class NoNumber(Exception):
@@ -127,7 +125,6 @@ class Dialect(ABC):
         package: the tool and the version whose numbers the tests compare with.
         defaults: metrics that are scored when none is named.
         measures: own name -> value of one query.
-        counterparts: canonical measure -> own name of what the tool offers in its place.
         needs_cutoff: whether a metric without a cut-off does not exist.
         warning: what a reader of its numbers has to know.
     """
@@ -136,21 +133,8 @@ class Dialect(ABC):
     package: ClassVar[str]
     defaults: ClassVar[tuple[str, ...]]
     measures: ClassVar[Mapping[str, Measure]]
-    counterparts: ClassVar[Mapping[str, str]]
     needs_cutoff: ClassVar[bool] = False
     warning: ClassVar[str | None] = None
-    pattern: ClassVar[re.Pattern[str]] = re.compile(r"(?P<measure>.+?)(?:@(?P<cutoff>[0-9]+))?")
-
-    def name_of(self, measure: str, cutoff: int | None) -> str:
-        """Return how the tool writes one of its measures with a cut-off."""
-        return measure if cutoff is None else f"{measure}@{cutoff}"
-
-    def counterpart(self, measure: str, cutoff: int | None) -> ToolMetric | None:
-        """Return what the tool offers in place of a canonical metric, or None."""
-        names = self.counterparts.get(measure)
-        if names is None or (cutoff is None and self.needs_cutoff):
-            return None
-        return ToolMetric(self.name_of(names, cutoff), names, cutoff)
 
     def parse(self, name: str) -> ToolMetric:
         """Return the metric that ``name`` means in this tool.
@@ -158,22 +142,18 @@ class Dialect(ABC):
         Raises:
             UsageError: the tool has no such metric, or it needs a cut-off from 1.
         """
-        match = self.pattern.fullmatch(name.strip())
+        match = _NAME.fullmatch(name.strip())
         measure = match["measure"] if match else name
         if match is None or measure not in self.measures:
             allowed = allowed_names(name, self.measures)
             raise UsageError(f"dialect {self.name}: unknown metric {allowed}")
         cutoff = int(match["cutoff"]) if match["cutoff"] else None
         if cutoff is None and self.needs_cutoff:
-            example = self.name_of(measure, 10)
-            raise UsageError(f"dialect {self.name}: '{name}' needs a cut-off, such as {example}")
+            problem = f"'{name}' needs a cut-off, such as {measure}@10"
+            raise UsageError(f"dialect {self.name}: {problem}")
         if cutoff is not None and not 1 <= cutoff <= LARGEST_CUTOFF:
             raise UsageError(f"dialect {self.name}: '{name}': the cut-off must be at least 1")
         return ToolMetric(name.strip(), measure, cutoff)
-
-    def order(self, query: ToolQuery) -> list[str]:
-        """Return the ids of a query in the order in which this tool reads them, best first."""
-        return query.ranking
 
     def outcome(self, data: ToolInput, metric: ToolMetric) -> Outcome:
         """Return the tool's number and its value for each query of the labels."""

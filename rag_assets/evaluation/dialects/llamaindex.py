@@ -84,11 +84,3 @@ class LlamaIndex(Dialect):
         "ndcg": _measure(_ndcg),
     }
     defaults = tuple(measures)
-    counterparts: ClassVar[Mapping[str, str]] = {
-        "hit_rate": "hit_rate",
-        "mrr": "mrr",
-        "precision": "precision",
-        "recall": "recall",
-        "map": "ap",
-        "ndcg": "ndcg",
-    }

@@ -42,7 +42,6 @@ class Ragas(Dialect):
         "llm_context_precision_without_reference": _context_precision,
     }
     defaults = ("llm_context_precision_with_reference",)
-    counterparts: ClassVar[Mapping[str, str]] = {"map": "llm_context_precision_with_reference"}
     warning = (
         "context precision divides by what is relevant among the retrieved, so what was missed "
         "costs nothing; and verdicts of a model need calibration. Without a reference the answer "

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-LISTS = ("autorag", "llamaindex", "mlflow", "ragas")
+LISTS = ("autorag", "llamaindex", "ragas")
 """Tools that read a list and can meet a document twice."""
 
-EVERY = (*LISTS, "sentence_transformers", "beir", "ranx")
+EVERY = (*LISTS, "beir")
 DOCUMENTS = [f"d{i:02d}" for i in range(20)]
 
 Sample = dict[str, Any]
@@ -139,12 +139,12 @@ def samples() -> dict[str, Sample]:
         "short lists": (plain(chance, range(1, 3), range(4, 12), range(1, 4)), EVERY),
         "many relevant": (plain(chance, range(8, 15), range(12, 20), range(1, 2)), EVERY),
         "negative grades": (plain(chance, range(5, 12), range(3, 10), range(-2, 4)), EVERY),
-        "ties": (tied(chance), ("sentence_transformers", "beir", "ranx")),
-        "ties in 32 bits": (nearly_tied(chance), ("sentence_transformers", "beir", "ranx")),
+        "ties": (tied(chance), ("beir",)),
+        "ties in 32 bits": (nearly_tied(chance), ("beir",)),
         "groups": (grouped(chance), EVERY),
         "repeated": (repeated(chance), LISTS),
         "holes": (with_holes(chance), EVERY),
-        "stranger": (with_stranger(chance), ("beir", "ranx")),
+        "stranger": (with_stranger(chance), ("beir",)),
         "own id": (own_id(chance), ("beir",)),
         "blank": (blank(), ("autorag",)),
     }

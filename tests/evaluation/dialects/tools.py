@@ -114,63 +114,6 @@ def llamaindex(sample: Sample) -> Numbers:
     return found
 
 
-def mlflow(sample: Sample) -> Numbers:
-    metrics: Any = import_module("mlflow.metrics")
-    pd: Any = import_module("pandas")
-
-    queries = list(sample["groups"])
-    predictions = pd.Series([ids(sample, query) for query in queries])
-    targets = pd.Series([relevant(sample, query) for query in queries])
-    found = {}
-    for name in ("precision", "recall", "ndcg"):
-        for k in CUTOFFS:
-            values = getattr(metrics, f"{name}_at_k")(k).eval_fn(predictions, targets)
-            found[f"{name}_at_{k}"] = {
-                "mean": number(values.aggregate_results["mean"]),
-                "per_query": dict(zip(queries, map(number, values.scores), strict=True)),
-            }
-    return found
-
-
-def sentence_transformers(sample: Sample) -> Numbers:
-    from sentence_transformers.sentence_transformer.evaluation import (
-        InformationRetrievalEvaluator,
-    )
-
-    ks = list(CUTOFFS)
-
-    def scored(queries: list[str]) -> dict[str, dict[int, float]]:
-        evaluator = InformationRetrievalEvaluator(
-            {query: query for query in queries},
-            {},
-            {query: set(relevant(sample, query)) for query in queries},
-            mrr_at_k=ks,
-            ndcg_at_k=ks,
-            accuracy_at_k=ks,
-            precision_recall_at_k=ks,
-            map_at_k=ks,
-        )
-        lists: list[object] = [
-            [{"corpus_id": item, "score": score} for item, score in sample["run"].get(query, [])]
-            for query in evaluator.queries_ids
-        ]
-        return dict(evaluator.compute_metrics(lists))
-
-    answerable = [query for query in sample["groups"] if relevant(sample, query)]
-    together = scored(answerable)
-    alone = {query: scored([query]) for query in answerable}
-    return {
-        name.replace("@k", f"@{k}"): {
-            "mean": number(value),
-            "per_query": {
-                q: number(alone[q][name][k]) if q in alone else None for q in sample["groups"]
-            },
-        }
-        for name, values in together.items()
-        for k, value in values.items()
-    }
-
-
 def beir(sample: Sample) -> Numbers:
     tool: Any = import_module("beir.retrieval.evaluation").EvaluateRetrieval
 
@@ -246,32 +189,10 @@ def ragas(sample: Sample) -> Numbers:
     }
 
 
-def ranx(sample: Sample) -> Numbers:
-    package: Any = import_module("ranx")
-
-    plain = ("hits", "hit_rate", "precision", "recall", "f1", "mrr", "map", "dcg", "dcg_burges")
-    names = [*plain, "ndcg", "ndcg_burges"]
-    asked = [*names, *(f"{name}@{k}" for name in names for k in CUTOFFS), "r-precision", "bpref"]
-    asked += ["rbp.95", "rbp.50", "ndcg@5-l2", "map-l2", "f1@3-l2", "r-precision-l2"]
-    if not all(relevant(sample, query) for query in sample["grades"]):
-        # A division by zero breaks off its parallel loop: what the others get is chance.
-        asked.remove("bpref")
-    run = package.Run({query: dict(map(tuple, hits)) for query, hits in sample["run"].items()})
-    means = package.evaluate(package.Qrels(sample["grades"]), run, asked, make_comparable=True)
-    found: Numbers = {}
-    for name in asked:
-        values = {query: number(run.scores[name][query]) for query in sample["grades"]}
-        found[name] = {"mean": number(means[name]), "per_query": values}
-    return found
-
-
 TOOLS: dict[str, tuple[str, Callable[[Sample], Numbers]]] = {
     "autorag": ("AutoRAG", autorag),
     "llamaindex": ("llama-index-core", llamaindex),
-    "mlflow": ("mlflow-skinny", mlflow),
-    "sentence_transformers": ("sentence-transformers", sentence_transformers),
     "beir": ("beir", beir),
     "ragas": ("ragas", ragas),
-    "ranx": ("ranx", ranx),
 }
 """Dialect -> the distribution and its function."""

@@ -2,7 +2,7 @@
 
 Run from the repository's root with an interpreter that has the package, once for each tool:
 
-    python -m tests.evaluation.dialects.write_golden ranx
+    python -m tests.evaluation.dialects.write_golden beir
 
 It renews the samples and the section of that tool; the sections of others stay as they are.
 """
