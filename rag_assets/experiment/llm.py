@@ -33,13 +33,12 @@ class LlmConfig(Options):
     where the type alone is given. Without ``model`` it is that of the environment variable
     ``RAG_ASSETS_LLM_MODEL``; ``OPENAI_BASE_URL`` counts for a server on this machine. The key is
     read from the environment variable ``api_key_env``, null for a server that needs none.
-    ``type: local`` is the small model of the extra ``local-llm``, and has no options of a server.
     ``type: transformers`` runs ``model``, a folder or a name at the hub, in this process: with more
     than one of ``beams`` by beam search; of ``sequences`` all are variants of a ``multi_query``.
     ``max_calls`` and ``max_cost`` bound one evaluation; prices are money a million tokens.
     """
 
-    type: Literal["openai", "local", "transformers"] = "openai"
+    type: Literal["openai", "transformers"] = "openai"
     model: str = ""
     base_url: str | None = None
     api_key_env: str | None = "OPENAI_API_KEY"
@@ -57,9 +56,6 @@ class LlmConfig(Options):
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> Self:
         others = sorted(self.model_fields_set & OF_SERVER)
-        if self.type == "local" and others:
-            local_model = "type: local is one model, SmolLM2-135M-Instruct in this process"
-            raise ValueError(f"{', '.join(others)}: only for type: openai; {local_model}")
         of_transformers = sorted(self.model_fields_set & OF_TRANSFORMERS)
         if self.type != "transformers" and of_transformers:
             raise ValueError(f"{', '.join(of_transformers)}: only for type: transformers")
@@ -104,10 +100,6 @@ class LlmConfig(Options):
             UsageError: an extra is not installed, no model is named, or its key is not set.
             ModelUnavailable: the files of a model in this process cannot be had.
         """
-        if self.type == "local":
-            from rag_assets.llm.local_gguf import LocalGguf
-
-            return LocalGguf()
         if self.type == "transformers":
             from rag_assets.llm.local_transformers import LocalTransformers
 
@@ -120,8 +112,8 @@ class LlmConfig(Options):
         """Return what stands for the model in a fingerprint; needs no key.
 
         Raises:
-            UsageError: the local model is not installed.
-            ModelUnavailable: its files cannot be had.
+            UsageError: the address of a server is not as :meth:`endpoint` wants it.
+            ModelUnavailable: the files of a model in this process cannot be had.
         """
         if self.type != "openai":
             return self.chat_model().identity

@@ -32,7 +32,6 @@ from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
 from rag_assets.retrieval.derived import ALL
-from rag_assets.retrieval.reranking.cohere import Cohere
 from rag_assets.retrieval.reranking.listwise import Listwise, windows
 from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -302,8 +301,6 @@ def _reranked(pipeline: Pipeline, line: Outgoing, name: str) -> Outgoing:
     batch = depth if getattr(retriever, "listwise", False) else getattr(retriever, "batch_size", 1)
     batches = -(-depth // batch)
     line = replace(line, questions=n, requests=n * batches, passages=n * depth)
-    if isinstance(retriever, Cohere) and retriever.price is not None:
-        line = replace(line, cost=n * batches * retriever.price / 1_000)
     if chunks is None:
         return line
     return replace(line, tokens=n * sum(sizes[:depth]) + asked * batches)

@@ -172,8 +172,8 @@ class RerankedRetriever(DerivedRetriever, ABC):
     def _all_by_pairs(cls, candidates: int | str) -> int | str:
         if candidates == ALL and not cls.scores_pairs:
             raise ValueError(
-                "all is for local models that score each text alone, such as cross_encoder, "
-                "maxsim and query_likelihood; give a number or top_k"
+                "all is for local models that score each text alone, such as cross_encoder and "
+                "maxsim; give a number or top_k"
             )
         return candidates
 

@@ -1,6 +1,6 @@
 """How requests are sent: to one server, within a time and a size, and with its credentials.
 
-The libraries that speak a protocol (``openai``, ``cohere``, ``qdrant-client``) send by httpx, or by
+The libraries that speak a protocol (``openai``, ``qdrant-client``) send by httpx, or by
 its successor httpx2, which is the same from outside. Here is the part of these that carries a
 request, by the connections of httpcore, on which both stand: these take a network of ours, which
 bounds the time of a whole request. No library gets to know a credential: they are added to the

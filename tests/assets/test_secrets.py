@@ -94,7 +94,6 @@ def configured(tiny: Tiny, kind: str, server: Hostile) -> Tiny:
         "openai_embedding": {"chunking": "parts", **address, "api_key_env": None},
         "listwise": {**reranked, **address, "api_key_env": None},
         "rerank_api": reranked,
-        "cohere": reranked,
         "qdrant": {
             "chunking": "parts",
             "url": server.root,
@@ -111,13 +110,11 @@ def configured(tiny: Tiny, kind: str, server: Hostile) -> Tiny:
 
 
 @pytest.mark.parametrize("status", [200, 401])
-@pytest.mark.parametrize(
-    "kind", ["llm", "openai_embedding", "listwise", "rerank_api", "cohere", "qdrant"]
-)
+@pytest.mark.parametrize("kind", ["llm", "openai_embedding", "listwise", "rerank_api", "qdrant"])
 def test_a_server_that_repeats_all_spreads_nothing(tmp_path: Path, kind: str, status: int) -> None:
     """Store, Dagster's databases, log, terminal and report."""
-    if kind in ("cohere", "qdrant"):
-        pytest.importorskip(kind.replace("qdrant", "qdrant_client"), reason=f"needs extra {kind}")
+    if kind == "qdrant":
+        pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
     tiny = Tiny(tmp_path)
     tiny.write()
     store = str(tiny.settings.store)

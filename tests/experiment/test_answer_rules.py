@@ -100,7 +100,7 @@ def test_an_unknown_key_of_a_generator(problem: Problem) -> None:
 
 def test_a_prompt_without_a_place_for_the_context(problem: Problem, folder: Path) -> None:
     (folder / "p.txt").write_text("version: 1\n[user]\n{question}\n", encoding="utf-8")
-    text = "llm: {type: local}\ngenerators: {w: {type: llm, prompt: p.txt}}"
+    text = "llm: {type: transformers, model: m}\ngenerators: {w: {type: llm, prompt: p.txt}}"
     found = problem(text)
     assert found.startswith(":2: `generators.w.prompt`: ")
     assert "the prompt has no place for it; write {context}" in found
@@ -108,12 +108,13 @@ def test_a_prompt_without_a_place_for_the_context(problem: Problem, folder: Path
 
 def test_a_model_by_name(problem: Problem, load: Load) -> None:
     models = (
-        "llms: {small: {base_url: 'http://127.0.0.1:1/v1', model: a}, large: {type: local}}\n"
+        "llms: {small: {base_url: 'http://127.0.0.1:1/v1', model: a},\n"
+        "  large: {type: transformers, model: m}}\n"
         "generators: {w: {type: llm, llm: LARGE}}"
     )
-    expected = ":2: `generators.w.llm`: unknown model 'larg' (did you mean 'large'?); allowed: "
+    expected = ":3: `generators.w.llm`: unknown model 'larg' (did you mean 'large'?); allowed: "
     assert problem(models.replace("LARGE", "larg")) == expected + "small, large"
-    assert load(models.replace("LARGE", "large")).llms["large"].type == "local"
+    assert load(models.replace("LARGE", "large")).llms["large"].type == "transformers"
 
 
 def test_a_metric_of_answers_that_is_none(problem: Problem) -> None:

@@ -431,15 +431,10 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
 }
 
 
-LOCAL = "type: local is one model, SmolLM2-135M-Instruct in this process"
 NO_USE = {
-    "model of the local LLM": (
-        "llm: {type: local, model: t5-large}\n",
-        f":1: `llm`: model: only for type: openai; {LOCAL}",
-    ),
-    "server of the local LLM": (
-        "llm: {type: local, timeout: 3, api_key_env: K}\n",
-        f":1: `llm`: api_key_env, timeout: only for type: openai; {LOCAL}",
+    "server of a model in this process": (
+        "llm: {type: transformers, model: m, timeout: 3, api_key_env: K}\n",
+        ":1: `llm`: api_key_env, timeout: only for type: openai",
     ),
     "one price": (
         "llm: {model: m, prompt_price: 1}\n",

@@ -112,7 +112,7 @@ def test_hosts_that_today_s_experiments_do_not_name(tiny: Tiny) -> None:
             "bm25": {"type": "bm25", "chunking": "whole", "query_set": "q"},
             "here": {**server, "base_url": "http://[::1]:8"},
             "bounded": {**server, **at, "max_calls": 3},
-            "cohere": {"type": "cohere", "input": "bm25", "model": "m"},
+            "unbounded": {**server, **at},
             "window": {"type": "listwise", "input": "bm25", "model": "m", "max_calls": 1},
             "vectors": {"type": "openai_embedding", "chunking": "whole", "model": "m"},
             "local": {
@@ -133,7 +133,7 @@ def test_hosts_that_today_s_experiments_do_not_name(tiny: Tiny) -> None:
     assert clients(experiment) == [
         Client("llm", openai, False, False),
         Client("retrievers.bounded", "https://me.org/v1", True, True),
-        Client("retrievers.cohere", "https://api.cohere.com", True, False),
+        Client("retrievers.unbounded", "https://me.org/v1", True, False),
         Client("retrievers.window", openai, False, True),
         Client("retrievers.vectors", openai, True, False),
     ]
@@ -148,7 +148,7 @@ def test_hosts_that_today_s_experiments_do_not_name(tiny: Tiny) -> None:
     assert host_notes(clients(experiment)) == [
         f"llm: {unnamed}",
         f"llm: api.openai.com {limit}",
-        f"retrievers.cohere: api.cohere.com {limit}",
+        f"retrievers.unbounded: me.org {limit}",
         f"retrievers.window: {unnamed}",
         f"retrievers.vectors: api.openai.com {limit}",
     ]
@@ -157,7 +157,7 @@ def test_hosts_that_today_s_experiments_do_not_name(tiny: Tiny) -> None:
 @pytest.mark.parametrize(
     ("llm", "notes"),
     [
-        ({"type": "local"}, 0),
+        ({"type": "transformers", "model": "m"}, 0),
         ({"model": "m", "base_url": "http://127.0.0.1:1/v1"}, 0),
         ({"model": "m", "type": "openai", "max_calls": 5}, 0),
         ({"model": "m", "base_url": "https://e.org/v1"}, 1),

@@ -12,7 +12,7 @@ SCRIPT = (
     "import importlib, json, sys; importlib.import_module(sys.argv[1]); "
     "print(json.dumps(list(sys.modules)))"
 )
-HEAVY = {"dagster", "openai", "torch", "transformers", "gguf"}
+HEAVY = {"dagster", "openai", "torch", "transformers"}
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,11 @@ from packaging.utils import canonicalize_name
 
 from rag_assets.compute.ray_cluster import connect
 from rag_assets.errors import RagAssetsError
-from rag_assets.llm.local_gguf import LocalGguf
 from rag_assets.llm.openai_compatible import open_client
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.retrieval.dense import qdrant_search
 from rag_assets.retrieval.external.sql_postgres import Postgres
 from rag_assets.retrieval.lexical.analyzers import check_analyzer
-from rag_assets.retrieval.reranking import cohere
 from rag_assets.servers.transport import Server
 from rag_assets.sources import ir_datasets
 from rag_assets.sources.html_document import read_html
@@ -40,10 +38,7 @@ SERVER = Server("http://127.0.0.1:9", timeout=1.0, silence=1.0)
 
 ASKED: list[tuple[str, str, Callable[[], object]]] = [
     ("openai", "api", lambda: open_client(SERVER)),
-    ("cohere", "cohere", lambda: cohere._open(SERVER)),
     ("qdrant_client", "qdrant", qdrant_search._client),
-    ("gguf", "local-llm", LocalGguf),
-    ("accelerate", "local-llm", LocalGguf),
     ("selectolax", "documents", lambda: read_html(Path("page.html"))),
     ("pypdfium2", "documents", lambda: read_pdf(Path("page.pdf"))),
     ("psycopg2", "postgres", lambda: Postgres("DSN", None, {}, 1.0)),

@@ -95,10 +95,9 @@ def test_a_search_is_asked_for_each_query_and_for_a_sample_again(stored: Tiny) -
 
 def test_rerankers(stored: Tiny) -> None:
     api = {"type": "rerank_api", "input": "bm25", **AT, "candidates": 5, "batch_size": 2}
-    paid = {"type": "cohere", "input": "bm25", **AT, "candidates": "top_k", "price": 2.0}
     window = {"type": "listwise", "input": "bm25", **AT, "candidates": 5, "window": 3, "step": 2}
-    by_server, by_cohere, by_windows = outgoing(
-        stored, api=api, paid=paid, window={**window, "max_tokens": 50, "max_calls": 12, **PRICES}
+    by_server, by_windows = outgoing(
+        stored, api=api, window={**window, "max_tokens": 50, "max_calls": 12, **PRICES}
     )
     longest = sizes(stored)
     assert by_server == Outgoing(
@@ -108,15 +107,6 @@ def test_rerankers(stored: Tiny) -> None:
         requests=6 * 3,
         passages=6 * 5,
         tokens=6 * sum(longest[:5]) + 3 * ASKED,
-    )
-    assert by_cohere == Outgoing(
-        "retrievers.paid",
-        "e.org",
-        questions=6,
-        requests=6,
-        passages=6 * 3,
-        tokens=6 * sum(longest[:3]) + ASKED,
-        cost=6 * 2.0 / 1000,
     )
     # Five candidates are two windows of three.
     assert (by_windows.requests, by_windows.passages) == (6 * 2, 6 * 6)

@@ -16,7 +16,6 @@ from tests.retrieval.contract import EvaluatedWithFiles
 from tests.retrieval.external import loopback
 from tests.retrieval.reranking.tiny_models import (
     cross_encoder,
-    language_model,
     masked_language_model,
 )
 
@@ -36,15 +35,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "isr": FUSED,
     "maxsim": RERANKED,
     "cross_encoder": {**RERANKED, "model": "<cross-encoder>"},
-    "query_likelihood": {**RERANKED, "model": "<language model>"},
     "rerank_api": {**RERANKED, "model": "tiny", "base_url": "<server>", "retries": 0},
-    "cohere": {
-        **RERANKED,
-        "model": "tiny",
-        "base_url": "<server>",
-        "api_key_env": None,
-        "retries": 0,
-    },
     "listwise": {
         **RERANKED,
         "model": "tiny",
@@ -101,7 +92,6 @@ def retrievers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, d
     folder = tmp_path_factory.mktemp("models")
     made = {
         "<cross-encoder>": str(cross_encoder(folder / "cross-encoder")),
-        "<language model>": str(language_model(folder / "gpt2")),
         "<masked language model>": str(masked_language_model(folder / "splade")),
     }
     with serving(ordered) as server, loopback.serving(best_documents) as search:

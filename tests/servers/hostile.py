@@ -266,14 +266,6 @@ def _rerank(endpoint: Endpoint, dialect: Any) -> object:
         return server.score("my query", ["my text"])
 
 
-def _cohere(endpoint: Endpoint) -> object:
-    pytest.importorskip("cohere", reason="needs pip install 'rag-assets[cohere]'")
-    from rag_assets.retrieval.reranking.cohere import CohereReranker
-
-    with closing(CohereReranker(endpoint)) as server:
-        return server.score("my query", ["my text"])
-
-
 def _qdrant(endpoint: Endpoint, ask: str) -> object:
     pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
     from rag_assets.retrieval.dense import qdrant_search
@@ -299,7 +291,6 @@ CLIENTS: Mapping[str, Callable[[Endpoint], object]] = {
     "embeddings": _embed,
     "rerank_api": partial(_rerank, dialect="cohere"),
     "rerank_api, tei": partial(_rerank, dialect="tei"),
-    "cohere": _cohere,
     "qdrant, collection": partial(_qdrant, ask="describe"),
     "qdrant, search": partial(_qdrant, ask="search"),
     "webhook": _webhook,

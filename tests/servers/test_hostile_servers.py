@@ -34,7 +34,7 @@ from tests.servers.hostile import (
     within,
 )
 
-FOREIGN = re.compile(r"\b(httpx2?|httpcore2?|openai|cohere|qdrant_client|urllib|json)\.")
+FOREIGN = re.compile(r"\b(httpx2?|httpcore2?|openai|qdrant_client|urllib|json)\.")
 
 
 def outcome(name: str, endpoint: Endpoint) -> str:
@@ -111,7 +111,7 @@ def test_the_query_of_an_address_goes_behind_the_path() -> None:
     assert value
 
 
-@pytest.mark.parametrize("name", ["language model", "embeddings", "cohere", "rerank_api"])
+@pytest.mark.parametrize("name", ["language model", "embeddings", "rerank_api"])
 def test_without_a_key_none_is_sent(name: str) -> None:
     with Hostile(echo(str, 400)) as server:
         outcome(name, Endpoint("m", f"{server.root}/v1", None, timeout=5, retries=0))

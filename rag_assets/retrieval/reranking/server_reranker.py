@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
@@ -44,7 +44,6 @@ def scored_by_server(
     server: Server,
     options: RequestOptions,
     workspace: Workspace,
-    cost: Callable[[], float | None] = lambda: None,
 ) -> Reranked:
     """Return the score of every candidate of every query, from the cache or by the server.
 
@@ -53,19 +52,15 @@ def scored_by_server(
         server: who is asked.
         options: how, with the folder of the cache.
         workspace: shows the progress and keeps the measurement.
-        cost: money for what was asked, called at the end; None without a price.
     """
     started = time.perf_counter()
     with workspace.progress("rerank", len(candidates)) as advance:
         found = rerank_by_server(candidates, server, options, advance)
     seconds = time.perf_counter() - started
     n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
-    money, times = cost(), found[2]
-    workspace.measure(Usage("ask", server.n_asked, seconds, tokens=server.tokens, cost=money))
+    workspace.measure(Usage("ask", server.n_asked, seconds, tokens=server.tokens))
     workspace.measure(Usage("ask", max(0, n_pairs - server.n_asked), cached=True))
-    # Queries of which a part was known cost less than a new one.
-    is_whole = money is not None and times and server.n_asked == n_pairs
-    return Reranked(*found, cost=(money or 0.0) / len(times) if is_whole else None)
+    return Reranked(*found)
 
 
 def _address(base_url: str) -> str:

@@ -12,10 +12,9 @@ from rag_assets.retrieval.reranking import cross_encoder as module
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.retrieval.reranking.pair_scores import PairScorer, pair_lengths, scored_by_pairs
-from rag_assets.retrieval.reranking.query_likelihood import QueryLikelihoodScorer
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.store.number_caches import Pair
-from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder, language_model
+from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 
 QUERY = "wind"
 FEW, SOME, MANY, MOST = "☃" * 90, "☃" * 30 + " a", "a " * 10, "a " * 12
@@ -67,25 +66,6 @@ def test_pairs_of_as_many_tokens_are_one_batch(
     (scores,) = scored_by_pairs([ONE], scorer, Workspace(tmp_path))
     assert batches == [{MOST, MANY}, {FEW, SOME}]
     np.testing.assert_allclose(scores, alone, atol=1e-5)
-
-
-def test_a_language_model_reads_pairs_of_as_many_tokens_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scorer = QueryLikelihoodScorer(str(language_model(tmp_path / "gpt2")), batch_size=2)
-    # It reads bytes, and a snowman is three.
-    most, some, few = "☃" * 20, "a" * 40, "a" * 30
-    one = Candidates("q", QUERY, ["d0", "d1", "d2"], [few, most, some], np.zeros(3))
-    given: list[str] = []
-    score = scorer.score
-
-    def noted(pairs: Sequence[Pair]) -> Any:
-        given.extend(pair.document for pair in pairs)
-        return score(pairs)
-
-    monkeypatch.setattr(scorer, "score", noted)
-    scored_by_pairs([one], scorer, Workspace(tmp_path / "cache"))
-    assert given == [most, some, few]
 
 
 def test_tokens_of_a_text_are_counted_once(

@@ -1,4 +1,4 @@
-"""Our own client alone; what holds of any is in test_rerank_protocol.py."""
+"""The dialect of Text Embeddings Inference, and what is counted."""
 
 from __future__ import annotations
 

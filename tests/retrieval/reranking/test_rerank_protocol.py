@@ -1,4 +1,4 @@
-"""What holds of Cohere's client and of our own, with a real server."""
+"""The protocol of Cohere and of those who speak it, with a real server."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
+from rag_assets.retrieval.reranking.rerank_api import RerankEndpoint
 from rag_assets.retrieval.reranking.server_scores import Failed
 from tests.llm.server import (
     Reply,
@@ -27,20 +28,15 @@ from tests.retrieval.reranking.servers import (
     KEY,
     PROPER,
     QUERY,
-    Reranker,
-    Way,
     check_refused,
     results,
     settings,
-    way,
 )
 
-Opened = Callable[..., Reranker]
+Opened = Callable[..., RerankEndpoint]
 
-
-@pytest.fixture(params=["client", "endpoint"])
-def asked(request: pytest.FixtureRequest) -> Way:
-    return way(request.param)
+BASE, PATH = "/v2", "/v2/rerank"
+"""Behind ``https://api.cohere.com``."""
 
 
 @pytest.fixture
@@ -49,12 +45,12 @@ def sleeps() -> list[float]:
 
 
 @pytest.fixture
-def reranker(server: Server, asked: Way, sleeps: list[float]) -> Iterator[Opened]:
+def reranker(server: Server, sleeps: list[float]) -> Iterator[Opened]:
     """Opens rerankers for the server, which are closed in the end."""
-    made: list[Reranker] = []
+    made: list[RerankEndpoint] = []
 
-    def opened(**changed: Any) -> Reranker:
-        made.append(asked.opened(settings(server, asked.base, **changed), sleeps.append))
+    def opened(**changed: Any) -> RerankEndpoint:
+        made.append(RerankEndpoint(settings(server, BASE, **changed), "cohere", sleeps.append))
         return made[-1]
 
     yield opened
@@ -63,25 +59,50 @@ def reranker(server: Server, asked: Way, sleeps: list[float]) -> Iterator[Opened
 
 
 @pytest.fixture
-def with_key(reranker: Opened, monkeypatch: pytest.MonkeyPatch) -> Reranker:
+def with_key(reranker: Opened, monkeypatch: pytest.MonkeyPatch) -> RerankEndpoint:
     monkeypatch.setenv("RERANK_KEY", KEY)
     return reranker(api_key_variable="RERANK_KEY")
 
 
-def test_scores_stand_in_the_order_of_the_documents(
-    server: Server, asked: Way, reranker: Opened
-) -> None:
+def test_scores_stand_in_the_order_of_the_documents(server: Server, reranker: Opened) -> None:
     found = reranker().score(QUERY, DOCUMENTS)
     assert isinstance(found, np.ndarray)
     assert found.dtype == np.float64
     assert found.tolist() == PROPER
     (request,) = server.received
-    assert request.path == asked.path
+    assert request.path == PATH
     assert request.body == {"model": "tiny", "query": QUERY, "documents": DOCUMENTS, "top_n": 3}
     assert "authorization" not in request.headers
 
 
-def test_the_key_is_sent_and_never_told(server: Server, with_key: Reranker) -> None:
+def test_cohere_s_own_answer_is_read(
+    server: Server, reranker: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request and an answer of ``POST /v2/rerank`` as Cohere's reference has them."""
+    monkeypatch.setenv("CO_API_KEY", KEY)
+    rows = [(2, 0.999071), (0, 0.7867867), (1, 0.32713068)]
+    answer = {
+        "results": [{"index": row, "relevance_score": score} for row, score in rows],
+        "id": "07734bd2-2473-4f07-94e1-0d9f0e6843cf",
+        "meta": {
+            "api_version": {"version": "2", "is_experimental": False},
+            "billed_units": {"search_units": 1},
+        },
+    }
+    server.on(QUERY, json_reply(answer))
+    asked = reranker(api_key_variable="CO_API_KEY")
+    found = asked.score(QUERY, DOCUMENTS)
+    assert isinstance(found, np.ndarray)
+    assert found.tolist() == [0.7867867, 0.32713068, 0.999071]
+    (request,) = server.received
+    assert request.path == PATH
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["content-type"] == "application/json"
+    assert set(request.body) <= {"model", "query", "documents", "top_n", "max_tokens_per_doc"}
+    assert (asked.n_asked, asked.tokens) == (3, None)
+
+
+def test_the_key_is_sent_and_never_told(server: Server, with_key: RerankEndpoint) -> None:
     server.on(QUERY, error(400, f"bad request with {KEY}"), error(401, f"who is {KEY}?"))
     found = with_key.score(QUERY, DOCUMENTS)
     assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
@@ -99,12 +120,12 @@ def test_a_key_that_is_not_set(reranker: Opened, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_what_no_request_can_pass_is_one_error(
-    server: Server, asked: Way, reranker: Opened, status: int
+    server: Server, reranker: Opened, status: int
 ) -> None:
     server.on(QUERY, error(status, "no"))
     with pytest.raises(ModelUnavailable, match=f"HTTP {status}: no.; check base_url") as raised:
         reranker().score(QUERY, DOCUMENTS)
-    assert f"{server.root}{asked.path}, model 'tiny'" in str(raised.value)
+    assert f"{server.root}{PATH}, model 'tiny'" in str(raised.value)
     assert len(server.received) == 1
 
 
@@ -117,7 +138,7 @@ def test_what_may_pass_is_tried_again(
     assert isinstance(found, np.ndarray)
     assert found.tolist() == [1.0, 2.0, 3.0]
     assert sleeps == [0.01, 0.02]
-    assert len(server.received) == 3, "a client of others tries nothing again by itself"
+    assert len(server.received) == 3
 
 
 def test_retry_after_is_honoured(server: Server, reranker: Opened, sleeps: list[float]) -> None:
@@ -162,9 +183,9 @@ def test_a_server_that_is_not_there(reranker: Opened) -> None:
     assert found.reason.startswith("the connection failed (")
 
 
-def test_the_key_does_not_follow_a_redirect(server: Server, asked: Way, with_key: Reranker) -> None:
+def test_the_key_does_not_follow_a_redirect(server: Server, with_key: RerankEndpoint) -> None:
     with serving() as other:
-        server.on(QUERY, Reply(302, b"", {"Location": f"{other.root}{asked.path}"}))
+        server.on(QUERY, Reply(302, b"", {"Location": f"{other.root}{PATH}"}))
         found = with_key.score(QUERY, DOCUMENTS)
         assert isinstance(found, Failed)
         assert found.reason.startswith("HTTP 302")

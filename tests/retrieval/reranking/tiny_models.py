@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import string
 from pathlib import Path
-from typing import Any
 
 LONGEST = 64
 
@@ -29,38 +28,6 @@ def cross_encoder(folder: Path, *, seed: int = 0, labels: int = 1) -> Path:
     config.num_labels = labels
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder, model_max_length=LONGEST)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def language_model(folder: Path, *, seed: int = 0) -> Path:
-    """Save a GPT-2 of two layers that reads bytes."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    ids = {letter: number for number, letter in enumerate(["<|endoftext|>", *alphabet])}
-    plain = Tokenizer(models.BPE(vocab=ids, merges=[]))
-    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    plain.decoder = decoders.ByteLevel()
-    end = "<|endoftext|>"
-    make: Any = PreTrainedTokenizerFast  # it has no types
-    tokenizer = make(
-        tokenizer_object=plain, bos_token=end, eos_token=end, model_max_length=2 * LONGEST
-    )
-    torch.manual_seed(seed)
-    config = GPT2Config(
-        vocab_size=len(ids),
-        n_positions=2 * LONGEST,
-        n_embd=16,
-        n_layer=2,
-        n_head=2,
-        initializer_range=0.5,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    GPT2LMHeadModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
