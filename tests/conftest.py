@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from hypothesis import settings
 
 from rag_assets.cli import progress_bars
@@ -78,6 +80,22 @@ def leaves_the_package_as_it_was() -> Iterator[None]:
 def no_lines_about_long_work() -> None:
     """Print none in this process: whether there are any depends on how busy the machine is."""
     progress_bars.SAID = 1e9
+
+
+@pytest.fixture(autouse=True, scope="session")
+def migrations_are_read_once() -> Iterator[None]:
+    """Keep what alembic read: each new Dagster instance reads all migrations of Dagster eight times."""
+    read, kept = ScriptDirectory.from_config, dict[str | None, ScriptDirectory]()
+
+    def from_config(config: Config) -> ScriptDirectory:
+        place = config.get_main_option("script_location")
+        if place not in kept:
+            kept[place] = read(config)
+        return kept[place]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", from_config)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from importlib.util import find_spec
@@ -142,10 +143,16 @@ def check_unchanged() -> None:
 
 
 def _stamps() -> Mapping[str, tuple[int, int]]:
-    stamps = {}
-    for file in FOLDER.rglob("*.py"):
-        status = file.stat()
-        stamps[str(file)] = (status.st_size, status.st_mtime_ns)
+    """Return size and time of every source file; they are looked at before each computation."""
+    stamps, folders = {}, [str(FOLDER)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    stamps[entry.path] = (status.st_size, status.st_mtime_ns)
+                elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
     return stamps
 
 
