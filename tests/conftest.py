@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import shutil
 import signal
 import threading
@@ -35,6 +36,21 @@ if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ROOM:
 # How long an example takes says nothing about its result.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--shuffle SEED``: tests must pass in any order."""
+    parser.addoption("--shuffle", type=int, help="run the tests in the order of this seed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle files, and the tests of each, so that fixtures of a file are made once."""
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        order = random.Random(seed)
+        places = {name: order.random() for name in sorted({item.path for item in items})}
+        order.shuffle(items)
+        items.sort(key=lambda item: places[item.path])
 
 
 def pytest_configure() -> None:
@@ -84,7 +100,7 @@ def no_lines_about_long_work() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def migrations_are_read_once() -> Iterator[None]:
-    """Keep what alembic read: each new Dagster instance reads all migrations of Dagster eight times."""
+    """Keep what alembic read: each new Dagster instance reads all migrations, eight times."""
     read, kept = ScriptDirectory.from_config, dict[str | None, ScriptDirectory]()
 
     def from_config(config: Config) -> ScriptDirectory:

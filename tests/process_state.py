@@ -15,6 +15,7 @@ PACKAGE = "rag_assets"
 K = TypeVar("K")
 
 CACHES = {
+    "code_versions.versions._DIGESTS",
     "code_versions.versions._FOLLOWED",
     "code_versions.versions._last",
     "models.hub._UNWANTED",

@@ -42,9 +42,14 @@ class CodeVersions:
     @cached_property
     def source_digest(self) -> str:
         """SHA-256 of the names and contents of all files of this package."""
+        if self._source == FOLDER and _DIGESTS:
+            return _DIGESTS[FOLDER]
         stamps = self._folder / "files.json" if self._folder and self._may_write else None
         files = sorted(file for file in self._source.rglob("*") if is_source(file))
-        return SourceFiles(stamps).digest(files, self._source)
+        digest = SourceFiles(stamps).digest(files, self._source)
+        if self._source == FOLDER:
+            _DIGESTS[FOLDER] = digest
+        return digest
 
     def of(self, roots: Iterable[Root]) -> str:
         """Return the version of what these roots reach.
@@ -94,6 +99,9 @@ class CodeVersions:
 
 _FOLLOWED: dict[str, str] = {}
 """Roots of this process's source -> their version, whatever folder remembers it."""
+
+_DIGESTS: dict[Path, str] = {}
+"""The digest of this process's source, once it is known: it is read once, whatever is opened."""
 
 
 @cache
