@@ -149,6 +149,8 @@ class AnswerContexts(Stage):
                 cell = context.current(passages_key(options.retriever, top_k))
                 part = "counts" if options.context == RANDOM else "all"
                 yield role, cell.manifest.digests[part] if cell and digest else None
+                if cell is None:
+                    yield "", None  # nobody can say that two cells are equal before they are there
             elif item.role != "qrels" or options.context == GOLD:
                 yield role, digest
             elif digest is None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from rag_assets.cli.options import path_argument, store_option
 from rag_assets.cli.progress_bars import rate_text, work_board
 from rag_assets.cli.terminal import messages, print_line, print_note, shown_path
-from rag_assets.engine.measurements import MEASUREMENTS
+from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
@@ -29,6 +29,7 @@ from rag_assets.pipeline.durations import Durations, duration_text
 from rag_assets.sources.folder_labels import LabelledFolder
 from rag_assets.sources.query_template import N_EXAMPLES, QUERIES_FILE, template_text
 from rag_assets.store.atomic import write_text
+from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings
 
 SHOWN_PAIRS = 3
@@ -154,9 +155,13 @@ def _time(experiment: Experiment, summary: CorpusSummary, data: Found, store: Pa
     """Say how long the default experiment takes: nearly all of it is embedding the chunks."""
     if data.unread or summary.chunks < WORTH_TIMING:
         return "less than a minute"
-    measured = Durations(StoreSettings.resolve(store).store / MEASUREMENTS, experiment.name)
-    known = measured.text()
+    folder = StoreSettings.resolve(store).store / MEASUREMENTS
+    known = Durations(folder, experiment.name).text(None, DEFAULT_MODEL)
     each = seconds_a_text(summary.sample) if known is None else known
+    if known is None:
+        n, asked = len(summary.sample), fingerprint([DEFAULT_MODEL, *summary.sample])
+        kept = Measurements(folder, experiment.name)  # `plan` tells the same time
+        kept.add("embed", asked, each * n, n, model=DEFAULT_MODEL, cached=False)
     candidates = 20 * max(data.queries, N_EXAMPLES)
     seconds = each * (summary.chunks + min(candidates, summary.chunks))
     by = "measured before" if known is not None else f"measured on {len(summary.sample)} of them"

@@ -64,6 +64,7 @@ class Details(Percentiles, total=False):
         asset: the asset that was computed.
         experiment: the experiment that measured it; None: an older version did not say.
         retriever: the retriever of that experiment for which it was.
+        model: that it asked; None: none, or an older version did not say.
         bytes: size on disk.
         cached: whether the result of an embedding model was known beforehand.
         tokens: tokens that an API counted.
@@ -74,6 +75,7 @@ class Details(Percentiles, total=False):
     asset: str | None
     experiment: str | None
     retriever: str | None
+    model: str | None
     bytes: int | None
     cached: bool | None
     tokens: int | None

@@ -1,4 +1,4 @@
-"""To which hosts an experiment sends texts: only those that it names, and with a limit."""
+"""Which models and servers an experiment asks; texts leave this machine only for hosts it names."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NEXT_VERSION = "the next version refuses it"
 
 @dataclass(frozen=True)
 class Client:
-    """Something in an experiment that asks a server on another machine.
+    """Something in an experiment that asks a server, or a language model in this process.
 
     Attributes:
         key: where it stands in the YAML: ``llm``, ``llms.small`` or ``retrievers.jina``.
-        address: of the server, without user, password and query.
+        address: of the server, without user, password and query; empty: there is no server.
         is_named: whether the experiment names the host, by its address or by a provider's type.
         is_bounded: whether ``max_calls`` or ``max_cost`` says how much may be asked.
     """
@@ -36,24 +36,30 @@ class Client:
     @property
     def host(self) -> str:
         """The host of the address."""
-        return host_of(self.address)
+        return host_of(self.address) or "this machine"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nothing leaves this machine."""
+        return not self.address or is_loopback(self.address)
 
 
 def llm_client(experiment: Experiment, name: str | None) -> Client | None:
-    """Return a language model as a client; None: it is on this machine, or there is none.
+    """Return a language model as a client; None: there is none.
 
     Raises:
         UsageError: no model is named, or only the environment names its host.
     """
     llm = experiment.language_model(name)
-    if llm is None or llm.type != "openai":
+    if llm is None:
         return None
-    key, address = "llm" if name is None else f"llms.{name}", llm.endpoint().place
-    return None if is_loopback(address) else Client(key, address, llm.names_host, llm.is_bounded)
+    address = llm.endpoint().place if llm.type == "openai" else ""
+    key = "llm" if name is None else f"llms.{name}"
+    return Client(key, address, llm.names_host, llm.is_bounded)
 
 
 def retriever_client(experiment: Experiment, retriever: str) -> Client | None:
-    """Return a retriever as a client; None: it asks no server, or one on this machine.
+    """Return a retriever as a client; None: it asks no server.
 
     A collection of vectors that is searched as it lies on a server (``url``) costs nothing by
     request, and needs no limit.
@@ -63,7 +69,7 @@ def retriever_client(experiment: Experiment, retriever: str) -> Client | None:
     if host is not None:
         return Client(f"retrievers.{retriever}", f"postgresql://{host}", True, True)
     address = getattr(config, "base_url", None) or getattr(config, "url", None)
-    if not isinstance(address, str) or is_loopback(address):
+    if not isinstance(address, str):
         return None
     is_named = bool({"base_url", "url"} & config.model_fields_set) or config.provider is not None
     limits = [getattr(config, name, None) for name in ("max_calls", "max_cost")]
@@ -73,6 +79,11 @@ def retriever_client(experiment: Experiment, retriever: str) -> Client | None:
 
 def clients(experiment: Experiment) -> list[Client]:
     """Return all that asks servers on other machines: models that are used, then retrievers."""
+    return [client for client in all_clients(experiment) if not client.is_local]
+
+
+def all_clients(experiment: Experiment) -> list[Client]:
+    """Return the same with what is asked on this machine."""
     prompted = [s for s in experiment.query_sets.values() if isinstance(s, PromptedQuerySet)]
     used = {options.generator for options in experiment.answerers.values()}
     writers = [

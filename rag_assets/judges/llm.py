@@ -102,23 +102,20 @@ class LlmJudge(Judge):
             for item in items
         ]
 
-    def open_requests(
-        self, items: Sequence[Item], stored: Stored, *, at_most: bool = False
-    ) -> list[ChatRequest]:
-        """Return the requests behind the verdicts on items, as far as they are known.
+    def open_requests(self, items: Sequence[Item], stored: Stored) -> list[ChatRequest]:
+        """Return the requests that the verdicts on items can take, at most.
 
-        The first one of each, and the second where the first reply is stored and has no score.
+        The first one of each, and the second unless the first reply is stored and has a score.
 
         Args:
             items: what is judged.
             stored: looks replies up.
-            at_most: whether replies that are not stored yet are taken to hold no score.
         """
         first = self.requests(items)
         return first + [
             asked_again(request)
             for request, reply in zip(first, stored(first), strict=True)
-            if (at_most if reply is None else parse(reply.text, HIGHEST[_kind(items)]) is None)
+            if reply is None or parse(reply.text, HIGHEST[_kind(items)]) is None
         ]
 
     def verdicts(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:

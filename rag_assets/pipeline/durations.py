@@ -17,9 +17,17 @@ FEW = 20
 class Durations:
     """What work took here, for one experiment where it was measured for it, else for any."""
 
-    def __init__(self, folder: Path, experiment: str) -> None:
-        """Look into the measurements of a store; each kind is read when it is asked for."""
-        self._folder, self._experiment = folder, experiment
+    def __init__(
+        self, folder: Path, experiment: str, models: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Look into the measurements of a store; each kind is read when it is asked for.
+
+        Args:
+            folder: of the measurements.
+            experiment: its name.
+            models: retriever -> the model that it asks.
+        """
+        self._folder, self._experiment, self._models = folder, experiment, models or {}
         self._read: dict[str, list[Measurement]] = {}
 
     def partition(self, asset: str, retriever: str | None) -> float | None:
@@ -32,22 +40,29 @@ class Durations:
         seconds = [one["seconds"] for one in nearest if one["seconds"] is not None]
         return sum(seconds) / len(seconds) if seconds else None
 
-    def text(self, retriever: str | None = None) -> float | None:
+    def text(self, retriever: str | None, model: str | None = None) -> float | None:
         """Return the seconds that one text takes to be embedded; None: it was not measured.
 
         Args:
-            retriever: of the experiment; its own measurements count where there are any.
+            retriever: of the experiment; its own measurements count where there are any, else
+                those of its model. Another model's say nothing.
+            model: the model, in place of the retriever's.
         """
-        return self._each("embed", retriever, others=True)
+        return self._each("embed", retriever, model)
 
     def pair(self, retriever: str | None) -> float | None:
         """Return the seconds that a reranker takes to score a pair; None: it was not measured."""
-        return self._each("ask", retriever, others=False)
+        return self._each("ask", retriever, None)
 
-    def _each(self, what: str, retriever: str | None, *, others: bool) -> float | None:
+    def _each(self, what: str, retriever: str | None, model: str | None) -> float | None:
         timed = [one for one in self._of(what) if not one["cached"] and one["amount"] >= FEW]
-        own = [one for one in timed if _is_of(one, self._experiment, retriever)]
-        counted = own or timed if others else own
+        model = model or self._models.get(retriever or "")
+        own = [
+            one
+            for one in timed
+            if _is_of(one, self._experiment, retriever) and one["model"] in (None, model)
+        ]
+        counted = own or [one for one in timed if model is not None and one["model"] == model]
         return _median(
             one["seconds"] / one["amount"] for one in counted if one["seconds"] is not None
         )

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rag_assets.answers.generators.llm import LlmGenerator
-from rag_assets.answers.stage import Answers, answers_alone, generator_of, questions_of
+from rag_assets.answers.stage import answers_alone, generator_of, questions_of
 from rag_assets.chunking.index_texts import IndexText
-from rag_assets.chunking.index_texts_stage import IndexTexts, documents_shown, texts_of
+from rag_assets.chunking.index_texts_stage import documents_shown
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.chunking.written_texts import chunk_requests
 from rag_assets.judges.llm import LlmJudge
-from rag_assets.judges.verdicts_stage import (
-    AnswerVerdicts,
-    RelevanceVerdicts,
-    judge_of,
-    judged_items,
-)
-from rag_assets.labels.generation.questions_stage import GeneratedQuestionsStage, question_asking
+from rag_assets.judges.verdicts_stage import judge_of, judged_items
+from rag_assets.labels.generation.questions_stage import question_asking
 from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.prompted import PromptedQuerySet, requests_for
-from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY, QuerySetAnswers
+from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -66,22 +60,6 @@ def index_text_needed(pipeline: Pipeline, key: ArtifactKey, option: IndexText) -
     return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
 
 
-def index_texts_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
-    """Return the same of all kinds of a chunking together; None also where no model writes any."""
-    asked = [one for one in texts_of(pipeline.experiment, key) if one.asks]
-    needs = [index_text_needed(pipeline, key, one) for one in asked]
-    known = [one for one in needs if one is not None]
-    if not known or len(known) < len(needs):
-        return None
-    costs = [one.cost_at_most for one in known if one.cost_at_most is not None]
-    return Estimate(
-        sum(one.cached for one in known),
-        sum(one.calls for one in known),
-        sum(costs) if len(costs) == len(known) else None,
-        sum(one.tokens_at_most for one in known),
-    )
-
-
 def answers_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
     """Return what the answers of a partition need that are not stored.
 
@@ -99,13 +77,11 @@ def answers_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
     return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
 
 
-def verdicts_needed(
-    pipeline: Pipeline, key: ArtifactKey, *, at_most: bool = False
-) -> Estimate | None:
-    """Return what the verdicts of a partition need that are not stored.
+def verdicts_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
+    """Return what the verdicts of a partition need at most that are not stored.
 
     None where no model judges, or where what is judged is not up to date. A reply without a score
-    is asked for once more: with ``at_most`` all that are not stored are taken for such.
+    is asked for once more: all that are not stored are taken for such.
     """
     judge = judge_of(pipeline.experiment, key)
     if not isinstance(judge, LlmJudge):
@@ -115,7 +91,7 @@ def verdicts_needed(
     if llm is None or any(pipeline.current(item.key) is None for item in read):
         return None
     stored = partial(pipeline.replies.get, llm.identity())
-    requests = judge.open_requests(judged_items(pipeline, key), stored, at_most=at_most)
+    requests = judge.open_requests(judged_items(pipeline, key), stored)
     return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
 
 
@@ -130,14 +106,3 @@ def questions_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
     if llm is None or any(pipeline.current(item.key) is None for item in read):
         return None
     return estimate(question_asking(pipeline), llm.identity(), pipeline.replies, llm.limits())
-
-
-LLM_NEEDS: Mapping[str, Callable[[Pipeline, ArtifactKey], Estimate | None]] = {
-    GeneratedQuestionsStage.name: questions_needed,
-    QuerySetAnswers.name: variants_needed,
-    IndexTexts.name: index_texts_needed,
-    Answers.name: answers_needed,
-    RelevanceVerdicts.name: verdicts_needed,
-    AnswerVerdicts.name: verdicts_needed,
-}
-"""Asset -> what a partition of it needs of a language model."""

@@ -1,13 +1,13 @@
-"""What an evaluation would send to other machines, at most: hosts, requests, passages, money.
+"""What an evaluation asks of models and servers, at most: requests, passages, tokens, money.
 
-All is an upper bound from what is stored now. Tokens are counted as UTF-8 bytes, of which no
-tokenizer makes more; a passage is as long as the longest chunks. What caches hold is left out of
-the requests to language models only.
+All is an upper bound from what is stored now, but for requests that are sent again because a server
+failed. Tokens are counted as UTF-8 bytes, of which no tokenizer makes more; a passage is as long as
+the longest chunks. What caches hold is left out of the requests to language models only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,14 @@ from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.stage import generator_of
 from rag_assets.chunking.chunk_table import indexed_texts
-from rag_assets.chunking.index_texts_stage import IndexTexts, index_texts_key, texts_of
+from rag_assets.chunking.index_texts_stage import index_texts_key, texts_of
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.experiment.hosts import Client, llm_client, retriever_client
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.hosts import llm_client, retriever_client
 from rag_assets.judges.llm import LlmJudge
-from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts, judge_of
+from rag_assets.judges.verdicts_stage import AnswerVerdicts, judge_of
 from rag_assets.llm.budget import MESSAGE_TOKENS, MILLION, prompt_tokens_at_most
+from rag_assets.llm.completions import Estimate
 from rag_assets.pipeline.llm_needs import (
     answers_needed,
     index_text_needed,
@@ -30,6 +32,7 @@ from rag_assets.pipeline.llm_needs import (
 )
 from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.stage import query_set_key
+from rag_assets.retrieval.base import ORIGINAL
 from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
 from rag_assets.retrieval.derived import ALL
 from rag_assets.retrieval.reranking.listwise import Listwise, windows
@@ -43,11 +46,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """What one client sends to one host, at most; None where that is not known yet.
+    """What one client is asked, at most; None where that is not known yet.
 
     Attributes:
         client: where it stands in the YAML, such as ``llm`` or ``retrievers.jina``.
         host: that is asked.
+        is_local: whether that is this machine.
         questions: queries that are sent, whole or in a prompt.
         requests: that are sent.
         passages: chunks that are sent; one that is sent twice counts twice.
@@ -59,6 +63,7 @@ class Outgoing:
 
     client: str
     host: str
+    is_local: bool = False
     questions: int | None = None
     requests: int | None = None
     passages: int | None = None
@@ -68,188 +73,166 @@ class Outgoing:
     max_cost: float | None = None
 
 
-def outgoing(pipeline: Pipeline, computed: Iterable[ArtifactKey]) -> tuple[Outgoing, ...]:
-    """Return what is sent to make these partitions, one line a client; nothing for this machine.
+def outgoing(pipeline: Pipeline, key: ArtifactKey) -> list[Outgoing]:
+    """Return what is asked to make one partition, a line a client, on this machine too.
 
-    Args:
-        pipeline: the experiment and its store.
-        computed: partitions that are computed, or may be.
+    A reranker whose cells are cut from one ranking is asked once: see :func:`has_one_ranking`.
     """
-    lines: dict[str, Outgoing] = {}
-    ranked: set[str] = set()
-    for key in computed:
-        if key.asset in RERANKED_RUNS:
-            if key["retriever"] in ranked:
-                continue  # its cells are cut from one ranking
-            ranked.add(key["retriever"])
-        for one in _of_partition(pipeline, key):
-            before = lines.get(one.client)
-            lines[one.client] = one if before is None else _sum(before, one)
-    return tuple(lines.values())
+    if key.asset == "index_texts":
+        return list(_index_texts(pipeline, key))
+    count = _OF_A_MODEL.get(key.asset, _of_a_retriever)
+    line = count(pipeline, key)
+    return [line] if line is not None else []
 
 
-def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Iterable[Outgoing]:
-    if key.asset == IndexTexts.name:
-        return _index_texts(pipeline, key)
-    one = _by_one_client(pipeline, key)
-    return [one] if one is not None else []
+def summed(lines: Iterable[Outgoing]) -> tuple[Outgoing, ...]:
+    """Return one line for each client."""
+    sums: dict[str, Outgoing] = {}
+    for line in lines:
+        before = sums.get(line.client)
+        sums[line.client] = line if before is None else _sum(before, line)
+    return tuple(sums.values())
+
+
+def has_one_ranking(experiment: Experiment, retriever: str) -> bool:
+    """Return whether all cells of a retriever are cut from one ranking, whatever their cut-off."""
+    config = experiment.retrievers[retriever]
+    return getattr(config, "candidates", None) != "top_k" and all(
+        has_one_ranking(experiment, name) for name in experiment.inputs(retriever)
+    )
+
+
+def _line(experiment: Experiment, name: str | None) -> Outgoing | None:
+    """Return a language model with its limits, and nothing counted yet."""
+    client, llm = llm_client(experiment, name), experiment.language_model(name)
+    if client is None or llm is None:
+        return None
+    line = Outgoing(client.key, client.host, client.is_local)
+    return replace(line, max_calls=llm.max_calls, max_cost=llm.max_cost)
+
+
+def _with(line: Outgoing, needs: Estimate, *, questions: int, passages: int) -> Outgoing:
+    tokens, cost = needs.tokens_at_most, needs.cost_at_most
+    line = replace(line, requests=needs.calls, tokens=tokens, cost=cost)
+    return replace(line, questions=questions, passages=passages)
 
 
 def _index_texts(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Outgoing]:
-    experiment = pipeline.experiment
-    for option in texts_of(experiment, key):
-        client = llm_client(experiment, option.llm) if option.asks else None
-        llm = experiment.language_model(option.llm)
-        if client is None or llm is None:
-            continue
-        line = Outgoing(client.key, client.host, 0, max_calls=llm.max_calls, max_cost=llm.max_cost)
-        needs = index_text_needed(pipeline, key, option)
-        if needs is not None:
-            tokens, cost = needs.tokens_at_most, needs.cost_at_most
-            line = replace(line, requests=needs.calls, passages=needs.calls)
-            line = replace(line, tokens=tokens, cost=cost)
-        yield line
+    for option in texts_of(pipeline.experiment, key):
+        line = _line(pipeline.experiment, option.llm) if option.asks else None
+        needs = index_text_needed(pipeline, key, option) if line is not None else None
+        if line is not None and needs is not None:
+            yield _with(line, needs, questions=0, passages=needs.calls)
+        elif line is not None:
+            yield replace(line, questions=0)
 
 
-def _by_one_client(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
+def _of_a_retriever(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
     experiment = pipeline.experiment
-    if key.asset == "query_set_answers":
-        config = experiment.query_sets[key["query_set"]]
-        name = config.llm if isinstance(config, PromptedQuerySet) else None
-        client = llm_client(experiment, name)
-        return _variants(pipeline, client, key) if client else None
-    if key.asset == "generated_questions":
-        return _questions(pipeline, key)
-    if key.asset == "answers":
-        return _answers(pipeline, key)
-    if key.asset in (RelevanceVerdicts.name, AnswerVerdicts.name):
-        return _verdicts(pipeline, key)
-    if key.asset not in (
-        "embedding_index",
-        "embedding_queries",
-        *RERANKED_RUNS,
-        "external_rankings",
-    ):
-        return None
-    client = retriever_client(experiment, key["retriever"])
+    asks = key.asset in ("embedding_index", "embedding_queries", "external_rankings")
+    asks = asks or key.asset in RERANKED_RUNS
+    client = retriever_client(experiment, key["retriever"]) if asks else None
     if client is None:
         return None
     retriever = experiment.retrievers[key["retriever"]]
     limits = {name: getattr(retriever, name, None) for name in ("max_calls", "max_cost")}
-    empty = Outgoing(client.key, client.host, **limits)
+    empty = Outgoing(client.key, client.host, client.is_local, **limits)
     match key.asset:
         case "embedding_index":
             texts = _indexed(pipeline, experiment.chunking_of(key["retriever"]))
             return _embedded(empty, retriever, texts, passages=True)
         case "embedding_queries":
-            variants = pipeline.current(query_set_key(experiment.query_set_of(key["retriever"])))
+            name = experiment.query_set_of(key["retriever"])
+            variants = pipeline.current(QUERIES_KEY if name == ORIGINAL else query_set_key(name))
             own = variants.table()["text"].to_pylist() if variants is not None else None
             return _embedded(empty, retriever, own, passages=False)
         case "external_rankings":
             return _searched(pipeline, empty, retriever)
         case _:
-            return _reranked(pipeline, empty, key["retriever"])
+            return _reranked(pipeline, empty, key)
 
 
-def _variants(pipeline: Pipeline, client: Client, key: ArtifactKey) -> Outgoing:
+def _variants(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
     config = pipeline.experiment.query_sets[key["query_set"]]
+    if not isinstance(config, PromptedQuerySet):
+        return None
+    line, needs = _line(pipeline.experiment, config.llm), variants_needed(pipeline, key)
     queries = pipeline.current(QUERIES_KEY)
-    llm = pipeline.experiment.language_model(getattr(config, "llm", None))
-    line = Outgoing(
-        client.key,
-        client.host,
-        passages=0,
-        max_calls=llm.max_calls if llm else None,
-        max_cost=llm.max_cost if llm else None,
-    )
-    needs = variants_needed(pipeline, key)
-    if queries is None or needs is None:
-        return line
-    return replace(
-        line,
-        questions=min(needs.calls, queries.manifest.rows),
-        requests=needs.calls,
-        tokens=needs.tokens_at_most,
-        cost=needs.cost_at_most,
-    )
+    if line is None or queries is None or needs is None:
+        return line and replace(line, passages=0)
+    return _with(line, needs, passages=0, questions=min(needs.calls, queries.manifest.rows))
 
 
 def _questions(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
     options = pipeline.experiment.questions
-    name = options.llm if options is not None else None
-    client, llm = llm_client(pipeline.experiment, name), pipeline.experiment.language_model(name)
-    if client is None or llm is None:
-        return None
-    line = Outgoing(
-        client.key, client.host, questions=0, max_calls=llm.max_calls, max_cost=llm.max_cost
-    )
+    line = _line(pipeline.experiment, options.llm if options is not None else None)
     needs = questions_needed(pipeline, key)
-    if needs is None:
-        return line
-    calls, tokens, cost = needs.calls, needs.tokens_at_most, needs.cost_at_most
-    return replace(line, requests=calls, passages=calls, tokens=tokens, cost=cost)
+    if line is None or needs is None:
+        return line and replace(line, questions=0)
+    return _with(line, needs, questions=0, passages=needs.calls)
 
 
 def _answers(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
-    experiment = pipeline.experiment
-    generator = generator_of(experiment, key)
+    generator, queries = generator_of(pipeline.experiment, key), pipeline.current(QUERIES_KEY)
     if not isinstance(generator, LlmGenerator):
         return None
-    client, llm = llm_client(experiment, generator.llm), experiment.language_model(generator.llm)
-    if client is None or llm is None:
-        return None
-    line = Outgoing(client.key, client.host, max_calls=llm.max_calls, max_cost=llm.max_cost)
-    needs, queries = answers_needed(pipeline, key), pipeline.current(QUERIES_KEY)
-    if queries is None:
+    line = _line(pipeline.experiment, generator.llm)
+    if line is None or queries is None:
         return line
-    n, top_k = queries.manifest.rows, experiment.answer_cells[key["answerer"]].top_k
+    needs, n = answers_needed(pipeline, key), queries.manifest.rows
     if needs is None:
+        top_k = pipeline.experiment.answer_cells[key["answerer"]].top_k
         passages = n * top_k if top_k is not None else None
         return replace(line, questions=n, requests=n, passages=passages)
     contexts = pipeline.current(answer_contexts_key(key["answerer"]))
-    return replace(
-        line,
-        questions=min(needs.calls, n),
-        requests=needs.calls,
-        passages=(contexts.manifest.rows if contexts is not None else 0) if needs.calls else 0,
-        tokens=needs.tokens_at_most,
-        cost=needs.cost_at_most,
-    )
+    passages = contexts.manifest.rows if contexts is not None and needs.calls else 0
+    return _with(line, needs, questions=min(needs.calls, n), passages=passages)
 
 
 def _verdicts(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
     experiment, judge = pipeline.experiment, judge_of(pipeline.experiment, key)
-    if not isinstance(judge, LlmJudge):
-        return None
-    client, llm = llm_client(experiment, judge.llm), experiment.language_model(judge.llm)
-    if client is None or llm is None:
-        return None
-    line = Outgoing(client.key, client.host, max_calls=llm.max_calls, max_cost=llm.max_cost)
-    needs, queries = verdicts_needed(pipeline, key, at_most=True), pipeline.current(QUERIES_KEY)
-    if queries is None:
+    queries = pipeline.current(QUERIES_KEY)
+    line = _line(experiment, judge.llm) if isinstance(judge, LlmJudge) else None
+    if line is None or queries is None:
         return line
     n, of_answers = queries.manifest.rows, key.asset == AnswerVerdicts.name
-    if needs is None:
-        judged = len(experiment.retrievers) * judge.depth
-        judged = n * (len(experiment.answer_cells) if of_answers else judged)
-        passages = 0 if of_answers else 2 * judged
-        return replace(line, questions=n, requests=2 * judged, passages=passages)
-    return replace(
-        line,
-        questions=min(needs.calls, n),
-        requests=needs.calls,
-        passages=0 if of_answers else needs.calls,
-        tokens=needs.tokens_at_most,
-        cost=needs.cost_at_most,
-    )
+    needs = verdicts_needed(pipeline, key)
+    if needs is not None:
+        passages = 0 if of_answers else needs.calls
+        return _with(line, needs, questions=min(needs.calls, n), passages=passages)
+    judged = n * len(experiment.answer_cells)
+    if not of_answers:
+        judged = n * sum(_judged(pipeline, name, judge.depth) for name in experiment.retrievers)
+    return replace(line, questions=n, requests=2 * judged, passages=0 if of_answers else 2 * judged)
+
+
+def _judged(pipeline: Pipeline, retriever: str, depth: int) -> int:
+    """Return how many passages of a query a judge is shown at most, from one retriever."""
+    depths = [min(depth, k) for k in pipeline.experiment.judged_cutoffs]
+    is_one = has_one_ranking(pipeline.experiment, retriever)
+    return _bounded(pipeline, retriever, max(depths) if is_one else sum(depths))
+
+
+def _bounded(pipeline: Pipeline, retriever: str, depth: int) -> int:
+    """Return a depth, at most the number of chunks that a retriever can return where it is known.
+
+    What a search with units of its own returns is known when it was asked.
+    """
+    experiment = pipeline.experiment
+    names = () if experiment.located_of(retriever) else experiment.chunkings_of(retriever)
+    cut = [pipeline.current(chunks_key(name)) for name in names]
+    n_chunks = sum(one.manifest.rows for one in cut if one is not None)
+    return min(depth, n_chunks) if cut and None not in cut else depth
 
 
 def _embedded(
     line: Outgoing, retriever: object, texts: Sequence[str] | None, *, passages: bool
-) -> Outgoing:
+) -> Outgoing | None:
     line = replace(line, questions=0) if passages else replace(line, passages=0)
-    if texts is None or not isinstance(retriever, OpenAIEmbedding):
-        return line  # a type from outside knows its requests alone
+    if not isinstance(retriever, OpenAIEmbedding):
+        return None if line.is_local else line  # only the type knows its requests
+    if texts is None:
+        return line
     prompt = retriever.document_prompt if passages else retriever.query_prompt
     n = len(texts)
     tokens = sum(len((prompt + text).encode()) for text in texts)
@@ -270,14 +253,14 @@ def _searched(pipeline: Pipeline, line: Outgoing, retriever: object) -> Outgoing
     return replace(line, questions=n, requests=-(-n // batch) + again)
 
 
-def _reranked(pipeline: Pipeline, line: Outgoing, name: str) -> Outgoing:
-    experiment = pipeline.experiment
+def _reranked(pipeline: Pipeline, line: Outgoing, key: ArtifactKey) -> Outgoing:
+    experiment, name = pipeline.experiment, key["retriever"]
     retriever = experiment.retrievers[name]
     queries = pipeline.current(QUERIES_KEY)
     wish = getattr(retriever, "candidates", None)
     if queries is None or wish in (None, ALL):
         return line
-    depth = max(experiment.top_k) if wish == "top_k" else int(wish)
+    depth = _bounded(pipeline, name, int(key["top_k"] if wish == "top_k" else wish))
     n = queries.manifest.rows
     texts = queries.table()["text"].to_pylist()
     asked = sum(len(text.encode()) for text in texts)
@@ -340,3 +323,15 @@ def _sum(one: Outgoing, other: Outgoing) -> Outgoing:
         tokens=added(one.tokens, other.tokens),
         cost=None if one.cost is None or other.cost is None else one.cost + other.cost,
     )
+
+
+_OF_A_MODEL: Mapping[str, Callable[[Pipeline, ArtifactKey], Outgoing | None]] = {
+    "query_set_answers": _variants,
+    "generated_questions": _questions,
+    "answers": _answers,
+    "relevance_verdicts": _verdicts,
+    "answer_verdicts": _verdicts,
+}
+
+LLM_ASSETS = frozenset({*_OF_A_MODEL, "index_texts"})
+"""Assets that language models write."""

@@ -181,6 +181,7 @@ class Pipeline:
                 fingerprint=recipe.fingerprint,
                 asset=key.asset,
                 retriever=retriever,
+                model=getattr(self.experiment.retrievers[retriever], "model", None),
                 **asdict(usage),
             )
 

@@ -23,8 +23,13 @@ from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.durations import NO_TIME, Durations, ExpectedTime, expected_time
-from rag_assets.pipeline.llm_needs import LLM_NEEDS
-from rag_assets.pipeline.outgoing import Outgoing, outgoing
+from rag_assets.pipeline.outgoing import (
+    LLM_ASSETS,
+    Outgoing,
+    has_one_ranking,
+    outgoing,
+    summed,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan_sources import (
     StoredArtifacts,
@@ -62,9 +67,11 @@ class Step:
         key: the partition.
         action: ``compute``, ``check`` or ``reuse``.
         reasons: why it is not just reused; empty for ``reuse``.
-        work: what it costs at most, where that is known: ``llm_calls`` that are not in the cache,
+        work: what it costs at most, where that is known: ``llm_calls`` (requests to language
+            models) that are not in the cache,
             ``texts`` to embed or ``pairs`` of a query and a chunk to score, of which those in the
             cache are not computed again.
+        outgoing: what models and servers are asked, at most, a line a client.
         same_as: the first partition of the plan that has the same artifact; None: this one is it.
             An artifact counts once, however many partitions have it.
     """
@@ -73,6 +80,7 @@ class Step:
     action: str
     reasons: tuple[Reason, ...] = ()
     work: Mapping[str, int] | None = None
+    outgoing: tuple[Outgoing, ...] = ()
     same_as: ArtifactKey | None = None
 
 
@@ -84,12 +92,9 @@ class Plan:
         experiment: its name.
         retrievers: those that are selected; a grid stands here as its members.
         steps: every partition that is needed, each after its inputs.
-        max_calls: how often a language model may be asked; None: as often as needed, or there is
-            none.
-        max_cost: what that may cost, in the unit of its prices; likewise.
         analyzers: retriever -> what ``analyzer: auto`` is for it; None where its index, which
             chooses by its chunks, is to be computed first.
-        outgoing: what is sent to other machines, at most.
+        outgoing: what models and servers are asked, at most, on this machine too.
         searches: retriever -> what an evaluation would run or ask for it, where it is a search that
             is not ours.
         time: how long it takes, by what this machine measured.
@@ -98,8 +103,6 @@ class Plan:
     experiment: str
     retrievers: tuple[str, ...]
     steps: tuple[Step, ...]
-    max_calls: int | None = None
-    max_cost: float | None = None
     analyzers: Mapping[str, str | None] = field(default_factory=dict)
     outgoing: tuple[Outgoing, ...] = ()
     searches: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -136,25 +139,27 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
     for keys in required_partitions(pipeline.experiment, selection).values():
         for key in keys:
             planner.add(key)
-    llm = pipeline.experiment.llm
     return Plan(
         pipeline.experiment.name,
         selection.retrievers,
         tuple(planner.steps.values()),
-        llm.max_calls if llm else None,
-        llm.max_cost if llm else None,
         _chosen_analyzers(pipeline, planner.steps.values()),
-        outgoing(
-            pipeline,
-            [
-                step.key
-                for step in planner.steps.values()
-                if step.action != REUSE and step.same_as is None
-            ],
+        summed(
+            line
+            for step in planner.steps.values()
+            if step.same_as is None
+            for line in step.outgoing
         ),
         _searches(pipeline.experiment, planner.steps.values()),
         expected_time(
-            Durations(pipeline.measurements.folder, pipeline.experiment.name),
+            Durations(
+                pipeline.measurements.folder,
+                pipeline.experiment.name,
+                {
+                    name: getattr(config, "model", None)
+                    for name, config in pipeline.experiment.retrievers.items()
+                },
+            ),
             [
                 (step.key, step.action == COMPUTE, step.work or {})
                 for step in planner.steps.values()
@@ -263,17 +268,23 @@ class _Planner:
             if row_changes is not None:
                 self._sources.add(key)
                 why = with_row_changes(why, row_changes)
-        work = _expected_work(self._pipeline, key)
-        if work and PAIRS in work and self._has_pairs(key["retriever"]):
-            work = None  # its cells are cut from one ranking
+        work, lines = _expected_work(self._pipeline, key), outgoing(self._pipeline, key)
+        if key.asset in RERANKED_RUNS and self._is_ranked(key):
+            work, lines = None, []
+        if key.asset in LLM_ASSETS and lines:
+            calls = [line.requests for line in lines if line.requests is not None]
+            work = {LLM_CALLS: sum(calls)} if len(calls) == len(lines) else None
         unclear = wanted.unknown - {item.role for item in pending}
         same = self._same(key, "" if unclear else wanted.recipe.fingerprint, pending)
-        self.steps[key] = Step(key, action, tuple(dict.fromkeys(why)), work, same)
+        reasons = tuple(dict.fromkeys(why))
+        self.steps[key] = Step(key, action, reasons, work, tuple(lines), same)
 
-    def _has_pairs(self, retriever: str) -> bool:
-        return any(
-            PAIRS in (step.work or {}) and key["retriever"] == retriever
-            for key, step in self.steps.items()
+    def _is_ranked(self, key: ArtifactKey) -> bool:
+        """Whether an earlier cell of a reranker makes the ranking of which this one is cut."""
+        name = key["retriever"]
+        return has_one_ranking(self._pipeline.experiment, name) and any(
+            other.asset == key.asset and other["retriever"] == name and step.action != REUSE
+            for other, step in self.steps.items()
         )
 
     def _same(
@@ -391,15 +402,11 @@ class _Planner:
 
 
 def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | None:
-    """Return ``llm_calls``, ``texts`` or ``pairs``, where there are any and they can be counted.
+    """Return ``texts`` or ``pairs``, where there are any and they can be counted.
 
-    ``llm_calls`` are requests to a language model whose answers are not in the cache. ``texts`` are
-    those that an embedding retriever needs as vectors; the ones in the cache are not embedded.
-    ``pairs`` are those of a reranker that scores all chunks, likewise.
+    ``texts`` are those that an embedding retriever needs as vectors; the ones in the cache are not
+    embedded. ``pairs`` are those of a reranker that scores all chunks, likewise.
     """
-    if key.asset in LLM_NEEDS:
-        needs = LLM_NEEDS[key.asset](pipeline, key)
-        return {LLM_CALLS: needs.calls} if needs is not None else None
     experiment = pipeline.experiment
     match key.asset:
         case "embedding_index":

@@ -17,10 +17,9 @@ from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.hosts import clients
+from rag_assets.experiment.hosts import all_clients, retriever_client
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
 from rag_assets.pipeline.reasons import Reason, row_changes
-from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.stage import reads_fields
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 
@@ -97,22 +96,25 @@ class _TableInMemory(Artifact):
 
 
 def is_readable(experiment: Experiment, key: ArtifactKey) -> bool:
-    """Return whether a plan reads a partition: also the chunks that a language model is shown."""
+    """Return whether a plan reads a partition: also the chunks that a model or server is sent."""
     if key.asset != "chunks":
         return key.asset in _READABLE
     return key["chunking"] in _shown_chunkings(experiment)
 
 
 def _shown_chunkings(experiment: Experiment) -> set[str]:
-    """Return the chunkings whose chunks a language model writes of, and that no model cuts.
+    """Return the chunkings whose chunks a language model or server is sent, and that no model cuts.
 
-    Unless these are cut, nobody can say how often a language model is asked.
+    Unless these are cut, nobody can say how often it is asked.
     """
     names = {
         name
         for name, config in experiment.chunkings.items()
         if any(text.asks for text in config.index_texts or ())
     }
+    for name in experiment.retrievers:
+        if retriever_client(experiment, name) and not experiment.located_of(name):
+            names.update(experiment.chunkings_of(name))
     if experiment.questions is not None:
         names.add(str(experiment.questions.chunking))
     return {name for name in names if experiment.chunkings[name].by_blocks}
@@ -132,16 +134,13 @@ def read_source(
 
     Returns:
         Which of its rows differ; of sources alone. None where it was not read: with nothing stored
-        there is nothing to compare with, neither here nor below. Queries, and what a prompt says of
-        documents, are read also then where they tell how often a language model, or a server
-        elsewhere, is asked.
+        there is nothing to compare with, neither here nor below. Queries, chunks, and what a prompt
+        says of documents, are read also then where they tell how often a model or server is asked.
 
     Raises:
         DataError: the files break their format.
     """
-    sets = pipeline.experiment.query_sets.values()
-    is_prompted = any(isinstance(query_set, PromptedQuerySet) for query_set in sets)
-    asks = stage.name == "queries" and (is_prompted or clients(pipeline.experiment))
+    asks = stage.name == "queries" and bool(all_clients(pipeline.experiment))
     asks = asks or (
         stage.name in ("documents", "document_fields") and reads_fields(pipeline.experiment)
     )

@@ -176,7 +176,9 @@ def asked_host(experiment: Experiment, asking: Asking) -> Client | None:
     is_bounded = limits.max_calls is not None or limits.max_cost is not None
     if experiment.llm is not None and (asking.model is None or experiment.llm.type == "openai"):
         client = llm_client(experiment, None)
-        return None if client is None else replace(client, is_bounded=is_bounded)
+        if client is None or client.is_local:
+            return None
+        return replace(client, is_bounded=is_bounded)
     place = endpoint_from_environment(asking.model).place
     return None if is_loopback(place) else Client("llm", place, False, is_bounded)
 

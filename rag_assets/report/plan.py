@@ -136,9 +136,7 @@ def _sums(plan: Plan) -> Iterable[str]:
         yield "check: computed unless what it reads comes out as it was before"
     if plan.count(COMPUTE) + plan.count(CHECK):
         yield _time(plan.time)
-    calls, texts = plan.work("llm_calls"), plan.work("texts")
-    if calls is not None:
-        yield f"language model: {calls} calls{_limits(plan)}"
+    texts = plan.work("texts")
     if texts is not None:
         yield f"embeddings: at most {texts} texts; those in the cache are not embedded again"
     pairs = plan.work("pairs")
@@ -156,12 +154,13 @@ def _time(expected: ExpectedTime) -> str:
     told = [duration_text(expected.computed)] if expected.computed else []
     if expected.checked:
         told.append(f"at most {duration_text(expected.checked)} for what is checked")
-    told = [f"{', and '.join(told)} (as measured here before)"] if told else []
-    if expected.unknown:
-        named = ", ".join(expected.unknown[:UNKNOWN])
-        more = len(expected.unknown) - UNKNOWN
-        told.append(f"not measured yet: {named}{f' and {more} more' if more > 0 else ''}")
-    return f"time: {'; '.join(told)}"
+    text = f"{', and '.join(told)} (as measured here before)" if told else ""
+    if not expected.unknown:
+        return f"time: {text}"
+    named = ", ".join(expected.unknown[:UNKNOWN])
+    more = len(expected.unknown) - UNKNOWN
+    unknown = f"not measured yet: {named}{f' and {more} more' if more > 0 else ''}"
+    return f"time: {unknown}{f'; the rest: {text}' if text else ''}"
 
 
 def _amounts(one: Outgoing) -> str:
@@ -177,9 +176,5 @@ def _amounts(one: Outgoing) -> str:
     shown += [f"cost {one.cost:.4g}"] if one.cost is not None else []
     limits = {"max_calls": one.max_calls, "max_cost": one.max_cost}
     given = [f"{name} {value:g}" for name, value in limits.items() if value is not None]
-    return "; ".join([", ".join(shown) or "nothing", *(given or ["no limit"])])
-
-
-def _limits(plan: Plan) -> str:
-    limits = {"max_calls": plan.max_calls, "max_cost": plan.max_cost}
-    return "".join(f"; {name} {value:g}" for name, value in limits.items() if value is not None)
+    given = given if given or one.is_local else ["no limit"]
+    return "; ".join([", ".join(shown) or "nothing", *given])

@@ -227,8 +227,8 @@ def test_texts_stand_between_marks_that_none_of_them_can_write() -> None:
 
 
 def test_plan_says_how_many_and_asks_nothing(judged: Tiny, server: Server) -> None:
-    first = planned(judged)
-    assert first.work("llm_calls") is None
+    n_judged = 2 * 7 * 3 + 7  # of two retrievers, three deep, and an answer to each question
+    assert planned(judged).work("llm_calls") == 2 * n_judged
     judged.run()
     assert planned(judged).work("llm_calls") in (0, None)
     before = len(server.received)
@@ -236,8 +236,10 @@ def test_plan_says_how_many_and_asks_nothing(judged: Tiny, server: Server) -> No
     judged.write_config()
     found = planned(judged)
     assert len(server.received) == before
-    assert found.outgoing == ()  # this machine
-    assert found.work("llm_calls") == requests(judged, server) > 0
+    (line,) = found.outgoing
+    assert (line.client, line.is_local) == ("llms.small", True)
+    # A verdict without a score is asked for once more.
+    assert found.work("llm_calls") == line.requests == 2 * requests(judged, server) > 0
 
 
 def test_what_is_sent_at_most_is_two_requests_for_each_verdict(
@@ -262,7 +264,6 @@ def test_what_is_sent_at_most_is_two_requests_for_each_verdict(
     assert line.cost is not None
     assert line.tokens is not None
     assert line.cost == pytest.approx(line.tokens / 1e6)
-    assert found.work("llm_calls") == n_passages + n_answers
     judged.replace("fares.md", "40 crowns", "45 crowns")
     (line,) = planned(judged).outgoing
     assert line.requests == 2 * (7 * 2 * 3 + n_answers)  # 7 questions, 2 retrievers, 3 deep

@@ -28,7 +28,7 @@ def measured(tmp_path: Path) -> Path:
     own.add("lexical_runs", "b" * 64, 1.0, retriever="bm25")
     own.add("lexical_runs", "c" * 64, 8.0, retriever="slow")
     other.add("lexical_runs", "d" * 64, 500.0, retriever="bm25")
-    own.add("embed", "e" * 64, 100.0, 50, retriever="minilm", cached=False)
+    own.add("embed", "e" * 64, 100.0, 50, retriever="minilm", model="m", cached=False)
     own.add("embed", "f" * 64, None, 700, retriever="minilm", cached=True)
     own.add("ask", "3" * 64, 5.0, 100, retriever="cross", cached=False)
     other.add("ask", "4" * 64, 90.0, 100, retriever="large", cached=False)
@@ -38,12 +38,14 @@ def measured(tmp_path: Path) -> Path:
 
 
 def test_what_was_measured_for_the_retriever_comes_first(measured: Path) -> None:
-    durations = Durations(measured, "ferry")
+    durations = Durations(measured, "ferry", {"minilm": "m"})
     assert durations.partition("lexical_runs", "bm25") == 2.0
     assert durations.partition("lexical_runs", "new") == 4.0
     assert durations.partition("metrics", "bm25") is None
     assert durations.text("minilm") == 2.0
-    assert durations.text("new") == pytest.approx((2.0 + 0.1) / 2)
+    assert durations.text("new") is None  # another model's texts say nothing
+    assert Durations(measured, "rail", {"new": "m"}).text("new") == 2.0
+    assert Durations(measured, "ferry", {"minilm": "other"}).text("minilm") is None
     assert durations.pair("cross") == 0.05
     assert durations.pair("new") is None  # another model's pairs say nothing
     assert Durations(measured, "none").partition("lexical_runs", "bm25") is None
@@ -51,7 +53,7 @@ def test_what_was_measured_for_the_retriever_comes_first(measured: Path) -> None
 
 def test_other_machines_say_nothing(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurements, "machine", lambda: "elsewhere")
-    assert Durations(measured, "ferry").text() is None
+    assert Durations(measured, "ferry").text("minilm", "m") is None
 
 
 def test_a_plan_adds_up_what_is_certain_and_what_is_checked(measured: Path) -> None:
@@ -66,11 +68,11 @@ def test_a_plan_adds_up_what_is_certain_and_what_is_checked(measured: Path) -> N
         (runs, False, {}),
         (metrics, False, {}),
     ]
-    expected = expected_time(Durations(measured, "ferry"), work)
+    expected = expected_time(Durations(measured, "ferry", {"minilm": "m"}), work)
     assert expected == ExpectedTime(602.0, 3.0, ("metrics",))
     assert _time(expected) == (
-        "time: about 10 minutes, and at most a few seconds for what is checked (as measured here "
-        "before); not measured yet: metrics"
+        "time: not measured yet: metrics; the rest: about 10 minutes, and at most a few seconds "
+        "for what is checked (as measured here before)"
     )
 
 

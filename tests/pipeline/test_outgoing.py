@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +19,8 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli.main import main
 from rag_assets.pipeline.outgoing import Outgoing
 from rag_assets.pipeline.stages import STAGES
+from tests.answers.answering import with_answers
+from tests.llm.server import ordered, serving
 from tests.planned import planned
 from tests.tiny_experiment import QUERIES, Tiny
 
@@ -123,11 +131,17 @@ def test_what_is_not_known_yet(fresh: Tiny) -> None:
     here = {**api, "base_url": "http://127.0.0.1:9"}
     vectors = {"type": "openai_embedding", "chunking": "parts", **AT}
     fresh.config |= {"primary": "ndcg@3", "top_k": [3]}
-    by_server, by_vectors = sorted(
+    fresh.config["query_sets"] = {"file": {"strategy": "file", "path": "variants.jsonl"}}
+    vectors["query_set"] = "file"
+    fresh.write_rows("variants.jsonl", [{"query_id": "q1", "text": "dogs"}])
+    by_server, by_neighbour, by_vectors = sorted(
         outgoing(fresh, api=api, here=here, vectors=vectors), key=lambda one: one.client
     )
-    assert (by_server.requests, by_server.passages, by_server.tokens) == (6, 30, None)
-    assert (by_vectors.requests, by_vectors.passages, by_vectors.tokens) == (None, None, None)
+    assert (by_server.requests, by_server.passages) == (6, 30)
+    assert replace(by_neighbour, client="", host="", is_local=False) == replace(
+        by_server, client="", host=""
+    )
+    assert (by_vectors.requests, by_vectors.passages, by_vectors.tokens) == (None, 18, None)
 
 
 def test_what_is_shown(stored: Tiny) -> None:
@@ -168,3 +182,79 @@ def test_answers(stored: Tiny) -> None:
     prompts = line.tokens - 6 * 10
     assert prompts > ASKED
     assert line.cost == pytest.approx((prompts * 2.0 + 60 * 10.0) / 1e6, abs=1e-12)
+
+
+def replied(text: str) -> str:
+    """Return an answer to any of our prompts; every second verdict has no score."""
+    if "##final score" in text:
+        return "No idea." if len(text) % 2 else "Yes.\n##final score: 1"
+    if re.search(r"^\[1\] ", text, re.MULTILINE) and "Query: " in text:
+        return ordered(text)
+    question = f"How much does number {zlib.crc32(text.encode())} cost?"
+    return json.dumps([{"question": question, "answer": "ten"} if "answer" in text else question])
+
+
+BM25 = {"type": "bm25", "chunking": "parts"}
+RERANKER = {"type": "rerank_api", "input": "bm25", "batch_size": 2}
+LISTWISE = {"type": "listwise", "input": "bm25", "window": 3, "step": 2}
+SERVERS: dict[str, dict[str, Any]] = {
+    "vectors": {"type": "openai_embedding", "chunking": "parts", "batch_size": 3},
+    "deep": RERANKER | {"candidates": 350},
+    "cut": RERANKER | {"candidates": "top_k"},
+    "together": {"type": "rerank_api", "listwise": True, "input": "bm25", "candidates": "top_k"},
+    "windows": LISTWISE | {"candidates": 350},
+    "cut_windows": LISTWISE | {"candidates": "top_k"},
+}
+MODELS: dict[str, dict[str, Any]] = {
+    "query_sets": {"rewrites": {"strategy": "hyde", "llm": "rewriter"}},
+    "generators": {"w": {"type": "llm", "max_tokens": 20, "llm": "writer"}},
+    "answers": {"a": {"generator": "w", "retriever": "bm25"}},
+    "judges": {"strict": {"type": "llm", "depth": 4, "llm": "judge"}},
+}
+QUESTIONS = {"questions": {"chunking": "parts", "n": 1, "llm": "asker"}}
+RETRIEVERS: dict[str, Any] = {
+    "bm25": BM25,
+    "whole": BM25 | {"chunking": "whole"},
+    "varying": {"type": "rrf", "inputs": ["bm25", "whole"], "candidates": "top_k"},
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "servers"),
+    [(MODELS, {}), (QUESTIONS, {}), ({}, SERVERS)],
+    ids=["models", "questions", "servers"],
+)
+def test_no_model_is_asked_more_often_than_a_plan_tells(
+    tmp_path: Path, options: dict[str, Any], servers: dict[str, dict[str, Any]]
+) -> None:
+    """At the first evaluation and after an edit, on this machine; each client asks its model."""
+    tiny = with_answers(Tiny(tmp_path / "tiny").write(), generators={}, answers={})
+    with serving(replied) as server:
+        at = {"base_url": server.base_url, "api_key_env": None, "retries": 0}
+        retrievers = RETRIEVERS | {
+            name: {**own, **at, "model": name} for name, own in servers.items()
+        }
+        rewritten = {"hyde": BM25 | {"query_set": "rewrites"}} if options == MODELS else {}
+        names = ("rewriter", "writer", "judge") if options == MODELS else ("asker",)
+        tiny.config |= {"retrievers": retrievers | rewritten, "top_k": [2, 6], **options}
+        tiny.config |= {"primary": "ndcg@6"}
+        if options:
+            tiny.config["llms"] = {name: {**at, "model": name} for name in names}
+        if options == QUESTIONS:
+            del tiny.config["generators"], tiny.config["answers"]
+            for name in ("queries.jsonl", "judgments.jsonl"):
+                (tiny.folder / name).unlink()
+        tiny.write_config()
+        expected = set(servers) or set(names)
+        for edit in ("sails", "mans"):
+            tiny.replace("crew.md", "sails", edit)
+            before, lines = len(server.received), planned(tiny).outgoing
+            tiny.run()
+            sent = Counter(one.body["model"] for one in server.received[before:])
+            told = {line.client.partition(".")[2]: line.requests for line in lines}
+            assert set(told) == expected if edit == "sails" else set(sent) <= set(told)
+            assert {name for name, n in sent.items() if n > (told[name] or 0)} == set()
+        n_chunks = len(tiny.pipeline().artifact(chunks_key("parts")).table())
+        if servers:
+            deep = next(line for line in lines if line.client == "retrievers.deep")
+            assert deep.passages == 7 * n_chunks < 7 * 350

@@ -297,7 +297,8 @@ def test_calls_of_a_language_model_are_those_that_are_not_in_the_cache(fresh: Ti
     fresh.config |= {"llm": llm, "query_sets": {"clear": {"strategy": "rewrite"}}}
     fresh.configure("bm25", query_set="clear")
     found = planned(fresh)
-    assert (found.work("llm_calls"), found.max_calls, found.max_cost) == (6, 4, None)
+    (line,) = found.outgoing
+    assert (found.work("llm_calls"), line.requests, line.max_calls) == (6, 6, 4)
     experiment = fresh.pipeline().experiment
     config, model = experiment.query_sets["clear"], experiment.llm
     assert isinstance(config, RewriteQuerySet)

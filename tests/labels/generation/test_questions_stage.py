@@ -420,7 +420,7 @@ def test_chunks_leave_for_hosts_that_are_named(tiny: Tiny) -> None:
     pipeline = tiny.pipeline()
     for key in (DOCUMENTS_KEY, chunks_key("parts")):
         pipeline.materialize(key.asset, [key])
-    (line,) = outgoing(pipeline, [QUESTIONS_KEY])
+    (line,) = outgoing(pipeline, QUESTIONS_KEY)
     needs = questions_needed(pipeline, QUESTIONS_KEY)
     n = len(chunks_of(tiny))
     assert needs is not None
