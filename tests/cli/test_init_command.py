@@ -14,6 +14,8 @@ from click.testing import Result
 
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.experiment import load_experiment
+from rag_assets.models.model_names import DEFAULT_MODEL
+from rag_assets.pipeline.durations import Durations
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import FILES, write_beir
 from tests.tiny_experiment import DOCUMENTS
@@ -142,7 +144,11 @@ def test_the_time_of_many_chunks_is_measured(invoke: Invoke, tmp_path: Path) -> 
         "--retriever bm25 takes seconds",
         by_sample.stdout,
     )
-    Measurements(store / MEASUREMENTS, "other").add("embed", "f" * 64, 480.0, 240)
+    # A plan goes by it.
+    assert Durations(store / MEASUREMENTS, "any").text(None, DEFAULT_MODEL) is not None
+    shutil.rmtree(store / MEASUREMENTS)
+    measured = Measurements(store / MEASUREMENTS, "other")
+    measured.add("embed", "f" * 64, 480.0, 240, model=DEFAULT_MODEL)
     (data / "experiment.yaml").unlink()
     known = invoke("init", data, "--store", store, "--out", tmp_path / "x.yaml")
     assert known.exit_code == 1  # the examples are still there
