@@ -6,11 +6,8 @@ Without `from __future__ import annotations`: Dagster reads the annotation of `c
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 import dagster as dg
@@ -50,7 +47,8 @@ def source_state(pipeline: Pipeline) -> SourceState:
         DataError: a file cannot be read.
     """
     experiment = pipeline.experiment
-    named = list(dict.fromkeys(_named_files(experiment)))
+    named = list(dict.fromkeys(experiment.named_files.values()))
+    named += [experiment.source] if experiment.has_file else []
     models = {name: model for name in _models(experiment) if (model := local_model(name))}
     digest = fingerprint(
         {
@@ -68,32 +66,6 @@ def source_state(pipeline: Pipeline) -> SourceState:
         listed += [dataset.query_files(), dataset.qrels_files()]
     files = {*named, *(file for part in listed for file in part)}
     return SourceState(digest, len(files), tuple(models))
-
-
-def _named_files(experiment: Experiment) -> Iterator[Path]:
-    """Yield the YAML, the files that it names besides the dataset, and those of people's labels."""
-    if experiment.has_file:
-        yield experiment.source
-    named = (
-        experiment.retrievers,
-        experiment.query_sets,
-        experiment.generators,
-        experiment.judges,
-    )
-    for options in chain.from_iterable(one.values() for one in named):
-        yield from options.files().values()
-    for chunking in experiment.chunkings.values():
-        for text in chunking.index_texts or ():
-            yield from text.files().values()
-
-    if experiment.questions is not None:
-        yield from experiment.questions.files().values()
-    if experiment.answer_labels is not None and experiment.has_answer_labels:
-        yield experiment.answer_labels
-    yield from experiment.passage_label_files.values()
-    yield from experiment.label_sample_files.values()
-    if experiment.question_marks_file.is_file():
-        yield experiment.question_marks_file
 
 
 def _models(experiment: Experiment) -> list[str]:

@@ -42,6 +42,7 @@ from rag_assets.labels.question_marks import (
     with_left_out,
 )
 from rag_assets.labels.sampling.judgment_log import design_file
+from rag_assets.options import FileOptions
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
@@ -211,6 +212,33 @@ class Experiment:
         """``log`` and ``design`` of the passages that were drawn one by one; none, or both."""
         files = {"log": self.judgments_log, "design": design_file(self.judgments_log)}
         return files if all(file.is_file() for file in files.values()) else {}
+
+    @property
+    def named_files(self) -> dict[str, Path]:
+        """Key of the YAML -> the file that it names besides the dataset, and people's labels."""
+        blocks: dict[str, FileOptions] = {
+            f"{part}.{name}": options
+            for part in ("retrievers", "query_sets", "generators", "judges")
+            for name, options in getattr(self, part).items()
+        }
+        for name, chunking in self.chunkings.items():
+            for number, text in enumerate(chunking.index_texts or ()):
+                blocks[f"chunking.{name}.index_texts.{number}"] = text
+        if self.questions is not None:
+            blocks["questions"] = self.questions
+        files = {
+            f"{block}.{option}": file
+            for block, options in blocks.items()
+            for option, file in options.files().items()
+        }
+        if self.answer_labels is not None and self.has_answer_labels:
+            files["answer_labels"] = self.answer_labels
+        files |= self.passage_label_files
+        if "design" in self.label_sample_files:
+            files["judgments_log design"] = self.label_sample_files["design"]
+        if self.question_marks_file.is_file():
+            files["marks of questions"] = self.question_marks_file
+        return files
 
     @property
     def measures_texts(self) -> bool:

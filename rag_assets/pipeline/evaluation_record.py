@@ -13,6 +13,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rag_assets.errors import StoreError
+from rag_assets.errors import DataError, StoreError
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
@@ -57,7 +58,11 @@ GIT_SECONDS = 5
 _ADDRESS = re.compile(r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(?P<place>[^?#]*)", re.I)
 
 
-def origin_of(experiment: Experiment, code_versions: Mapping[str, str]) -> Origin:
+def origin_of(
+    experiment: Experiment,
+    code_versions: Mapping[str, str],
+    files: Mapping[str, Mapping[str, str]] | None = None,
+) -> Origin:
     """Return where an evaluation that ends now comes from."""
     source = experiment.source
     folder = source if source.is_dir() else source.parent
@@ -70,7 +75,17 @@ def origin_of(experiment: Experiment, code_versions: Mapping[str, str]) -> Origi
         configuration=configuration_of(experiment),
         code_versions=code_versions,
         packages=_packages(),
+        files=files or {},
     )
+
+
+def named_files(pipeline: Pipeline) -> dict[str, Mapping[str, str]]:
+    """Return key of the YAML -> name and SHA-256 of the file that it names, if it can be read."""
+    files: dict[str, Mapping[str, str]] = {}
+    for key, file in pipeline.experiment.named_files.items():
+        with suppress(DataError):
+            files[key] = {"name": file.name, "sha256": pipeline.file_digest(file)}
+    return files
 
 
 def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
@@ -197,7 +212,7 @@ def snapshot(
         dagster_runs=dagster_runs,
         entries=entries,
         rankings=tuple(_rankings(pipeline, entries)),
-        origin=origin_of(experiment, _code_versions(pipeline)),
+        origin=origin_of(experiment, _code_versions(pipeline), named_files(pipeline)),
         unread_labels=experiment.unread_labels,
         display_names=dict(experiment.display_names),
     )

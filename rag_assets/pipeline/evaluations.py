@@ -52,6 +52,7 @@ class Origin:
         configuration: the experiment with its defaults filled in, without paths and keys.
         code_versions: stage -> its code version, of the stages that the experiment uses.
         packages: package -> version.
+        files: key of the YAML -> ``name`` and ``sha256`` of the file that it names.
     """
 
     user: str | None = None
@@ -60,6 +61,7 @@ class Origin:
     configuration: Mapping[str, Any] = field(default_factory=dict)
     code_versions: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def experiment_digest(self) -> str | None:

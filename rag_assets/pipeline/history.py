@@ -163,7 +163,9 @@ def _row(root: Path, evaluation: Evaluation) -> Row:
         **{column: _digest(evaluation, asset) for column, asset in _DIGESTS.items()},
         "git_commit": origin.git_commit,
         "git_dirty": origin.git_dirty,
-        "configuration": canonical_json(origin.configuration),
+        "configuration": canonical_json(
+            {**origin.configuration, **({"files": dict(origin.files)} if origin.files else {})}
+        ),
         "code_versions": canonical_json(origin.code_versions),
         "packages": canonical_json(origin.packages),
         "retrievers": list(_retrievers(root, evaluation)),

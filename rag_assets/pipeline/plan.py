@@ -21,8 +21,11 @@ from dataclasses import dataclass, field
 from rag_assets.chunking.index_texts_stage import index_inputs
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
+from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.durations import NO_TIME, Durations, ExpectedTime, expected_time
+from rag_assets.pipeline.evaluation_record import named_files
+from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.outgoing import (
     LLM_ASSETS,
     Outgoing,
@@ -37,7 +40,14 @@ from rag_assets.pipeline.plan_sources import (
     read_source,
     with_row_changes,
 )
-from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason, Wanted
+from rag_assets.pipeline.reasons import (
+    DAMAGED,
+    DELETED,
+    NOTHING_STORED,
+    Reason,
+    Wanted,
+    file_changes,
+)
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
@@ -98,6 +108,7 @@ class Plan:
         searches: retriever -> what an evaluation would run or ask for it, where it is a search that
             is not ours.
         time: how long it takes, by what this machine measured.
+        files: which files that the YAML names changed since the last evaluation.
     """
 
     experiment: str
@@ -107,6 +118,7 @@ class Plan:
     outgoing: tuple[Outgoing, ...] = ()
     searches: Mapping[str, Sequence[str]] = field(default_factory=dict)
     time: ExpectedTime = NO_TIME
+    files: tuple[Reason, ...] = ()
 
     @property
     def artifacts(self) -> tuple[Step, ...]:
@@ -166,7 +178,17 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
                 if step.action != REUSE and step.same_as is None
             ],
         ),
+        files=_changed_files(pipeline),
     )
+
+
+def _changed_files(pipeline: Pipeline) -> tuple[Reason, ...]:
+    """Return which files differ from those of the last evaluation; none where there was none."""
+    try:
+        before = read_current(pipeline.root).origin.files
+    except (NotEvaluated, StoreError):
+        return ()
+    return tuple(file_changes(before, named_files(pipeline))) if before else ()
 
 
 def _searches(experiment: Experiment, steps: Iterable[Step]) -> dict[str, Sequence[str]]:

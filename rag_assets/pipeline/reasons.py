@@ -22,6 +22,8 @@ DAMAGED = "artifact is damaged"
 LONGEST = 40
 """Characters of a value that are shown to people."""
 
+FILE = "the file under "
+
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ABSENT = object()
 _NAMES = {
@@ -139,11 +141,32 @@ def row_contents(table: pa.Table, key: tuple[str, ...]) -> dict[tuple[object, ..
     return rows
 
 
+def file_changes(
+    old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]
+) -> Iterator[Reason]:
+    """Yield which files have another content: ``retrievers.mine.path: run.trec changed``.
+
+    Args:
+        old: key of the YAML -> ``name`` and ``sha256``.
+        new: likewise. Of a block that is new or gone that is said, not which files it names.
+    """
+    for key, file in new.items():
+        before = old.get(key)
+        if before is not None and before["sha256"] != file["sha256"]:
+            is_other = before["name"] != file["name"]
+            name = f"{before['name']} -> {file['name']}" if is_other else f"{file['name']} changed"
+            yield Reason(f"{key}: {name}")
+    for verb, some, others in (("added", new, old), ("removed", old, new)):
+        for key, file in some.items():
+            if key not in others and "." not in key:  # people's labels
+                yield Reason(f"{key}: {file['name']} {verb}")
+
+
 def version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Reason]:
     """Yield what differs between the versions of two artifacts."""
     for change in changes(dict(old), dict(new)):
         if change.what.startswith("file."):
-            yield Reason(f"{change.what.replace('file.', 'the file under ')}")
+            yield Reason(f"{change.what.replace('file.', FILE)}")
         else:
             yield change
 
@@ -159,7 +182,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Reason]:
 
 def _change(name: str, was: object, now: object) -> Reason:
     if any(isinstance(value, str) and _HASH.fullmatch(value) for value in (was, now)):
-        label = _NAMES.get(name.rpartition(".")[2], name.replace("file.", "the file under "))
+        label = _NAMES.get(name.rpartition(".")[2], name.replace("file.", FILE))
         return Reason(f"{label} changed")
     if isinstance(was, list | tuple) and isinstance(now, list | tuple):
         return _list_change(name, was, now)

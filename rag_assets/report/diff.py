@@ -12,7 +12,7 @@ from rich.text import Text
 from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
 from rag_assets.pipeline.history import history_table
-from rag_assets.pipeline.reasons import Reason, Wanted, row_changes, version_changes
+from rag_assets.pipeline.reasons import FILE, Reason, Wanted, row_changes, version_changes
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.formats import interval_name, interval_text, p_text
 from rag_assets.report.history import (
@@ -66,9 +66,12 @@ def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Ite
 
 def _engine_changes(a: EvaluationResult, b: EvaluationResult) -> Iterator[Reason]:
     """Yield what differs in engines, types and the contents of files that options name."""
+    has_files = a.evaluation.origin.files and b.evaluation.origin.files
     for _, old, new in _changed(a, b):
         if old is not None and new is not None:
-            yield from version_changes(old.versions, new.versions)
+            for reason in version_changes(old.versions, new.versions):
+                if not (has_files and reason.what.startswith(FILE)):  # said with its name
+                    yield reason
             for name in ("weights_sha256", "tokenizer_sha256", "config_sha256"):
                 if old.config.get(name) != new.config.get(name):
                     part = name.removesuffix("_sha256").replace("config", "configuration")

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rag_assets.pipeline.reasons import Reason, changes
+from rag_assets.pipeline.reasons import Reason, changes, file_changes
 from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.terminal_table import FittedTable, plain_cell
 
@@ -65,6 +65,9 @@ def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[R
 
 
 def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iterator[Reason]:
+    files = was.pop("files", None), now.pop("files", None)
+    if None not in files:
+        yield from file_changes(*files)
     for part, noun in _NAMED.items():
         old, new = was.get(part, {}), now.get(part, {})
         if not isinstance(old, dict) or not isinstance(new, dict):

@@ -126,6 +126,8 @@ def _sums(plan: Plan) -> Iterable[str]:
     names = ", ".join(plan.retrievers)
     yield f"{plan.experiment}: {_counted(step.action for step in plan.artifacts)}"
     yield f"retrievers: {len(plan.retrievers)}: {names}"
+    for reason in plan.files:
+        yield f"changed: {reason.text}"
     if plan.analyzers:
         chosen = (f"{name} {used or '(by its chunks)'}" for name, used in plan.analyzers.items())
         yield f"analyzer auto: {', '.join(chosen)}"

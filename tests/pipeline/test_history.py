@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,29 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from rag_assets.answers.generators.base import Generator
+from rag_assets.chunking.index_texts import IndexText
 from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
+from rag_assets.judges.base import Judge
+from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.options import FileOptions
 from rag_assets.pipeline import history_gathering
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.evaluation_record import configuration_of, origin_of
+from rag_assets.pipeline.evaluation_record import configuration_of, named_files, origin_of
 from rag_assets.pipeline.history import History, fill_in
 from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.reasons import file_changes
 from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.query_sets.query_set import QuerySet
+from rag_assets.report.diff import changes_between
+from rag_assets.report.history import evaluation_changes
 from rag_assets.report.metric_history import MetricHistory
 from rag_assets.report.result import EvaluationResult
+from rag_assets.retrieval.retriever import Retriever
 from rag_assets.schemas import HISTORY
+from tests.planned import planned
 from tests.tiny_experiment import Tiny
 
 TOP_K = (1, 3, 5)
@@ -290,3 +302,78 @@ def test_a_moved_folder_is_the_same_experiment(fresh: Tiny, tmp_path: Path) -> N
     moved = Tiny(tmp_path / "moved", fresh.config).write()
     digests = {origin_of(one.pipeline().experiment, {}).experiment_digest for one in (fresh, moved)}
     assert len(digests) == 1
+
+
+def file_types(options: type[FileOptions] = FileOptions) -> Iterator[type[FileOptions]]:
+    """Types of blocks that name a file."""
+    for one in options.__subclasses__():
+        if one.file_options and one.__module__.startswith("rag_assets."):
+            yield one
+        yield from file_types(one)
+
+
+def test_every_file_that_a_block_names_has_a_name(fresh: Tiny) -> None:
+    """Files enter fingerprints by their content: a new type of block with files belongs here."""
+    parts = (Retriever, QuerySet, Generator, Judge, IndexText, QuestionOptions)
+    assert {one.__name__ for one in file_types() if not issubclass(one, parts)} == set()
+    prompt = "version: 1\n[user]\n{}"
+    (fresh.folder / "questions.jsonl").write_text(
+        '{"document_id": "x", "start": 0, "end": 1, "texts": []}'
+    )
+    texts = {
+        "variants.jsonl": '{"query_id": "q1", "text": "dogs"}\n',
+        "run.trec": "q1 Q0 fares.md 1 2.0 mine\n",
+        "answers.json": "{}",
+        "hyde.txt": prompt.format("{query}"),
+        "judge.txt": prompt.format("{question} {passage}"),
+    }
+    for name, text in texts.items():
+        (fresh.folder / name).write_text(text)
+    fresh.config |= {
+        "llm": {"model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None},
+        "query_sets": {
+            "file": {"strategy": "file", "path": "variants.jsonl"},
+            "hyde": {"strategy": "hyde", "template": "hyde.txt"},
+        },
+        "generators": {"read": {"type": "file", "path": "answers.json"}},
+        "judges": {"strict": {"type": "llm", "relevance_prompt": "judge.txt"}},
+    }
+    fresh.configure("run", type="run_file", path="run.trec", chunking="whole")
+    fresh.config["chunking"]["parts"]["index_texts"] = [
+        "text",
+        {"kind": "questions", "file": "questions.jsonl"},
+    ]
+    fresh.write_config()
+    before = named_files(fresh.pipeline())
+    for name in ("questions.jsonl", *texts):
+        (fresh.folder / name).write_text((fresh.folder / name).read_text() + "\n")
+    changes = {one.text for one in file_changes(before, named_files(fresh.pipeline()))}
+    assert changes == {
+        "retrievers.run.path: run.trec changed",
+        "query_sets.file.path: variants.jsonl changed",
+        "query_sets.hyde.template: hyde.txt changed",
+        "generators.read.path: answers.json changed",
+        "judges.strict.relevance_prompt: judge.txt changed",
+        "chunking.parts.index_texts.1.file: questions.jsonl changed",
+    }
+
+
+def test_a_changed_run_file_is_named_by_plan_history_and_diff(fresh: Tiny) -> None:
+    run = fresh.folder / "mine.trec"
+    run.write_text("q1 Q0 lost.md 1 2.0 mine\n")
+    fresh.config |= {"retrievers": {}, "baseline": "mine"}
+    fresh.configure("mine", type="run_file", path="mine.trec", chunking="whole")
+    fresh.run()
+    fresh.snapshot()
+    run.write_text("q1 Q0 fares.md 1 2.0 mine\n")
+    reason = "retrievers.mine.path: mine.trec changed"
+    assert [one.text for one in planned(fresh).files] == [reason]
+    fresh.run()
+    fresh.snapshot()
+    old, new = files_of(fresh).table().to_pylist()
+    assert [one.text for one in evaluation_changes(old, new)] == [reason]
+    a, b = (
+        EvaluationResult(fresh.artifacts, names_of(fresh).find(name))
+        for name in ("previous", "latest")
+    )
+    assert [one.text for one in changes_between(a, b)] == [reason]
