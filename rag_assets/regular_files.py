@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import errno
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 # What a process holds open already: `<(...)` of a shell, and a pipe into /dev/stdin.
 _OPEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+
+_LFS, _LFS_BYTES = b"version https://git-lfs.github.com/spec/", 1024
+"""How a pointer of Git LFS begins, and its most bytes."""
 
 MOST_BYTES = 3_500
 """Of a path; Linux takes 4,095, and there is more below it."""
@@ -40,6 +44,21 @@ def regular(path: Path) -> Path:
     if kind is None or (kind == "a FIFO" and str(path).startswith(_OPEN)):
         return path
     raise OSError(errno.EINVAL, f"{kind}, not a file", str(path))
+
+
+def content_file(path: Path) -> Path:
+    """Return the path of a file whose content is read.
+
+    Raises:
+        OSError: as :func:`regular`, or Git LFS keeps the content elsewhere.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if stat.S_ISREG((status := path.stat()).st_mode) and status.st_size <= _LFS_BYTES:
+            with path.open("rb") as stream:
+                if stream.read(len(_LFS)) == _LFS:
+                    problem = "it is a pointer of Git LFS, not the file; run `git lfs pull`"
+                    raise OSError(errno.EINVAL, problem, str(path))
+    return regular(path)
 
 
 def unusable(path: Path) -> str | None:

@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from rag_assets.errors import DataError
-from rag_assets.regular_files import regular
+from rag_assets.regular_files import content_file
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -144,7 +144,7 @@ def _is_hidden(name: str) -> bool:
 @contextmanager
 def _opened_archive(archive: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with zipfile.ZipFile(regular(archive)) as opened_archive:
+        with zipfile.ZipFile(content_file(archive)) as opened_archive:
             yield opened_archive
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=archive) from error
@@ -161,7 +161,7 @@ def _stream(path: Path) -> BinaryIO:
 def _plain_stream(path: Path) -> BinaryIO:
     archive = archive_of(path)
     if archive is None:
-        return regular(path).open("rb")
+        return content_file(path).open("rb")
     name = path.relative_to(archive).as_posix()
     if name not in members(archive):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

@@ -253,7 +253,8 @@ def _print_places(settings: StoreSettings, report: Path, work: EvaluationSummary
 
 def _ui_command(settings: StoreSettings) -> str:
     """Return the command that shows these runs in the Dagster UI."""
-    in_checkout = Path("workspace.yaml").is_file() and Path("dagster.yaml").is_file()
+    files = [Path(name) for name in ("workspace.yaml", "dagster.yaml", "Makefile")]
+    in_checkout = all(map(Path.is_file, files)) and "\nui:" in files[-1].read_text(errors="replace")
     if in_checkout and settings.store == DEFAULT_STORE.absolute():
         return "run `make ui`, then open http://127.0.0.1:3000"
     store, home, dagster = (

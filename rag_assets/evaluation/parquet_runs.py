@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
-from rag_assets.regular_files import regular
+from rag_assets.regular_files import content_file
 
 QUERY_COLUMNS = ("query_id", "q_id")
 ID_COLUMNS = ("chunk_id", "unit_id", "item_id", "document_id", "doc_id")
@@ -84,7 +84,7 @@ def read_table(path: Path) -> pa.Table:
     """
     try:
         # Not `read_table`: that takes folder names such as `a=b` for columns.
-        with pq.ParquetFile(regular(path)) as source:
+        with pq.ParquetFile(content_file(path)) as source:
             table: pa.Table = source.read()
             return table
     except OSError as error:

@@ -161,8 +161,11 @@ def nothing_shared(run: pa.Table, judgments: pa.Table) -> str | None:
         ours, theirs = (pc.unique(table[column].drop_null()) for table in (run, judgments))
         if len(ours) and len(theirs) and count_not_in(ours, theirs) == len(ours):
             here, there = (one_line(ids[0].as_py()) for ids in (ours, theirs))
+            bare = [{name.lstrip("0") for name in ids.to_pylist()} for ids in (ours, theirs)]
+            hint = "; they are equal but for leading zeros" if bare[0] & bare[1] else ""
             return (
-                f"no {noun} of the run is in the qrels: the run has '{here}', they have '{there}'"
+                f"no {noun} of the run is in the qrels: the run has '{here}', they have "
+                f"'{there}'{hint}"
             )
     return None
 

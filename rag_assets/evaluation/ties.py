@@ -13,9 +13,6 @@ it. A group with one relevant unit is safe even then: the groups above it are th
 so its gain is too. Where a group holds more, bounds of these two are refused. ``hit_rate``, ``mrr``
 and ``precision`` have no such need.
 
-
-from __future__ import annotations
-
 Which units are tied across a cut is counted in the ranking that a run was cut from, because the run
 of a cell ends at its cut.
 """

@@ -153,6 +153,11 @@ def read_qrels(path: Path) -> pa.Table:
         if pair in seen:
             what = f"query '{query_id}' and document '{document_id}'"
             problem = f"{what} stand already on line {seen[pair]}"
+            if document_id == "0" == str(grade):
+                problem += (
+                    "; the columns are query, iteration, document, grade: where they are query, "
+                    "document, 0, 0, write `1 0 28 1` for `1 28 0 0`"
+                )
             raise DataError(problem, file=path, line=line)
         seen[pair] = line
         grades.append(grade)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rag_assets.errors import ConfigError
 from rag_assets.llm.client import Message
-from rag_assets.regular_files import regular
+from rag_assets.regular_files import content_file
 
 _ROLE = re.compile(r"\[(system|user|assistant)\]")
 _VERSION = re.compile(r"version:\s*([0-9A-Za-z._-]+)\s*")
@@ -75,7 +75,7 @@ def read_template(path: Path, needed: Iterable[str], allowed: Iterable[str]) -> 
             needed, or has one that nothing fills.
     """
     try:
-        lines = regular(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = content_file(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         what = getattr(error, "strerror", None) or "not UTF-8"
         raise ConfigError(f"the prompt cannot be read: {what}", file=path) from error

@@ -23,6 +23,24 @@ EXCERPT = 240
 
 _WORD = re.compile(r"\w+")
 
+# fmt: off
+_ASKING = frozenset((
+    "a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can",
+    "could", "did", "do", "does", "for", "from", "had", "has", "have", "he", "her", "his", "how",
+    "i", "if", "in", "into", "is", "it", "its", "may", "me", "my", "of", "on", "or", "our", "she",
+    "should", "so", "such", "than", "that", "the", "their", "them", "then", "there", "these",
+    "they", "this", "to", "us", "was", "we", "were", "what", "when", "where", "which", "who",
+    "whom", "whose", "why", "will", "with", "would", "you", "your",
+))
+# fmt: on
+"""English words that say nothing of what is asked; a search may still use them."""
+
+OPENING, CLOSING = (
+    "\N{RIGHT-POINTING DOUBLE ANGLE QUOTATION MARK}",
+    ("\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}"),
+)
+"""Around a marked word where there are no styles: no mark of Markdown."""
+
 Mark = tuple[int, int]
 """First character of a word of the question in a text, and the one behind it."""
 
@@ -30,10 +48,11 @@ Mark = tuple[int, int]
 def marks(text: str, question: str, analyzer: str) -> list[Mark]:
     """Return where words of the question stand in a text, by the analyzer: ``dogs`` marks ``dog``.
 
-    Words that the analyzer drops (``the``) are not marked.
+    Words that the analyzer drops (``the``), and those that only ask (``how do I``), are not marked.
     """
     spans = [found.span() for found in _WORD.finditer(text)]
-    asked, *read = analyze_all(analyzer, [question, *(text[a:b] for a, b in spans)])
+    words_only = " ".join(w for w in _WORD.findall(question) if w.lower() not in _ASKING)
+    asked, *read = analyze_all(analyzer, [words_only or question, *(text[a:b] for a, b in spans)])
     sought = set(asked)
     return [span for span, terms in zip(spans, read, strict=True) if sought & set(terms)]
 
@@ -137,7 +156,7 @@ class QuestionHits:
 
         Args:
             found: one of ``self.found``.
-            styled: mark words by their style; else by ``*`` around them.
+            styled: mark words by their style; else by quotation marks around them.
         """
         yield _Line(0, Text(f"{found.retriever}, {found.seconds:.1f} s", style="bold"))
         if found.problem is not None:
@@ -230,6 +249,6 @@ def _marked(shown: Excerpt, *, styled: bool) -> Text:
     pieces: list[str] = []
     last = 0
     for start, end in shown.marks:
-        pieces += [shown.text[last:start], f"*{shown.text[start:end]}*"]
+        pieces += [shown.text[last:start], OPENING + shown.text[start:end] + CLOSING]
         last = end
     return Text("".join([*pieces, shown.text[last:]]))

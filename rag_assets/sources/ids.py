@@ -157,7 +157,9 @@ class KnownIds:
         if len(self._rows) > NEAREST_AMONG or self._unknown > NEAREST_FOR:
             return ""
         deeper = [other for other in self._rows if other.endswith(f"/{name}")]
-        near = deeper or get_close_matches(name, self._rows, n=1)
+        bare = name.lstrip("0")
+        padded = [other for other in self._rows if other.lstrip("0") == bare]
+        near = padded or deeper or get_close_matches(name, self._rows, n=1)
         return f" (did you mean {shown(near[0])}?)" if near else ""
 
 

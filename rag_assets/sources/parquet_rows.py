@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
-from rag_assets.regular_files import regular
+from rag_assets.regular_files import content_file
 from rag_assets.sources.fields import Place, note, shown
 from rag_assets.sources.lines import unreadable
 
@@ -60,7 +60,7 @@ class ParquetRows:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            with pq.ParquetFile(regular(self.file), pre_buffer=False) as source:
+            with pq.ParquetFile(content_file(self.file), pre_buffer=False) as source:
                 names = self._column_names(source.schema_arrow)
                 yield from source.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
         except OSError as error:

@@ -48,7 +48,7 @@ def test_pages_without_queries_are_asked(invoke: Invoke, pages: Path, tmp_path: 
     # The cheap ones are first, whatever the order in the file.
     assert [block.split(",")[0] for block in blocks[:3]] == ["bm25", "shallow", "again"]
     assert "1 [1] fares.md 0-" in blocks[0]
-    assert "A *dog* *needs* a *ticket* of 10 crowns." in blocks[0]
+    assert "A \u00bbdog\u00ab \u00bbneeds\u00ab a \u00bbticket\u00ab of 10 crowns." in blocks[0]
     assert "crowns" not in blocks[2]  # a text is shown once
     assert blocks[3].splitlines()[0].split() == ["passage", "bm25", "shallow", "again"]
     assert blocks[3].splitlines()[1].split()[-3:] == ["1", "1", "1"]
@@ -117,7 +117,7 @@ def test_what_cannot_be_asked(
 
 def test_in_python(pages: Path, tmp_path: Path) -> None:
     hits = rag_assets.ask(pages, "life jackets", ["bm25"], 2, store=tmp_path / "store")
-    assert "      There is one *life* *jacket* for" in repr(hits)
+    assert "      There is one \u00bblife\u00ab \u00bbjacket\u00ab for" in repr(hits)
     assert "[1] safety/jackets.md" in repr(hits)
     assert hits.to_arrow().column("rank").to_pylist() == [1, 2]
     (pages / "x.md").write_text("# <b>x</b>\n\nlife & limb <script>\n")
@@ -125,6 +125,13 @@ def test_in_python(pages: Path, tmp_path: Path) -> None:
     assert "<script>" not in html
     with pytest.raises(UsageError, match="unknown retriever"):
         rag_assets.ask(pages, "dog", ["none"], store=tmp_path / "store")
+
+
+def test_words_that_only_ask_are_not_marked() -> None:
+    text = "You do what you can to return a part."
+    found = [text[a:b] for a, b in marks(text, "What do I do to return a part?", "standard")]
+    assert found == ["return", "part"]
+    assert marks("What is that", "what is that", "standard")  # nothing else is asked
 
 
 def test_marks_are_of_words_as_the_analyzer_reads_them() -> None:

@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.score import score
+from rag_assets.evaluation.score import nothing_shared, score
 from rag_assets.evaluation.trec_files import read_qrels, read_run
 from tests.made_tables import document_judgments, run_table
 
@@ -118,3 +119,10 @@ def test_whole_ranking_is_not_cut() -> None:
 def test_refused_metrics(name: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         score(RUN, QRELS, ["mrr", name])
+
+
+def test_ids_that_differ_by_leading_zeros_are_told() -> None:
+    run, judgments = (pa.table({"query_id": [name], "unit_id": ["d"]}) for name in ("1", "0001"))
+    assert str(nothing_shared(run, judgments)).endswith(
+        "the run has '1', they have '0001'; they are equal but for leading zeros"
+    )

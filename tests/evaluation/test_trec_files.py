@@ -201,6 +201,14 @@ QRELS_PROBLEMS = {
         "q 0 d 1\nq 0 e 1\nq 0 d 2\n",
         ":3: query 'q' and document 'd' stand already on line 1",
     ),
+    "columns of CACM": (
+        "01 28 0 0\n01 35 0 0\n",
+        ":2: query '01' and document '0' stand already on line 1; the columns are query, iteration",
+    ),
+    "of Git LFS": (
+        "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n",
+        ": cannot be read: it is a pointer of Git LFS, not the file; run `git lfs pull`",
+    ),
     "two fields": ("q d\n", ":1: has 2 fields; a qrels line is 'query iteration document grade'"),
     "five fields": ("q 0 d 1 x\n", ":1: has 5 fields"),
     "text": ("q 0 d 1\nq 0 e yes\n", ":2: grade 'yes' is not an integer"),

@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from rag_assets.errors import UsageError
+from rag_assets.package_versions import version
 from rag_assets.retrieval.lexical.analyzers.words import Analyzer, Tokens, standard_tokens
 
 # fmt: off
@@ -69,6 +71,9 @@ def _analyze_all(language: str) -> Callable[[Sequence[str]], list[Tokens]]:
 def _stems(language: str, tokens: list[str]) -> dict[str, str]:
     import Stemmer
 
+    if language not in Stemmer.algorithms():
+        problem = f"analyzer '{language}' needs PyStemmer 3, not {version('PyStemmer')}"
+        raise UsageError(f"{problem}; install it, or choose another analyzer")
     # a stemmer object of its own for each call: one must not be shared by threads
     return dict(zip(tokens, Stemmer.Stemmer(language).stemWords(tokens), strict=True))
 
