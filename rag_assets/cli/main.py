@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rag_assets import __version__
-from rag_assets.cli.terminal import note_beginning, with_verbosity
+from rag_assets.cli.terminal import note_beginning, printable_messages, with_verbosity
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.plain_text import one_line, printable, shortened
 from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
@@ -104,7 +104,7 @@ class _Group(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's signature)
         """Run the program, which Ctrl-C and SIGTERM interrupt."""
-        with interrupt_handlers():
+        with interrupt_handlers(), printable_messages():
             return super().main(*args, **extra)
 
     def make_context(

@@ -12,7 +12,9 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -134,6 +136,25 @@ def _width(stream: TextIO) -> int | None:
     return None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else UNBOUNDED
 
 
+@contextmanager
+def printable_messages() -> Iterator[None]:
+    """Let warnings, and what is logged, hold nothing that a terminal obeys.
+
+    They come from libraries, from plug-ins, and from the code of a user's own search.
+    """
+    format_warning, last_resort = warnings.formatwarning, logging.lastResort
+
+    def formatted(*parts: Any, **options: Any) -> str:  # noqa: ANN401 (the signature of warnings)
+        return printable(format_warning(*parts, **options))
+
+    logged = _LastLines(logging.WARNING)
+    warnings.formatwarning, logging.lastResort = formatted, logged
+    try:
+        yield
+    finally:
+        warnings.formatwarning, logging.lastResort = format_warning, last_resort
+
+
 def shown_path(path: Path) -> str:
     """Return a path as short as it can be typed from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
@@ -235,6 +256,14 @@ def _log_to_stderr(root: click.Context, wanted: Verbosity) -> None:
             logging.getLogger(name).setLevel(old_level)
 
     root.call_on_close(restore)
+
+
+class _LastLines(logging.Handler):
+    """Prints records that no other handler takes, as Python does."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one record."""
+        click.echo(printable(self.format(record)), err=True)
 
 
 class _LogLines(logging.Handler):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from rag_assets.code_versions.closure import Closure, SourceGraph, is_source
 from rag_assets.errors import UsageError
-from rag_assets.plain_text import shortened
+from rag_assets.retrieval.external.workers import reason_of
 
 
 class Call(NamedTuple):
@@ -122,13 +122,14 @@ def load(call: Call) -> object:
         module = _module_of_file(Path(call.place)) if call.in_file else _module(call)
     except UsageError:
         raise
-    except (Exception, SystemExit) as error:  # whatever a user's code does
-        problem = shortened(f"{type(error).__name__}: {error}", 300)
-        raise UsageError(f"call {call}: cannot be loaded: {problem}") from error
+    except BaseException as error:  # whatever a user's code does; a thread loads it, no Ctrl-C
+        raise UsageError(f"call {call}: cannot be loaded: {reason_of(error)}") from error
     try:
         return reduce(getattr, call.name.split("."), module)
     except AttributeError as error:
         raise UsageError(f"call {call}: {call.place} has no {call.name}") from error
+    except BaseException as error:  # of `__getattr__` of the module
+        raise UsageError(f"call {call}: cannot be loaded: {reason_of(error)}") from error
 
 
 def version_of_loaded(definition: object) -> str | None:

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -60,14 +61,14 @@ class CodeRetriever(ExternalRetriever):
         workers, ask = tools.once("python", partial(_opened, self))
         texts = [text for _, text in queries]
         if not self.batch:
-            for outcome in workers.each(partial(ask, text, k) for text in texts):
-                yield self._result(outcome, k)
+            works = (partial(ask, text, k) for text in texts)
+            for outcome in workers.each(works, partial(self._result, k=k)):
+                yield from _apart(outcome, 1)
             return
         batches = [texts[i : i + BATCH_QUERIES] for i in range(0, len(texts), BATCH_QUERIES)]
-        outcomes = workers.each(partial(ask, own, k) for own in batches)
+        outcomes = workers.each((partial(ask, own, k) for own in batches), self._results(k))
         for own, outcome in zip(batches, outcomes, strict=True):
-            for answer in _apart(outcome, len(own)):
-                yield self._result(answer, k)
+            yield from _apart(outcome, len(own))
 
     def hits(self, answer: object, k: int) -> list[Hit]:
         """Return the first ``k`` hits of what the code gave for a query.
@@ -77,16 +78,21 @@ class CodeRetriever(ExternalRetriever):
         """
         return hits_of(answer, k, as_texts=self.returns == "texts")
 
-    def _result(self, outcome: Outcome[object], k: int) -> QueryResult:
-        if outcome.error is not None:
-            return QueryResult(error=outcome.error)
+    def _result(self, answer: object, k: int) -> list[QueryResult]:
         try:
-            hits = self.hits(outcome.value, k)
+            return [QueryResult(self.hits(answer, k))]
         except Unusable as error:
-            return QueryResult(error=str(error))
-        except Exception as error:  # whatever a generator, or a foreign object, raises
-            return QueryResult(error=reason_of(error))
-        return QueryResult(hits, outcome.seconds)
+            return [QueryResult(error=str(error))]
+        except BaseException as error:  # whatever a generator, or a foreign object, raises
+            return [QueryResult(error=reason_of(error))]
+
+    def _results(self, k: int) -> Callable[[Any], list[QueryResult]]:
+        """Return what reads a batch; one that never ends is read no further than a batch goes."""
+        return lambda answers: [
+            result
+            for answer in islice(answers, BATCH_QUERIES + 1)
+            for result in self._result(answer, k)
+        ]
 
 
 class PythonRetriever(CodeRetriever):
@@ -150,19 +156,16 @@ class PythonRetriever(CodeRetriever):
         return load(Call.of(self.call))
 
 
-def _apart(outcome: Outcome[object], n_queries: int) -> list[Outcome[object]]:
-    """Return the outcome of each query of a batch; what one of them took is not known."""
-    if outcome.error is not None:
-        return [Outcome(error=outcome.error)] * n_queries
+def _apart(outcome: Outcome[list[QueryResult]], n_queries: int) -> list[QueryResult]:
+    """Return the result of each query of a call; what one of several took is not known."""
+    results, problem = outcome.value or [], outcome.error
+    if problem is None and len(results) != n_queries:
+        number = f"more than {BATCH_QUERIES}" if len(results) > BATCH_QUERIES else len(results)
+        problem = f"returned {number} lists of hits for {n_queries} queries"
+    if problem is not None:
+        return [QueryResult(error=problem)] * n_queries
     seconds = outcome.seconds if n_queries == 1 else None
-    try:
-        answers = list(outcome.value)  # type: ignore[call-overload]
-    except Exception as error:  # what is no list, or whatever a generator raises
-        return [Outcome(error=reason_of(error))] * n_queries
-    if len(answers) != n_queries:
-        problem = f"returned {len(answers)} lists of hits for {n_queries} queries"
-        return [Outcome(error=problem)] * n_queries
-    return [Outcome(answer, None, seconds) for answer in answers]
+    return [one if one.error else one._replace(seconds=seconds) for one in results]
 
 
 @contextmanager
@@ -180,6 +183,15 @@ def _loaded(config: CodeRetriever) -> Ask:
     Raises:
         UsageError: it cannot be loaded, or what it names cannot be asked.
     """
+    try:
+        return _asking(config)
+    except UsageError:
+        raise
+    except BaseException as error:  # whatever `__getattr__` of an object raises, in this thread
+        raise UsageError(f"call {config.call}: cannot be asked: {reason_of(error)}") from error
+
+
+def _asking(config: CodeRetriever) -> Ask:
     call, target, options = config.call, config.load(), dict(config.options)
     if inspect.isclass(target) or _is_factory(target, options):
         target, options = _made(call, target, options), {}
@@ -217,9 +229,8 @@ def _made(call: str, factory: Any, options: Mapping[str, Any]) -> object:  # noq
         raise UsageError(f"call {call}: cannot be called with {names} (its `options`)")
     try:
         return factory(**options)
-    except (Exception, SystemExit) as error:  # whatever a user's code raises
-        problem = f"{type(error).__name__}: {error}"
-        raise UsageError(f"call {call}: cannot be made: {problem}") from error
+    except BaseException as error:  # whatever a user's code raises
+        raise UsageError(f"call {call}: cannot be made: {reason_of(error)}") from error
 
 
 def _takes(target: Any, n_arguments: int, options: Mapping[str, Any]) -> bool:  # noqa: ANN401

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rag_assets.plain_text import shortened
 from rag_assets.retrieval.external.base import Hit
 
 FORMS = (
@@ -23,6 +24,10 @@ START_KEYS = ("start_index", "split_idx_start")
 """Keys with the character at which a text starts: as LangChain and Haystack have them."""
 
 _KEYS = {"id", "text", "document_id", "doc_id", "start", "end", "score", "source"}
+
+
+MAX_CHARACTERS = 10_000_000
+"""Of a returned text: more is no passage, and fills memory with copies."""
 
 
 class Unusable(Exception):
@@ -81,7 +86,8 @@ def _of_mapping(given: Mapping[str, Any]) -> Hit:
     unknown = sorted(str(key) for key in given.keys() - _KEYS)
     if unknown:
         allowed = ", ".join(sorted(_KEYS))
-        raise Unusable(f"returned a hit with the key '{unknown[0]}'; allowed: {allowed}")
+        key = shortened(unknown[0], 80)
+        raise Unusable(f"returned a hit with the key '{key}'; allowed: {allowed}")
     known = {key: value for key, value in given.items() if key != "doc_id"}
     if "doc_id" in given:
         known.setdefault("document_id", given["doc_id"])
@@ -115,7 +121,7 @@ def _of_node(node: object, score: object) -> Hit:
     hit = _quoted(text, metadata, score)
     start, origin = getattr(node, "start_char_idx", None), getattr(node, "ref_doc_id", None)
     return hit._replace(
-        start=start if isinstance(start, int) else hit.start,
+        start=start if _is_offset(start) else hit.start,
         source=hit.source if hit.source is not None else _text(origin),
     )
 
@@ -127,7 +133,7 @@ def _quoted(text: str, metadata: Mapping[str, Any], score: object) -> Hit:
         Hit(
             text=text,
             source=next(filter(None, sources), None),
-            start=next((one for one in starts if isinstance(one, int)), None),
+            start=next((one for one in starts if _is_offset(one)), None),
             score=_score(score),
         )
     )
@@ -151,13 +157,23 @@ def _checked(hit: Hit) -> Hit:
     places: tuple[object, object] = (hit.start, hit.end)
     if not all(one is None or isinstance(one, str) for one in texts):
         raise Unusable(f"returned a hit whose id, text or document_id is not a text: {_named(hit)}")
-    if not all(one is None or (isinstance(one, int) and one >= 0) for one in places):
-        raise Unusable(f"returned a hit with {places} as start and end; both are whole numbers")
+    longest = max((len(one) for one in texts if one is not None), default=0)
+    if longest > MAX_CHARACTERS:
+        raise Unusable(f"returned a text of {longest:,} characters; at most {MAX_CHARACTERS:,}")
+    if not all(one is None or _is_offset(one) for one in places):
+        shown = shortened(str(places), 80)
+        raise Unusable(
+            f"returned a hit with {shown} as start and end; both are whole numbers below 2**31"
+        )
     is_span = None not in (hit.document_id, hit.start, hit.end)
     named = [hit.id is not None, hit.text is not None, is_span and hit.text is None]
     if sum(named) != 1:
         raise Unusable(f"returned {_named(hit)} as a hit; a hit is {FORMS}")
     return hit
+
+
+def _is_offset(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
 
 
 def _is_number(value: object) -> bool:

@@ -39,6 +39,8 @@ class Outcome(Generic[Value]):
 @dataclass
 class _Job:
     work: Callable[[], Any]
+    read: Callable[[Any], Any] | None = None
+    reason: str = ""
     done: Future[tuple[Any, float]] = field(default_factory=Future)
     is_left: bool = False
 
@@ -70,13 +72,21 @@ class Workers:
         found: Value = job.done.result()[0]
         return found
 
-    def each(self, works: Iterable[Callable[[], Value]]) -> Iterator[Outcome[Value]]:
-        """Yield the outcome of each call, in order; as many at once as there are threads."""
+    def each(
+        self, works: Iterable[Callable[[], Any]], read: Callable[[Any], Value] | None = None
+    ) -> Iterator[Outcome[Value]]:
+        """Yield the outcome of each call, in order; as many at once as there are threads.
+
+        Args:
+            works: the calls.
+            read: makes the value of what a call gives, within the time of the call: a generator,
+                or an object of the code, may do anything.
+        """
         waiting: deque[tuple[_Job, float]] = deque()
         for work in works:
             if len(waiting) == self._n_threads:
                 yield self._outcome(*waiting.popleft())
-            job = _Job(work)
+            job = _Job(work, read)
             if self._n_late < MOST_LATE:
                 self._jobs.put(job)
             waiting.append((job, time.monotonic()))
@@ -89,18 +99,23 @@ class Workers:
             reason = f"not asked: {MOST_LATE} calls in a row took longer than {self._timeout:g} s"
             return Outcome(error=reason)
         try:
-            value, seconds = job.done.result(started + self._timeout - time.monotonic())
+            error = job.done.exception(started + self._timeout - time.monotonic())
         except (TimeoutError, Late):
-            if not job.done.done():
-                job.is_left = True
+            job.is_left = not job.done.done()
+            if job.is_left:
                 self._start()
-            self._n_late += 1
-            return Outcome(error=f"took longer than {self._timeout:g} s")
-        except (Exception, SystemExit) as error:  # whatever a user's code raises
-            self._n_late = 0
-            return Outcome(error=reason_of(error))
+            return self._late()
+        if isinstance(error, TimeoutError | Late) and time.monotonic() - started >= self._timeout:
+            return self._late()  # a coroutine
         self._n_late = 0
+        if error is not None:
+            return Outcome(error=job.reason)
+        value, seconds = job.done.result()
         return Outcome(value, None, seconds)
+
+    def _late(self) -> Outcome[Any]:
+        self._n_late += 1
+        return Outcome(error=f"took longer than {self._timeout:g} s")
 
     def _start(self) -> None:
         threading.Thread(target=self._run, name="rag_assets call", daemon=True).start()
@@ -112,7 +127,10 @@ class Workers:
                 value = job.work()
                 if inspect.isawaitable(value):
                     value = self._awaited(value)
+                if job.read is not None:
+                    value = job.read(value)
             except BaseException as error:
+                job.reason = reason_of(error)
                 job.done.set_exception(error)
             else:
                 job.done.set_result((value, time.perf_counter() - started))
@@ -126,7 +144,10 @@ class Workers:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, daemon=True).start()
         within = asyncio.wait_for(_as_coroutine(value), self._timeout)
-        return asyncio.run_coroutine_threadsafe(within, self._loop).result()
+        result = asyncio.run_coroutine_threadsafe(within, self._loop).result()
+        if isinstance(result, _Ended):
+            raise result.error
+        return result
 
 
 def in_order(works: Sequence[Callable[[], Value]], n_threads: int) -> Iterator[Value]:
@@ -147,10 +168,24 @@ def in_order(works: Sequence[Callable[[], Value]], n_threads: int) -> Iterator[V
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what a user's code raised, on one line."""
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    """Return what a user's code raised, on one line; its message is code of the user too."""
+    try:
+        text = shortened(str(error), 10 * LONGEST_REASON)
+    except BaseException:
+        text = "its message cannot be read"
+    reason = " ".join(f"{type(error).__name__}: {text}".split())
     return shortened(one_line(reason), LONGEST_REASON)
 
 
+@dataclass
+class _Ended:
+    """What would end the event loop."""
+
+    error: BaseException
+
+
 async def _as_coroutine(value: Awaitable[Any]) -> Any:  # noqa: ANN401
-    return await value
+    try:
+        return await value
+    except (KeyboardInterrupt, SystemExit) as error:
+        return _Ended(error)

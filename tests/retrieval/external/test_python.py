@@ -137,6 +137,57 @@ def test_a_generator_that_raises_is_a_failure_of_its_query(asked: Asked) -> None
     assert {result.error for result in asked(code)} == {"OSError: gone"}
 
 
+HOSTILE = """
+import asyncio, itertools, time
+class Odd(BaseException): pass
+class Mute(Exception):
+    def __str__(self): raise Odd("of the message")
+class Meta:
+    def __getattr__(self, name): raise Odd(name)
+def endless():
+    while True: time.sleep(0.01); yield from ()
+def f(query, k):
+    if query != "two": return [query]
+    {hostile}
+"""
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(
+    ("hostile", "problem"),
+    [
+        ("return [('d', 0, 10**30)]", "as start and end; both are whole numbers below 2**31"),
+        ("return [('d', 0, 10**9999)]", "ValueError: Exceeds the limit"),
+        ("return [('d', True, 2)]", "returned a hit with (True, 2) as start and end"),
+        ("raise Mute", "Mute: its message cannot be read"),
+        ("raise Odd('x')", "Odd: x"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt:"),
+        ("raise TimeoutError('of the server')", "TimeoutError: of the server"),
+        ("return (exec('raise SystemExit(3)') for _ in 'ab')", "SystemExit: 3"),
+        ("return [Meta()]", "Odd:"),
+        ("return [{'text': 50_000_000 * 'x'}]", "a text of 50,000,000 characters; at most 10,000"),
+        ("return [{50_000 * 'x': 1}]", "returned a hit with the key 'xxx"),
+        ("return endless()", "took longer than 1 s"),
+    ],
+)
+def test_hostile_code_fails_its_query_only(
+    asked: Asked, hostile: str, problem: str, batch: bool
+) -> None:
+    code = HOSTILE.replace("{hostile}", hostile)
+    if batch:
+        code = f"{code}\none = f\ndef f(queries, k): return (one(q, k) for q in queries)"
+    results = asked(code, batch=batch, timeout=1)
+    assert problem in str(results[1].error)
+    assert len(str(results[1].error)) < 1000
+    if not batch:
+        assert [one.error for one in results if one is not results[1]] == [None, None]
+
+
+def test_a_coroutine_that_exits_leaves_the_event_loop_to_the_others(asked: Asked) -> None:
+    code = "async def f(query, k):\n    if query == 'two': raise SystemExit(3)\n    return [query]"
+    assert [one.error for one in asked(code)] == [None, "SystemExit: 3", None]
+
+
 def test_a_batch_of_generators_that_raises_fails(asked: Asked) -> None:
     code = "def f(queries, k):\n    yield queries\n    raise OSError('gone')"
     assert {result.error for result in asked(code, batch=True)} == {"OSError: gone"}
@@ -234,6 +285,13 @@ def test_with_one_call_at_a_time_the_thread_that_loads_is_the_one_that_asks(aske
             "cannot be called as f(query, k, x=)",
         ),
         ("class f:\n    pass", {"options": {"x": 1}}, "cannot be called with x (its `options`)"),
+        ("def __getattr__(name): raise GeneratorExit(name)", {}, "loaded: GeneratorExit: f"),
+        ("raise KeyboardInterrupt('x')", {}, "cannot be loaded: KeyboardInterrupt: x"),
+        (
+            "class C:\n    def __getattr__(self, name): raise BaseException(name)\nf = C()",
+            {},
+            "cannot be asked: BaseException: invoke",
+        ),
         (
             "class f:\n    def __init__(self):\n        raise OSError('no index')",
             {},
