@@ -25,6 +25,7 @@ from rag_assets.sources.pdf_document import read_pdf
 from rag_assets.sources.problems import meet, tolerated
 from rag_assets.sources.rows import DocumentRows
 from rag_assets.store.artifacts import OBJECTS
+from rag_assets.store.file_stamps import readable_name
 from rag_assets.store.locks import FOLDER as LEASES
 from rag_assets.text_files import GZIP, existing, plain_name, suffix
 
@@ -98,7 +99,7 @@ class MarkdownDataset(LabelledFolder):
             name = file.relative_to(self.root).with_name(plain_name(file)).as_posix()
             with tolerated():
                 _check_alone(file)
-                document_id = _document_id(name, self.root)
+                document_id = checked_id(name, Place(self.root), "document_id")
                 meet("document", document_id)
                 document = read_file(file)
                 rows.add(document_id, document.title, document.text, document.metadata)
@@ -118,12 +119,12 @@ def document_paths(root: Path) -> Listing:
     to anywhere else, to folders and to nothing are not followed.
 
     Raises:
-        DataError: a folder cannot be read.
+        DataError: a folder cannot be read, or the name of a file is not UTF-8.
     """
     inside = root.resolve()
     listing = Listing([], [], [], [])
     for path in _candidates(root):
-        name = path.relative_to(root).as_posix()
+        name = readable_name(path.relative_to(root).as_posix(), root)
         if path.is_symlink() and not _is_file_inside(path, inside):
             listing.links.append(name)
         elif not path.is_file():
@@ -242,12 +243,3 @@ def _check_alone(file: Path) -> None:
     """Refuse a compressed file beside the same one as plain text: they would have one id."""
     if plain_name(file) != file.name:
         existing(file.with_name(plain_name(file)))
-
-
-def _document_id(name: str, root: Path) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        problem = f"holds a file whose name is not UTF-8: {name!a}"
-        raise DataError(problem, file=root) from error
-    return checked_id(name, Place(root), "document_id")

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from rag_assets.errors import DataError
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.locks import locked
@@ -90,6 +91,20 @@ SETTLED = 2_000_000_000
 """Nanoseconds after which another edit of a file surely changes its time of modification."""
 
 
+def readable_name(name: str, root: Path) -> str:
+    """Return the name of a file below ``root``, which can be written to JSON and to Parquet.
+
+    Raises:
+        DataError: it is not UTF-8.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        problem = f"holds a file whose name is not UTF-8: {name!a}"
+        raise DataError(problem, file=root) from error
+    return name
+
+
 class SourceFiles:
     """Hashes files by content; trusts (size, mtime, inode) for files that it has hashed before."""
 
@@ -100,8 +115,12 @@ class SourceFiles:
         self._changed = False
 
     def digest(self, files: Iterable[Path], root: Path) -> str:
-        """Return one digest of the names below ``root`` and the contents of ``files``."""
-        content = {_name(file, root): self._sha256(file) for file in files}
+        """Return one digest of the names below ``root`` and the contents of ``files``.
+
+        Raises:
+            DataError: the name of a file is not UTF-8.
+        """
+        content = {readable_name(_name(file, root), root): self._sha256(file) for file in files}
         self._save()
         return fingerprint(content)
 

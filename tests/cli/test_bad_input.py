@@ -226,6 +226,20 @@ def test_a_path_that_cannot_be(
     check_error(invoke("evaluate", tmp_path / name), codes[1], reason)
 
 
+@pytest.mark.parametrize("command", ["plan", "evaluate", "ask"])
+@pytest.mark.parametrize("name", ["\udcff.md", "\udcff.pdf.gz", "a/\udcff.txt"])
+def test_a_file_whose_name_is_not_utf_8(
+    invoke: Invoke, tmp_path: Path, store: Path, command: str, name: str
+) -> None:
+    folder = tmp_path / "pages"
+    (folder / "a").mkdir(parents=True)
+    (folder / "fine.md").write_text("A dog needs a ticket.\n")
+    (folder / name).write_text("A cat needs none.\n")
+    (folder / "queries.jsonl").write_text('{"query_id": "q", "text": "a dog"}\n')
+    words = [command, folder, *(["a dog"] if command == "ask" else []), "--store", store]
+    check_error(invoke(*words), 1, f"{folder}: holds a file whose name is not UTF-8: {name!a}")
+
+
 @pytest.mark.parametrize("name", ["corpus.jsonl", "qrels/test.tsv", "qrels/dev.tsv", "note.md"])
 def test_a_fifo_among_the_files(invoke: Invoke, tiny: Path, store: Path, name: str) -> None:
     (tiny / name).unlink(missing_ok=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,3 +68,21 @@ def test_both_are_refused(invoke: Invoke, words: tuple[str, ...]) -> None:
 def test_below_a_group_they_are_options_too(invoke: Invoke, store: Path) -> None:
     result = invoke("cache", "prune", "--older-than", "1", "--quiet", "--store", store)
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_what_a_users_code_warns_and_logs_is_not_obeyed(
+    invoke: Invoke, tiny: Path, store: Path
+) -> None:
+    code = (
+        "import logging, warnings\ndef f(query, k):\n"
+        "    warnings.warn('\\x1b[31m warned', UserWarning)\n"
+        "    logging.getLogger('mine').warning('\\x1b[32m logged')\n    return ['d1']\n"
+    )
+    (tiny / "search.py").write_text(code, encoding="utf-8")
+    config = "retrievers: {mine: {type: python, call: search.py:f}}\ntop_k: [1]\n"
+    (tiny / "experiment.yaml").write_text(config, encoding="utf-8")
+    words = [Path(sys.executable).with_name("rag-assets"), "evaluate", tiny, "--store", store]
+    printed = subprocess.run(words, capture_output=True, text=True, check=False).stderr
+    assert r"UserWarning: \x1b[31m warned" in printed
+    assert r"\x1b[32m logged" in printed
+    assert "\x1b" not in printed
