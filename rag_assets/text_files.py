@@ -36,6 +36,12 @@ FREE_BYTES = 100_000_000
 LARGEST_RATIO = 200
 """Above that, a file may unpack to so many times its size; text becomes 3 to 50 times as large."""
 
+DEFLATE_RATIO = 1032
+"""Deflate makes nothing smaller than this (https://zlib.net/zlib_tech.html)."""
+
+UNPACKED_FIRST = 16_000_000
+"""A ``.gz`` file up to this size is unpacked once to know how large it is."""
+
 MOST_MEMBERS = 10_000
 
 _BROKEN = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
@@ -155,7 +161,23 @@ def _opened_archive(archive: Path) -> Iterator[zipfile.ZipFile]:
 def _stream(path: Path) -> BinaryIO:
     if path.suffix.lower() != GZIP:
         return _plain_stream(path)
+    if _is_suspicious(path):
+        # Before anybody reads it: a parser of lines may take a minute until the limit is reached.
+        with _unpacked(path) as stream:
+            while stream.read(1 << 20):
+                pass
+    return _unpacked(path)
+
+
+def _unpacked(path: Path) -> BinaryIO:
     return cast("BinaryIO", io.BufferedReader(_Unpacked(_plain_stream(path), path), 1 << 17))
+
+
+def _is_suspicious(path: Path) -> bool:
+    """Return whether a small ``.gz`` file may unpack to more than is allowed."""
+    file = archive_of(path) or path
+    size = file.stat().st_size
+    return file.is_file() and size <= UNPACKED_FIRST and size * DEFLATE_RATIO > _allowed(file)
 
 
 def _plain_stream(path: Path) -> BinaryIO:

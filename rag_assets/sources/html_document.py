@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rag_assets.errors import DataError
 from rag_assets.sources.dataset import FileDocument, needs_package
+from rag_assets.sources.html_nesting import nests_too_much
 from rag_assets.store.canonical import canonical_json
 from rag_assets.text_files import read_bytes
 
@@ -56,14 +57,18 @@ def read_html(path: Path) -> FileDocument:
     order mark, or else the declared one, or else UTF-8.
 
     Raises:
-        DataError: the file cannot be read, its encoding is unknown or broken, or selectolax is
-            not installed.
+        DataError: the file cannot be read, its encoding is unknown or broken, its elements lie too
+            deep in each other, or selectolax is not installed.
     """
     try:
         from selectolax.lexbor import LexborHTMLParser
     except ImportError as error:
         raise needs_package(path, "selectolax") from error
-    page = LexborHTMLParser(_decoded(read_bytes(path), path))
+    content = _decoded(read_bytes(path), path)
+    if nests_too_much(content):
+        problem = "has too many elements that stay open inside each other to be read as HTML"
+        raise DataError(problem, file=path)
+    page = LexborHTMLParser(content)
     title = _words(page, "title") or _words(page, "h1")
     text = visible_text(page.body) if page.body is not None else ""
     return FileDocument(title, text, canonical_json(_metadata(page)))

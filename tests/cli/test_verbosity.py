@@ -81,7 +81,8 @@ def test_what_a_users_code_warns_and_logs_is_not_obeyed(
     (tiny / "search.py").write_text(code, encoding="utf-8")
     config = "retrievers: {mine: {type: python, call: search.py:f}}\ntop_k: [1]\n"
     (tiny / "experiment.yaml").write_text(config, encoding="utf-8")
-    words = [Path(sys.executable).with_name("rag-assets"), "evaluate", tiny, "--store", store]
+    program = str(Path(sys.executable).with_name("rag-assets"))
+    words = [program, "evaluate", str(tiny), "--store", str(store)]
     printed = subprocess.run(words, capture_output=True, text=True, check=False).stderr
     assert r"UserWarning: \x1b[31m warned" in printed
     assert r"\x1b[32m logged" in printed

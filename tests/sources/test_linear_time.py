@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -54,6 +55,34 @@ def test_html(tmp_path: Path, page: str) -> None:
     (tmp_path / "x.html").write_text(page, encoding="utf-8")
     text = read_html(tmp_path / "x.html").text
     assert text.strip("# ").startswith("x") or "x" not in page.replace("color=x", "")
+
+
+BOMBS = {
+    "blocks": "<div>" * 200_000,
+    "blocks, some of which are closed": "<div><div></div>" * 60_000,
+    "behind quotes": "<div title='</div>' id=\"'\"><!-- </div> --><script>'</div>'</script>"
+    * 30_000,
+    "bold again in each paragraph": "".join(f"<p><b id={n}>" for n in range(4_000)),
+}
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("page", BOMBS.values(), ids=BOMBS)
+def test_html_that_costs_more_than_its_size_is_not_parsed(tmp_path: Path, page: str) -> None:
+    pytest.importorskip("selectolax", reason="HTML is read by an extra")
+    from rag_assets.sources.html_document import read_html
+
+    (tmp_path / "x.html").write_text(page, encoding="utf-8")
+    with pytest.raises(DataError, match=r"x\.html: has too many elements that stay open"):
+        read_html(tmp_path / "x.html")
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_gzip_bomb_is_not_parsed(tmp_path: Path) -> None:
+    block = gzip.compress(bytes([10]) * 20_000_000)
+    (tmp_path / "x.jsonl.gz").write_bytes(block * 30)
+    with pytest.raises(DataError, match="unpacks to more than"):
+        list(read_objects(tmp_path / "x.jsonl.gz"))
 
 
 def _topic(content: str, opening: str = '<topic number="1">') -> str:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.external.base import Hit, QueryResult, RevisionQuery, Tools
 from rag_assets.retrieval.external.python import PythonRetriever
-from rag_assets.retrieval.external.workers import MOST_LATE, Workers
+from rag_assets.retrieval.external.workers import MOST_LATE, Outcome, Workers
 from rag_assets.retrieval.workspace import ALONE
 
 QUERIES = [("q1", "one"), ("q2", "two"), ("q3", "three")]
@@ -235,7 +235,7 @@ def test_after_some_late_calls_the_others_are_not_made() -> None:
         stop.wait(30)
 
     workers = Workers(1, 0.1)
-    outcomes = list(workers.each(lambda n=n: late(n) for n in range(8)))  # type: ignore[misc]
+    outcomes: list[Outcome[Any]] = list(workers.each(lambda n=n: late(n) for n in range(8)))  # type: ignore[misc]
     stop.set()
     workers.close()
     assert calls == list(range(MOST_LATE))
@@ -253,7 +253,7 @@ def test_as_many_are_asked_at_once_as_is_said_and_the_order_stays() -> None:
         return number
 
     workers = Workers(3, 20)
-    outcomes = list(workers.each(lambda n=n: work(n) for n in range(9)))  # type: ignore[misc]
+    outcomes: list[Outcome[Any]] = list(workers.each(lambda n=n: work(n) for n in range(9)))  # type: ignore[misc]
     workers.close()
     assert [outcome.value for outcome in outcomes] == list(range(9))
 
