@@ -12,7 +12,7 @@ from tests.background import HOST, free_port, modules_running, wait_until
 from tests.dagster_daemon import MODULE, ROOT, environment
 from tests.tiny_experiment import Tiny
 
-__all__ = ["ROOT", "webserver"]
+__all__ = ["ROOT", "answers", "webserver"]
 
 PATIENCE = 120.0
 """Seconds after which a server that does not answer will not."""
@@ -31,11 +31,12 @@ def webserver(tiny: Tiny) -> Iterator[str]:
     address = f"http://{HOST}:{port}"
     commands = {"webserver": words}
     with modules_running(commands, tiny.root, environment(tiny), signal.SIGINT) as started:
-        wait_until(lambda: _answers(address), "an answer", started, tiny.root, PATIENCE)
+        wait_until(lambda: answers(address), "an answer", started, tiny.root, PATIENCE)
         yield address
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
+    """Return whether a server is up."""
     try:
         with urllib.request.urlopen(f"{address}/server_info", timeout=2):
             return True

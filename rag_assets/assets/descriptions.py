@@ -16,7 +16,7 @@ from rag_assets.assets.names import report_job_name
 from rag_assets.assets.reported_versions import knows_nothing
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.report.server import report_path
+from rag_assets.report.html import report_path
 from rag_assets.store.settings import StoreSettings
 
 LINE_CHARACTERS, CLAUSE_CHARACTERS = 64, 40

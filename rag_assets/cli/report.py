@@ -12,9 +12,8 @@ from rag_assets.cli.options import path_argument, refuse_given, store_option
 from rag_assets.cli.terminal import print_line, shown_path
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.registry import open_experiment, open_to_read
-from rag_assets.report.html import write_report
+from rag_assets.report.html import report_path, write_report
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.server import ReportServer, report_path
 from rag_assets.store.settings import StoreSettings
 
 
@@ -65,7 +64,10 @@ def command(
 
 def _serve(path: Path, settings: StoreSettings, port: int) -> None:
     """Answer browsers until the process is interrupted."""
+    from rag_assets.report.server import ReportServer
+
     experiment = open_experiment(path, settings)
-    with ReportServer(settings.store, port) as server, suppress(KeyboardInterrupt):
-        print_line(f"{server.address}/{report_path(experiment.name)}")
-        server.serve_forever()
+    server = ReportServer(settings.store, port)
+    print_line(f"{server.address}/{report_path(experiment.name)}")
+    with suppress(KeyboardInterrupt):
+        server.run()

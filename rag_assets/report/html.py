@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from rag_assets.package_versions import version
 from rag_assets.report.page.history import history_identity
@@ -75,6 +76,11 @@ REPORT_FILE = "report.html"
 
 
 SMALL_REPORT_FILE = "report_small.html"
+
+
+def report_path(experiment: str) -> str:
+    """Return where a server has the report of an experiment: ``handbook/report.html``."""
+    return f"{quote(experiment)}/{REPORT_FILE}"
 
 
 def write_report(

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser
@@ -22,6 +21,7 @@ from tests.browser.conftest import browser_program
 from tests.browser.dagster_page import VIEW, DagsterPage, errors_in
 from tests.dagster_state import evaluate_now
 from tests.dagster_webserver import ROOT, webserver
+from tests.running_server import running
 from tests.tiny_experiment import QUERIES, Tiny
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -60,14 +60,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ask(tiny, [*(f"{STRANGE[n % 2]} {n}" for n in range(10)), *words[10:]])
     evaluate_now(tiny)
     register(tiny.pipeline().experiment, tiny.settings)
-    with ReportServer(tiny.settings.store) as reports, pytest.MonkeyPatch.context() as patch:
-        thread = Thread(target=reports.serve_forever, daemon=True)
-        thread.start()
+    with (
+        running(ReportServer(tiny.settings.store)) as reports,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv(VARIABLE, reports.address)
         with webserver(tiny) as address:
             yield address
-        reports.shutdown()
-        thread.join()
 
 
 @pytest.fixture

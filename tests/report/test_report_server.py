@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from rag_assets.errors import UsageError
 from rag_assets.report.html import REPORT_FILE
 from rag_assets.report.server import ReportServer
+from tests.running_server import running
 from tests.tiny_experiment import Tiny
 
 
@@ -25,16 +25,12 @@ def tiny(tmp_path: Path) -> Tiny:
 @pytest.fixture
 def server(tiny: Tiny) -> Iterator[ReportServer]:
     tiny.snapshot()
-    with ReportServer(tiny.settings.store) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.05,))
-        thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
+    with running(ReportServer(tiny.settings.store)) as server:
+        yield server
 
 
 def get(server: ReportServer, path: str, host: str | None = None) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     headers = {} if host is None else {"Host": host}
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
@@ -68,7 +64,7 @@ def test_nothing_else_is_there(server: ReportServer, path: str) -> None:
 
 def test_a_name_that_was_made_to_lead_here_gets_nothing(server: ReportServer) -> None:
     assert get(server, "/tiny/report.html", host="evil.example")[0] == 404
-    port = server.server_port
+    port = server.port
     assert get(server, "/tiny/report.html", host=f"localhost:{port}")[0] == 200
 
 
@@ -81,5 +77,5 @@ def test_a_damaged_evaluation_is_one_line(server: ReportServer, tiny: Tiny) -> N
 
 
 def test_a_port_that_is_taken(server: ReportServer, tiny: Tiny) -> None:
-    with pytest.raises(UsageError, match=f"port {server.server_port} of 127.0.0.1"):
-        ReportServer(tiny.settings.store, server.server_port)
+    with pytest.raises(UsageError, match=f"port {server.port} of 127.0.0.1"):
+        ReportServer(tiny.settings.store, server.port)

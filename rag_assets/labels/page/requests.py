@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from rag_assets.errors import UsageError
 from rag_assets.labels.page.session import Answer
@@ -18,7 +19,18 @@ MOST_SECONDS = 86_400
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
-Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+
+
+def _time(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+Time = Annotated[
+    str,
+    StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"),
+    AfterValidator(_time),
+]
 Position = Annotated[int, Field(ge=0, le=2**40)]
 Wording = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_WORDING)
@@ -102,7 +114,12 @@ class MarkBody(UndoBody):
     of: Id | None = None
 
     def question_mark(self) -> QuestionMark:
-        """Return the mark."""
+        """Return the mark.
+
+        Raises:
+            UsageError: a question is called a duplicate of itself.
+        """
+        _check_not_itself(self.query_id, self.mark, self.of)
         return QuestionMark(self.query_id, self.mark, self.of, self.by, self.at)
 
 
@@ -119,10 +136,20 @@ class DecisionBody(UndoBody):
     n_lines: Position
 
     def question_mark(self) -> QuestionMark:
-        """Return the decision as a mark; only what is kept is worded better."""
+        """Return the decision as a mark; only what is kept is worded better.
+
+        Raises:
+            UsageError: a question is called a duplicate of itself.
+        """
+        _check_not_itself(self.query_id, self.mark, self.of)
         text = " ".join(self.text.split()) if self.text and self.mark == KEPT else None
         of = self.of if self.mark == DUPLICATE else None
         return QuestionMark(self.query_id, self.mark, of, self.by, self.at, text or None)
+
+
+def _check_not_itself(query_id: str, mark: str | None, of: str | None) -> None:
+    if mark == DUPLICATE and of == query_id:
+        raise UsageError("a question is no duplicate of itself")
 
 
 class PassBody(NextBody):

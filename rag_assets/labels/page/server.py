@@ -1,21 +1,18 @@
 """The server of the labelling page: on this machine alone, behind a token in its address.
 
-A request is answered where its address holds the token, its ``Host`` is this server's (other names
-may be made to lead here), and neither ``Origin`` nor ``Sec-Fetch-Site`` tells of another page. The
-page may load nothing but itself. No path of a file is made from a request, and nothing that is sent
-tells which retriever found a passage.
+A request is answered where its address holds the token, and neither ``Origin`` nor
+``Sec-Fetch-Site`` tells of another page. The page may load nothing but itself. No path of a file is
+made from a request, and nothing that is sent tells which retriever found a passage.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-import socket
 from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any, TypeAlias, TypeVar
 
-import uvicorn
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -44,20 +41,19 @@ from rag_assets.labels.page.requests import (
 from rag_assets.labels.page.session import AnsweredMeanwhile, LabelSession
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.standing import ITEMS, PRICE, QUESTIONS, standing
+from rag_assets.servers.local_server import HEADERS as LOCAL_HEADERS
+from rag_assets.servers.local_server import LocalServer
 
-HOST = "127.0.0.1"
 MOST_BYTES = 100_000
 HITS = 10
 
 HEADERS = {
+    **LOCAL_HEADERS,
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
-    "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 _FILES = {
     "": ("page.html", "text/html"),
@@ -166,28 +162,24 @@ def _text(passages: Passages, body: TextBody) -> dict[str, Any]:
     return passages.window(question, body.document_id, body.start, body.end)
 
 
-def page_app(page: LabelPage | ReviewPage, port: int, token: str) -> ASGIApp:
-    """Return the application that answers at a port to those who know the token."""
+def page_app(page: LabelPage | ReviewPage, token: str) -> ASGIApp:
+    """Return the application that answers to those who know the token."""
     routes = [Route(f"/{token}/{name}", _file(*file)) for name, file in _FILES.items()]
     for name, (body, action) in page.actions().items():
         routes.append(Route(f"/{token}/{name}", _action(body, action), methods=["POST"]))
-    return _Guard(Starlette(routes=routes), port, token)
+    return _Guard(Starlette(routes=routes), token)
 
 
 class _Guard:
     """Lets those requests through that come from the page itself; to others, nothing is there."""
 
-    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._prefix = app, f"/{token}/".encode()
-        self._hosts = {f"{name}:{port}".encode() for name in (HOST, "localhost")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            allowed = self._is_allowed(scope)
-            answer = self._app if allowed else Response("not found\n", 404, HEADERS)
-            await answer(scope, receive, send)
+        allowed = scope["type"] == "lifespan" or self._is_allowed(scope)
+        answer = self._app if allowed else Response("not found\n", 404, HEADERS)
+        await answer(scope, receive, send)
 
     def _is_allowed(self, scope: Scope) -> bool:
         path = str(scope["path"]).encode()[: len(self._prefix)]
@@ -195,7 +187,6 @@ class _Guard:
         host = headers.get(b"host", b"")
         return (
             hmac.compare_digest(path, self._prefix)
-            and host in self._hosts
             and headers.get(b"origin", b"http://" + host) == b"http://" + host
             and headers.get(b"sec-fetch-site", b"none") in {b"same-origin", b"none"}
         )
@@ -240,35 +231,15 @@ def _refusal(status: int, problem: str) -> Response:
     return JSONResponse({"problem": problem}, status, HEADERS)
 
 
-class LabelServer:
-    """A server at a free port, or at one that is given; :attr:`address` is known before it runs.
+class LabelServer(LocalServer):
+    """The page at a free port, or at one that is given; its address holds the token.
 
     Raises:
         UsageError: the port is taken.
     """
 
     def __init__(self, page: LabelPage | ReviewPage, port: int = 0) -> None:
-        self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((HOST, port))
-            self._socket.listen()
-        except OSError as error:
-            self._socket.close()
-            raise UsageError(f"port {port} of {HOST}: {error.strerror or error}") from error
-        own_port, token = self._socket.getsockname()[1], secrets.token_urlsafe(32)
-        self.address = f"http://{HOST}:{own_port}/{token}/"
-        config = uvicorn.Config(
-            page_app(page, own_port, token),
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=5,
-        )
-        self.server = uvicorn.Server(config)
-
-    def run(self) -> None:
-        """Answer until the process is interrupted."""
-        with self._socket:
-            self.server.run(sockets=[self._socket])
+        super().__init__(port)
+        token = secrets.token_urlsafe(32)
+        self.address = f"{self.address}/{token}/"
+        self.serve(page_app(page, token), HEADERS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from rag_assets.labels.pooling.pool import Judgment
 from rag_assets.labels.sampling.design import new_design
 from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
 from rag_assets.schemas import DOCUMENTS, QUERIES
+from tests.running_server import running
 
 TEXTS = {
     "fares": "# Fares\n\nA ticket costs 40 crowns.\n\nDogs need tickets of 10 crowns.",
@@ -148,15 +148,8 @@ def serving(session: LabelSession) -> AbstractContextManager[Client]:
 
 @contextmanager
 def _served(page: LabelPage | ReviewPage) -> Iterator[Client]:
-    server = LabelServer(page)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
+    with running(LabelServer(page)) as server:
         yield Client(server.address)
-    finally:
-        server.server.should_exit = True
-        thread.join(20)
-        assert not thread.is_alive()
 
 
 def moment(number: int) -> str:

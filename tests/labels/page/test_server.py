@@ -131,6 +131,13 @@ def test_it_listens_on_loopback_alone(client: Client) -> None:
         ("text", b'{"query_id":"qx","document_id":"crew","start":0,"end":9}', "no question 'qx'"),
         ("undo", b'{"by":"ada","at":"now"}', "at: String should match pattern"),
         ("undo", b'{"by":"ada","at":"2026-03-01T09:00:00.000Z"}', "nothing to undo"),
+        ("undo", b'{"by":"ada","at":"2026-02-30T09:00:00.000Z"}', "at: Value error, day is out"),
+        (
+            "mark",
+            b'{"by":"ada","at":"2026-03-01T09:00:00.000Z","query_id":"q1","mark":"duplicate",'
+            b'"of":"q1"}',
+            "a question is no duplicate of itself",
+        ),
     ],
 )
 def test_wrong_requests_are_told_what_is_wrong(

@@ -1,0 +1,111 @@
+"""A project with an asset above an experiment, and an experiment with a typo, in the real UI."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.background import HOST, free_port, modules_running, wait_until
+from tests.browser.conftest import browser_program
+from tests.browser.dagster_page import DagsterPage
+from tests.dagster_daemon import environment
+from tests.dagster_webserver import PATIENCE, answers
+from tests.tiny_experiment import Tiny
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+FILES = {
+    "pyproject.toml": """
+[tool.dg]
+directory_type = "project"
+[tool.dg.project]
+root_module = "shop"
+""",
+    "shop/__init__.py": "",
+    "shop/definitions.py": """
+from pathlib import Path
+from dagster import definitions, load_from_defs_folder
+
+@definitions
+def defs():
+    return load_from_defs_folder(path_within_project=Path(__file__).parent)
+""",
+    "shop/defs/raw.py": "import dagster as dg\n\n@dg.asset\ndef raw_docs() -> None: ...\n",
+    "shop/defs/ferry/defs.yaml": """
+type: rag_assets.RetrievalExperiment
+attributes: {path: ../../../data, executor: in_process}
+post_processing:
+  assets:
+    - {target: "key:ferry/documents", attributes: {deps: [raw_docs]}}
+""",
+    "shop/defs/typo/defs.yaml": """
+type: rag_assets.RetrievalExperiment
+attributes: {path: ../../../typo, executor: in_process}
+""",
+    "typo/experiment.yaml": "name: typo\ntop_kk: [1]\n",
+}
+MODULE = ("-m", "shop.definitions")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The UI of the project after its assets, the job and a tick of the sensor; its address."""
+    browser_program()
+    tiny = Tiny(tmp_path_factory.mktemp("project") / "shop")
+    tiny.config |= {"name": "ferry", "measurements": {"latency_sample": 0}}
+    tiny.write()
+    for name, text in FILES.items():
+        (tiny.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (tiny.root / name).write_text(text, encoding="utf-8")
+    tiny.settings.dagster_home.mkdir(parents=True)
+    (tiny.settings.dagster_home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    own = environment(tiny)
+    own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], str(tiny.root)])
+    for words in (
+        ("asset", "materialize", "--select", "raw_docs", *MODULE),
+        ("job", "execute", "-j", "ferry_evaluate", *MODULE),
+        ("asset", "materialize", "--select", "raw_docs", *MODULE),
+        ("job", "execute", "-j", "ferry_evaluate", *MODULE),
+    ):
+        line = [sys.executable, "-m", "dagster", *words]
+        done = subprocess.run(line, cwd=tiny.root, env=own, capture_output=True, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-6000:].decode()
+    port = free_port()
+    address = f"http://{HOST}:{port}"
+    commands = {
+        "daemon": ("tests.quick_daemon", "run", *MODULE),
+        "webserver": ("dagster_webserver", "-h", HOST, "-p", str(port), *MODULE),
+    }
+    with modules_running(commands, tiny.root, own, signal.SIGINT) as started:
+        wait_until(lambda: answers(address), "an answer", started, tiny.root, PATIENCE)
+        yield address
+
+
+def test_all_else_is_fresh_and_the_typo_is_one_red_check(served: str, browser: Browser) -> None:
+    pictures = os.environ.get("RAG_ASSETS_SCREENSHOTS")
+    ui = DagsterPage(browser, served, Path(pictures) if pictures else None)
+    page = ui.open("/assets/typo/experiment", view="checks", checkDetail="can_be_loaded")
+    page.get_by_text("top_kk").first.wait_for()
+    page.get_by_text("Failed", exact=True).first.wait_for(timeout=120_000)
+    ui.picture("typo")
+    page = ui.open("/asset-groups")
+    page.get_by_text("raw_docs").first.wait_for()
+    page.wait_for_timeout(5_000)
+    ui.picture("project")
+    page = ui.open("/assets/ferry/documents")
+    ui.sees("raw_docs")
+    page.wait_for_timeout(3_000)
+    ui.picture("documents")
+    assert not page.get_by_text("Unsynced").count()
+    for query in ("ferry/documents", "raw_docs", "ferry/leaderboard"):
+        ui.open(f"/assets/{query}", view="lineage", lineageScope="upstream", lineageDepth="9")
+        page.get_by_text("Materialized").first.wait_for()
+        assert not page.get_by_text("Unsynced").count()
+    assert ui.wrong == []

@@ -1,0 +1,25 @@
+"""A server of this machine, run in a thread beside a test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from rag_assets.servers.local_server import LocalServer
+
+Server = TypeVar("Server", bound=LocalServer)
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    """Run a server until the block ends."""
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
