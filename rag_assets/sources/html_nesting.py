@@ -50,21 +50,20 @@ def nests_too_much(page: str) -> bool:
     if page.count("<") < MIN_TAGS:
         return False
     depth = looks = reopened = n_formatting = 0
-    formatting: Counter[tuple[str, str]] = Counter()
+    opened: dict[str, list[str]] = {name: [] for name in _FORMATTING}
+    alike: Counter[tuple[str, str]] = Counter()
     for _, closes, name, attributes in (found.groups() for found in _TOKEN.finditer(page)):
         tag = (name or "").lower()
-        if tag in _FORMATTING:
-            key = (tag, attributes)
-            if not closes:
-                formatting[key] += 1
-                n_formatting += formatting[key] <= MAX_ALIKE
-            elif key := next((one for one in reversed(formatting) if one[0] == tag), None):
-                formatting[key] -= 1
-                n_formatting -= formatting[key] < MAX_ALIKE
-                if not formatting[key]:
-                    del formatting[key]
-        elif tag:
-            reopened += 0 if closes else n_formatting
+        if tag in _FORMATTING and not closes:
+            opened[tag].append(attributes)
+            alike[tag, attributes] += 1
+            n_formatting += alike[tag, attributes] <= MAX_ALIKE
+        elif tag in _FORMATTING and opened[tag]:
+            last = opened[tag].pop()
+            alike[tag, last] -= 1
+            n_formatting -= alike[tag, last] < MAX_ALIKE
+        elif tag and not closes:
+            reopened += n_formatting
         if tag and tag not in _CLOSED_BY_OTHERS:
             depth = max(0, depth - 1) if closes else depth + 1
         looks += depth
