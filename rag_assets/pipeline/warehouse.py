@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -218,9 +218,9 @@ class _Builder:
         rows = " UNION ALL BY NAME ".join(selects)
         guarded = f"SELECT * FROM ({rows}) WHERE {self._place.guard}" if kind == "VIEW" else rows
         connection.execute(f"CREATE {kind} {name} AS {guarded}")
-        schema = STAGES[asset].schema if asset in STAGES else None
-        if schema is not None:
-            _document(connection, kind, name, schema)
+        stage = STAGES.get(asset)
+        if stage is not None and stage.schema is not None:
+            _document(connection, kind, name, stage.schema, stage.dimensions)
 
     def _create_former(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create views of the names that relations had in the last version."""
@@ -236,7 +236,8 @@ class _Builder:
     ) -> Iterator[str]:
         for labels, path in files:
             rows = self._place.parquet_rows(path.relative_to(self._store).as_posix())
-            yield _select(labels, rows, _second_names(path) if schema in _RENAMED else "")
+            renamed = _beside_labels(labels, schema)
+            yield _select(labels, rows, _second_names(path) if schema in _RENAMED else renamed)
 
     def _files(self, assets: tuple[str, ...]) -> Iterator[tuple[Labels, Path]]:
         """Yield the files of assets, every byte of which was checked, with what they are of."""
@@ -319,19 +320,30 @@ def _second_names(path: Path) -> str:
     return "".join(f", {a} AS {b}" for a, b in pairs if a in names and b not in names)
 
 
+def _beside_labels(labels: Iterable[str], schema: TableSchema | None) -> str:
+    """Return what renames the columns of a table that are called as a label is."""
+    columns = schema.columns if schema is not None else ()
+    same = [f"{one.name} AS {one.name}_1" for one in columns if one.name in labels]
+    return f" RENAME ({', '.join(same)})" if same else ""
+
+
 def _select(labels: Labels, rows: str, more: str = "") -> str:
     columns = [f"{v if name == 'top_k' else quoted(v)} AS {name}" for name, v in labels.items()]
     return f"SELECT {', '.join(columns)}, *{more} FROM {rows}"
 
 
 def _document(
-    connection: duckdb.DuckDBPyConnection, kind: str, name: str, schema: TableSchema
+    connection: duckdb.DuckDBPyConnection,
+    kind: str,
+    name: str,
+    schema: TableSchema,
+    labels: Sequence[str] = (),
 ) -> None:
     """Write what a relation and its columns mean into the file: ``duckdb_columns()`` shows it."""
     there = {row[0] for row in connection.execute(f"DESCRIBE {name}").fetchall()}
-    meanings = {column.name: column.meaning for column in schema.columns} | {
-        former: _RENAMED_NOTE.format(current) for former, current in FORMER_COLUMNS.items()
-    }
+    meanings = {
+        f"{one.name}_1" if one.name in labels else one.name: one.meaning for one in schema.columns
+    } | {former: _RENAMED_NOTE.format(current) for former, current in FORMER_COLUMNS.items()}
     comments = [f"COMMENT ON {kind} {name} IS {quoted(schema.row)}"] + [
         f'COMMENT ON COLUMN {name}."{column}" IS {quoted(meaning)}'
         for column, meaning in meanings.items()

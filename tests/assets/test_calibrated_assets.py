@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import duckdb
+
 from rag_assets.judges.calibration_stage import calibrated_means_key
+from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers
 from tests.assets.exact_edges import check_edges
@@ -54,3 +57,18 @@ def test_one_label_more_computes_what_reads_it_alone(fresh: Tiny) -> None:
         "calibrated_means/floor",
         "calibrated_differences/floor",
     }
+
+
+def test_two_judges_stand_in_one_warehouse(fresh: Tiny) -> None:
+    tiny = labelled(fresh)
+    tiny.config["judges"]["strict"] = {"type": "words", "right": 0.9, "judges": ["correctness"]}
+    tiny.write_config()
+    tiny.run()
+    tiny.snapshot()
+    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
+        for view in ("calibrated_means", "calibrated_differences"):
+            rows = connection.sql(f"SELECT DISTINCT judge, typeof(judge_1) FROM {view} ORDER BY 1")
+            assert rows.fetchall() == [("floor", "DOUBLE"), ("strict", "DOUBLE")]
+        comments = "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = ?"
+        told = dict(connection.execute(comments, ["calibrated_means"]).fetchall())
+        assert (told["judge"], told["judge_1"]) == (None, "mean of the verdicts, as they are")
