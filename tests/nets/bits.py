@@ -44,7 +44,7 @@ FEW = 40
 """Passages and questions for models that take time."""
 DEPTH = 10
 
-_BM25 = {
+_BM25: Mapping[str, Mapping[str, Any]] = {
     "bm25": {},
     **{f"bm25 {v}": {"variant": v} for v in ("robertson", "atire", "bm25l", "bm25plus")},
     "bm25 rm3": {"expand": {"type": "rm3"}},
