@@ -11,7 +11,7 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -88,12 +88,12 @@ _VARYING = (
 
 
 @contextmanager
-def evaluated(root: Path) -> Iterator[Mapping[str, Tiny]]:
+def evaluated(names: Iterable[str], root: Path) -> Iterator[Mapping[str, Tiny]]:
     """Evaluate all; some before and after a change of a retriever."""
     with places(root, torch=False) as made:
         found = {}
-        for name, source in EXPERIMENTS.items():
-            tiny = build(source, root / name, made)
+        for name in names:
+            tiny = build(EXPERIMENTS[name], root / name, made)
             tiny.config["retrievers"].pop("near", None)
             for k1 in (2.0, 1.2) if name in TWICE else (1.2,):
                 tiny.configure("bm25", k1=k1)
@@ -232,9 +232,9 @@ def _normal(tiny: Tiny, text: str) -> str:
     return f"{text.rstrip()}\n"
 
 
-def drawn(root: Path) -> dict[str, str]:
-    """Return path in ``tests/goldens`` -> text, of all faces of all experiments."""
-    with evaluated(root) as experiments:
+def drawn(names: Iterable[str], root: Path) -> dict[str, str]:
+    """Return path in ``tests/goldens`` -> text, of all faces of some experiments."""
+    with evaluated(names, root) as experiments:
         return {
             f"{name}/{topic}.txt": text
             for name, tiny in experiments.items()
@@ -242,22 +242,24 @@ def drawn(root: Path) -> dict[str, str]:
         }
 
 
-def differing(now: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines that differ from what is kept."""
-    kept = {str(file.relative_to(FOLDER)): file for file in sorted(FOLDER.glob("*/*.txt"))}
+def differing(names: Iterable[str], now: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines that differ from what is kept of some experiments."""
+    files = [file for name in names for file in sorted((FOLDER / name).glob("*.txt"))]
+    kept = {str(file.relative_to(FOLDER)): file for file in files}
     for name in sorted(kept.keys() | now.keys()):
         old = kept[name].read_text(encoding="utf-8") if name in kept else ""
         before, after = old.splitlines(), now.get(name, "").splitlines()
         yield from difflib.unified_diff(before, after, name, f"{name}, now", n=1, lineterm="")
 
 
-def main() -> None:
-    """Keep all faces as they are now."""
+def main(names: Sequence[str]) -> None:
+    """Keep all faces of some experiments, or of all, as they are now."""
     with TemporaryDirectory() as folder:
-        now = drawn(Path(folder))
-    sys.stdout.writelines(f"{line}\n" for line in differing(now))
-    for file in FOLDER.glob("*/*.txt"):
-        file.unlink()
+        now = drawn(names, Path(folder))
+    sys.stdout.writelines(f"{line}\n" for line in differing(names, now))
+    for name in names:
+        for file in (FOLDER / name).glob("*.txt"):
+            file.unlink()
     for name, text in now.items():
         file = FOLDER / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -265,4 +267,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or tuple(EXPERIMENTS))

@@ -2,8 +2,9 @@
 
 ``python -m tests.nets.options`` evaluates the experiments of ``experiments.yaml`` and plans each
 change of ``changes.yaml``; ``options.json`` keeps what the plan says: the partitions that are
-computed, and the assets that are checked because something above them is computed. With ``--cold``
-every changed experiment is evaluated in a new store: where bytes changed, the fingerprint did.
+computed, and the assets that are checked because something above them is computed. ``--cold``
+evaluates every changed experiment in a new store (``--cold=WORD``: where the path of the change has
+a word), and tells where bytes changed and the fingerprint did not.
 """
 
 from __future__ import annotations
@@ -154,10 +155,16 @@ def contents(tiny: Tiny) -> dict[str, tuple[str, str]]:
     }
 
 
-def stale(changes: Changes) -> Iterator[str]:
-    """Yield what has the fingerprint of before a change, and other bytes in a new store."""
+def stale(changes: Changes, word: str = "") -> Iterator[str]:
+    """Yield what has the fingerprint of before a change, and other bytes in a new store.
+
+    Args:
+        changes: an experiment and its changes.
+        word: only the changes whose paths contain it.
+    """
     before = contents(changes.tiny)
-    for number, (path, config) in enumerate(changes):
+    chosen = [(path, config) for path, config in changes if word in path]
+    for number, (path, config) in enumerate(chosen):
         try:
             after = contents(changes.cold(config, number))
         except RagAssetsError:
@@ -210,14 +217,16 @@ def table(changes: Changes) -> dict[str, Any]:
 def main(arguments: Sequence[str]) -> None:
     """Keep what the changes of some experiments, or of all, make anew; or look for stale bytes."""
     names = [name for name in arguments if not name.startswith("-")] or NAMES
+    cold = [one for one in arguments if one.startswith("--cold")]
     tables = kept.read(FILE)
     with TemporaryDirectory() as folder:
         for changes in opened(names, Path(folder)):
-            if "--cold" in arguments:
-                click.echo("\n".join(stale(changes)) or f"{changes.name}: no stale bytes")
+            if cold:
+                lines = stale(changes, cold[0].partition("=")[2])
+                click.echo("\n".join(lines) or f"{changes.name}: no stale bytes")
             else:
                 tables[changes.name] = table(changes)
-    if "--cold" not in arguments:
+    if not cold:
         tables.pop("not tried", None)
         kept.renew(FILE, {**tables, "not tried": untried(tables)}, 2)
 

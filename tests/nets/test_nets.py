@@ -16,6 +16,10 @@ from tests.nets.experiments import NAMES
 
 QUICK = ("fusion", "filters", "sample", "unlabelled")
 ROOT = Path(__file__).parents[2]
+FACES = [
+    name if name == "complete" else pytest.param(name, marks=pytest.mark.slow)
+    for name in goldens.EXPERIMENTS
+]
 SLOW = tuple(name for name in NAMES if name not in QUICK)
 
 
@@ -64,6 +68,7 @@ def test_every_promise_names_a_test_that_is_there() -> None:
         assert f"def {test}" in (ROOT / file).read_text(encoding="utf-8"), (file, test)
 
 
-def test_every_topic_on_every_face(tmp_path: Path) -> None:
-    lines = list(goldens.differing(goldens.drawn(tmp_path)))
+@pytest.mark.parametrize("name", FACES)
+def test_every_topic_on_every_face(name: str, tmp_path: Path) -> None:
+    lines = list(goldens.differing([name], goldens.drawn([name], tmp_path)))
     kept.check(lines[:200], goldens.COMMAND)
