@@ -70,9 +70,9 @@ _FUSED = {
 _RERANKED = {"mmr": {}, "keep": {"max_similarity": 0.9}}
 
 
-def retrievers(model: Path) -> dict[str, dict[str, Any]]:
-    """Return what searches all documents, by name."""
-    named = {"model": str(model)}
+def retrievers(model: Path, **options: str) -> dict[str, dict[str, Any]]:
+    """Return what searches all documents, by name; ``options`` are those of the model."""
+    named = {"model": str(model), **options}
     pair = {"inputs": ["bm25", "static"]}
     above = {"input": "bm25", "candidates": 20, **named}
     return {
@@ -108,7 +108,9 @@ def write(name: str, root: Path) -> Path:
         texts = _xquad(DATA / "xquad" / f"{name}.json", folder / "xquad.json")
         dataset = {"path": "xquad.json", "format": "squad"}
     model = save_static_model(root / f"{name}-model", texts)
-    config = {"dataset": dataset, "retrievers": retrievers(model), "split": {"dev": 0.5}}
+    # A document of Cranfield is empty; it has a direction with words before it only.
+    before = {"document_prompt": "the text: "} if name == "cranfield" else {}
+    config = {"dataset": dataset, "retrievers": retrievers(model, **before), "split": {"dev": 0.5}}
     return _experiment(name, folder, config)
 
 
