@@ -67,8 +67,6 @@ def places(root: Path, *, torch: bool = True) -> Iterator[Mapping[str, str]]:
             "<second>": str(save_static_model(root / "models/second", texts, seed=1)),
             "<cross>": str(tiny_models.cross_encoder(root / "models/cross")),
             "<other cross>": str(tiny_models.cross_encoder(root / "models/cross2", seed=1)),
-            "<lm>": str(tiny_models.language_model(root / "models/lm")),
-            "<other lm>": str(tiny_models.language_model(root / "models/lm2", seed=1)),
             "<mlm>": str(tiny_models.masked_language_model(root / "models/mlm")),
             "<other mlm>": str(tiny_models.masked_language_model(root / "models/mlm2", seed=1)),
         }

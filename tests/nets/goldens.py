@@ -1,7 +1,7 @@
-"""Every topic on every face: terminal, notebook, page, JSON, CSV, Markdown, LaTeX and Dagster.
+"""What people see, on every face: terminal, notebook, page, JSON, CSV, Markdown, LaTeX and Dagster.
 
-Four experiments (complete labels, none, a drawn sample, answers with judges) are evaluated once,
-and all faces are drawn. ``python -m tests.nets.goldens`` keeps them in ``tests/goldens/``: a file
+Four experiments (complete labels, none, a drawn sample, answers with judges) are evaluated,
+and their faces drawn. ``python -m tests.nets.goldens`` keeps them in ``tests/goldens/``: a file
 for each topic, a section for each face. Paths, times, durations and ids are left out.
 """
 
@@ -68,6 +68,9 @@ TOPICS: Mapping[str, str] = {
 }
 """Command and what of it -> its arguments; a bar stands before an argument with spaces."""
 
+ALL_FACES = ("leaderboard", "leaderboard answers", "compare", "compare pair", "gate", "history")
+"""Topics that are drawn in all widths and formats; of the others, a table and JSON."""
+
 SECOND = {"complete": "rrf", "none": "rrf", "sample": "okapi", "answers": "rrf"}
 DAGSTER = (
     "queries", "chunks", "lexical_runs", "metrics", "metrics_summary", "intervals", "comparisons",
@@ -130,9 +133,9 @@ def _sections(name: str, tiny: Tiny, topic: str, arguments: str) -> Iterator[str
     command = topic.split()[0]
     words, _, phrase = arguments.format(path=tiny.folder, second=SECOND[name]).partition(" | ")
     given = [*words.split(), *([phrase] if phrase else [])]
-    computes = command == "evaluate"
-    for form in ("table",) if computes else _formats(command):
-        for width in WIDTHS if form == "table" and not computes else WIDTHS[1:2]:
+    forms = ("table",) if command == "evaluate" else _formats(command)
+    for form in forms if topic in ALL_FACES else [one for one in forms if one in ("table", "json")]:
+        for width in WIDTHS if form == "table" and topic in ALL_FACES else WIDTHS[1:2]:
             done = invoke(tiny, command, [*given, "--format", form], width)
             head = f"{form} {width}" if form == "table" else form
             status = f", exit {done.exit_code}" if done.exit_code else ""
