@@ -13,7 +13,7 @@ LISTED = (REPOSITORY / "tests" / "quick.txt").read_text(encoding="utf-8").splitl
 # Helpers of the tests that start a browser, a daemon or webserver, a cluster or a database.
 SERVICES = {
     "background", "dagster_backfill", "dagster_daemon", "dagster_services", "dagster_webserver",
-    "dask_cluster", "dask_executor", "pool_launcher", "postgres_server", "quick_daemon",
+    "pool_launcher", "postgres_server", "quick_daemon",
     "ray_nodes",
 }  # fmt: skip
 SERVED = re.compile(

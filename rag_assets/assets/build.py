@@ -44,7 +44,6 @@ from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks.failed_checks import FailedChecks
-from rag_assets.pipeline.column_lineage import ColumnLineage
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.registry import check_name
 from rag_assets.pipeline.stages import STAGES
@@ -182,9 +181,8 @@ def build_assets(
         # checks of partitions a preview.
         warnings.simplefilter("ignore", dg.BetaWarning)
         warnings.simplefilter("ignore", dg.PreviewWarning)
-        origins = ColumnLineage(experiment)
         return [
-            _build(stage, origins, open_pipeline, versions or code_versions(), resources)
+            _build(stage, experiment, open_pipeline, versions or code_versions(), resources)
             for stage in STAGES.values()
             if stage.keys(experiment)
         ]
@@ -192,12 +190,11 @@ def build_assets(
 
 def _build(
     stage: Stage,
-    origins: ColumnLineage,
+    experiment: Experiment,
     open_pipeline: PipelineFactory,
     versions: CodeVersions,
     resources: Resources | None,
 ) -> dg.AssetsDefinition:
-    experiment = origins.experiment
     partitions = partitions_of(stage, experiment)
     checks = check_specs(stage, experiment, partitions)
 
@@ -207,7 +204,7 @@ def _build(
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
         description=first_clause(stage.row),
-        metadata=metadata.of_asset(stage, origins),
+        metadata=metadata.of_asset(stage, experiment),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),
         owners=list(experiment.owners),

@@ -17,15 +17,14 @@ import pyarrow.parquet as pq
 
 from rag_assets.answers.answer_metrics import answer_means
 from rag_assets.answers.metrics_stage import metric_names
+from rag_assets.answers.tables import ANSWER_METRICS
 from rag_assets.assets.leaderboard_result import result_of
-from rag_assets.assets.names import asset_key
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of, summarise
 from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.column_lineage import ColumnLineage, metrics_of
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, printable
 from rag_assets.report.board_columns import LEADING
@@ -123,8 +122,8 @@ _BESIDE_GOLD = ("query_id", "question", "gold", "answer")
 Metadata = dict[str, dg.MetadataValue]
 
 
-def of_asset(stage: Stage, origins: ColumnLineage) -> Metadata:
-    """Return the metadata of a definition: its columns, what they are made of, and its code."""
+def of_asset(stage: Stage, experiment: Experiment) -> Metadata:
+    """Return the metadata of a definition: what a row is, its columns, and its code."""
     shown: Metadata = {
         "row": dg.MetadataValue.text(stage.row),
         "dagster/storage_kind": dg.MetadataValue.text("parquet" if stage.schema else "folder"),
@@ -132,19 +131,14 @@ def of_asset(stage: Stage, origins: ColumnLineage) -> Metadata:
     }
     if stage.schema is None:
         return shown
-    experiment = origins.experiment
-    measures = metrics_of(stage.schema, experiment)
+    measures: tuple[str, ...] = ()
+    if stage.schema.open_columns:
+        is_of_answers = stage.schema == ANSWER_METRICS
+        measures = metric_names(experiment) if is_of_answers else experiment.metrics
     columns = [*_columns(stage.schema), *(_metric_column(name) for name in measures)]
     schema = "columns" if stage.name == "leaderboard" else "dagster/column_schema"
     # Dagster shows its own name for it above all else, and the result of a board comes first.
     shown[schema] = dg.MetadataValue.table_schema(dg.TableSchema(columns))
-    lineage = {
-        column: [dg.TableColumnDep(asset_key(experiment.name, asset), name) for asset, name in made]
-        for column, made in origins.of(stage).items()
-    }
-    if lineage:
-        made_of = dg.TableColumnLineage(lineage)
-        shown["dagster/column_lineage"] = dg.MetadataValue.column_lineage(made_of)
     return shown
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import format_option, path_argument, refuse_given, store_option
 from rag_assets.cli.terminal import print_rows
 from rag_assets.pipeline.evaluation_names import LATEST, EvaluationNames
@@ -17,7 +16,7 @@ from rag_assets.store.settings import StoreSettings
 
 @click.command("anchor")
 @path_argument
-@click.argument("evaluation", default=LATEST, shell_complete=complete_evaluations)
+@click.argument("evaluation", default=LATEST)
 @store_option
 @click.option("--show", is_flag=True, help="Print which evaluation is pinned, and change nothing.")
 @format_option

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.completion import complete_compared
 from rag_assets.cli.options import (
     Integer,
     paper_format_option,
@@ -49,7 +48,7 @@ from rag_assets.store.settings import StoreSettings
 
 @click.command("compare")
 @path_argument
-@click.argument("retrievers", nargs=-1, metavar="[A B]", shell_complete=complete_compared)
+@click.argument("retrievers", nargs=-1, metavar="[A B]")
 @store_option
 @click.option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
 @click.option("--split", help="The queries of this split  [default: test where there is one]")

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import (
     answerer_option,
     cell_names,
@@ -61,8 +60,8 @@ class _Means:
 
 @click.command("diff")
 @path_argument
-@click.argument("eval_a", shell_complete=complete_evaluations)
-@click.argument("eval_b", shell_complete=complete_evaluations)
+@click.argument("eval_a")
+@click.argument("eval_b")
 @store_option
 @retriever_option
 @answerer_option

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.completion import complete_retrievers
 from rag_assets.cli.options import Integer, path_argument, store_option
 from rag_assets.cli.terminal import messages, print_line
 from rag_assets.errors import NotEvaluated, UsageError
@@ -24,7 +23,6 @@ from rag_assets.store.settings import StoreSettings
     required=True,
     metavar="NAME",
     help="Write the run of this retriever.",
-    shell_complete=complete_retrievers,
 )
 @click.option(
     "--top-k",

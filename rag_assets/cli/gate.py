@@ -8,7 +8,6 @@ from typing import Literal
 
 import click
 
-from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import (
     Number,
     answerer_option,
@@ -47,7 +46,6 @@ _STRICT = (
     "--against",
     required=True,
     metavar="WHAT",
-    shell_complete=complete_evaluations,
     help="baseline (another retriever of the same evaluation), or an earlier evaluation: "
     "previous, anchor, or a part of its id.",
 )

@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import IO, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from rag_assets import __version__
 from rag_assets.cli.terminal import note_beginning, printable_messages, with_verbosity
@@ -77,15 +76,6 @@ class _Group(click.Group):
         """List the commands without loading one."""
         with formatter.section("Commands"):
             formatter.write_dl(list(SUMMARIES.items()))
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the name of a command, or an option, without loading a command."""
-        names = [
-            CompletionItem(name, help=text)
-            for name, text in SUMMARIES.items()
-            if name.startswith(incomplete)
-        ]
-        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

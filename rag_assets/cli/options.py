@@ -10,7 +10,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from rag_assets.cli.completion import ExperimentPath, complete_answerers, complete_retrievers
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import shortened
 from rag_assets.report.formats import FORMATS, PAPER_FORMATS
@@ -57,7 +56,7 @@ class Integer(click.IntRange):
 
 Decorated = Callable[..., Any]
 
-path_argument = click.argument("path", type=ExperimentPath(), is_eager=True)
+path_argument = click.argument("path", type=click.Path(path_type=Path), is_eager=True)
 
 store_option = click.option(
     "--store",
@@ -71,7 +70,6 @@ retriever_option = click.option(
     multiple=True,
     metavar="NAME",
     help="Only this one. Can be repeated.",
-    shell_complete=complete_retrievers,
 )
 answerer_option = click.option(
     "--answerer",
@@ -79,7 +77,6 @@ answerer_option = click.option(
     multiple=True,
     metavar="NAME@K",
     help="Only this answerer at this cut-off, such as plain@5. Can be repeated.",
-    shell_complete=complete_answerers,
 )
 top_k_option = click.option(
     "--top-k",

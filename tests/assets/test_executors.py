@@ -138,13 +138,3 @@ def test_a_backfill_with_several_runs_and_processes_at_a_time(fresh: Tiny) -> No
     fresh.config["top_k"] = [5]
     fresh.write_config()
     assert_computed_once_and_right(fresh, "multiprocess(4)", ["bm25", "bm25-whole"])
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_backfill_on_a_dask_cluster(small: Tiny) -> None:
-    """Steps are computed by workers that share nothing with the processes of the runs."""
-    pytest.importorskip("dagster_dask", reason="needs dagster-dask (extra `dask`)")
-    from tests.dask_cluster import COMMAND as ON_CLUSTER
-
-    assert_computed_once_and_right(small, "tests.dask_executor:on_cluster", ["bm25"], ON_CLUSTER)

@@ -48,20 +48,9 @@ def columns(spec: dg.AssetSpec) -> list[str]:
     return [column.name for column in table.schema.columns] if table else []
 
 
-def test_columns_are_described_and_traced(fresh: Tiny) -> None:
+def test_columns_are_described(fresh: Tiny) -> None:
     found = specs(fresh)
     assert columns(found["metrics"])[-3:] == ["hit_rate", "mrr", "ndcg"]
-    traced = {
-        name: spec.metadata["dagster/column_lineage"].column_lineage.deps_by_column
-        for name, spec in found.items()
-        if "dagster/column_lineage" in spec.metadata
-    }
-    grade = dg.TableColumnDep(dg.AssetKey(["tiny", "relevant_units"]), "grade")
-    assert grade in traced["metrics"]["ndcg"]
-    for name, lineage in traced.items():
-        assert set(lineage) <= set(columns(found[name]))
-        for dep in (dep for deps in lineage.values() for dep in deps):
-            assert dep.column_name in columns(found[dep.asset_key.path[-1]])
 
 
 def test_the_leaderboard_links_to_the_report(tiny: Tiny) -> None:

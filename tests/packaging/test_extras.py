@@ -116,5 +116,5 @@ def test_every_import_is_declared_and_optional_ones_are_late() -> None:
 
 
 def test_every_extra_for_code_of_ours_is_asked_for() -> None:
-    for_dagster = {"postgres", "dask"}  # Dagster itself imports their packages
+    for_dagster = {"postgres"}  # Dagster itself imports its package
     assert set(extras()) - {extra for _, extra, _ in ASKED} <= for_dagster
