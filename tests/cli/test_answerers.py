@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import duckdb
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +14,6 @@ from click.testing import Result
 
 import rag_assets
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
-from rag_assets.cli.completion import complete_answerers, complete_compared
 from rag_assets.pipeline.history_gathering import add_rows
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.evaluation_table import EvaluationTable
@@ -310,15 +308,6 @@ def test_answers_in_python_and_in_a_notebook(tiny: Tiny) -> None:
     assert "read@3 - official@-" in compared._repr_html_()
     over_time = rag_assets.history(tiny.folder, "answer_em", store=tiny.root / "store")
     assert over_time.to_arrow()["answerer"].to_pylist() == ["official@-", "read@3"]
-
-
-def test_what_a_shell_completes(tiny: Tiny) -> None:
-    context = click.Context(click.Command("compare"))
-    context.params = {"path": tiny.folder, "store": tiny.root / "store"}
-    parameter = click.Argument(["retrievers"])
-    every = [item.value for item in complete_compared(context, parameter, "")]
-    assert {"bm25", "official@-", "read@3"} <= set(every)
-    assert [item.value for item in complete_answerers(context, parameter, "r")] == ["read@3"]
 
 
 def test_the_warehouse_has_answers(tiny: Tiny) -> None:

@@ -32,7 +32,6 @@ from rag_assets.labels.question_marks import KEPT, REFUSED, QuestionMark, append
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.pipeline.checks.asset_checks import results_of
 from rag_assets.pipeline.checks.circularity import circular_uses, question_circles
-from rag_assets.pipeline.column_lineage import ColumnLineage
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.llm_needs import questions_needed
 from rag_assets.pipeline.outgoing import outgoing
@@ -149,19 +148,6 @@ def test_a_question_has_its_chunk_and_the_span_as_its_label(tiny: Tiny, server: 
     told = f"{n} of {n} questions and their labels were written by a model, not by people: m ({n})"
     assert told in " ".join(" ".join(shown(result)).split())
     assert any(note.startswith(told) for note in labels(View(result))["notes"])
-
-
-def test_columns_lead_from_chunk_to_question_to_label(tiny: Tiny) -> None:
-    origins = ColumnLineage(tiny.pipeline().experiment)
-    questions, queries, qrels = (
-        origins.of(STAGES[name]) for name in ("generated_questions", "queries", "qrels")
-    )
-    assert questions["chunk_id"] == [("chunks", "chunk_id")]
-    assert questions["text"] == [("chunks", "text"), ("chunks", "title")]
-    assert queries["text"] == [("generated_questions", "text")]
-    assert [qrels[name] for name in ("document_id", "start", "end")] == [
-        [("generated_questions", name)] for name in ("document_id", "start", "end")
-    ]
 
 
 def test_requests_are_planned_and_paid_once(tiny: Tiny, server: Server) -> None:
