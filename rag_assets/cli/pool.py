@@ -46,7 +46,6 @@ from rag_assets.labels.sampling.sample_sheet import (
 from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.label_sampling import labelling_pipeline, sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.run_pool import evaluated_retrievers, run_pool
 from rag_assets.report.formats import as_json
 from rag_assets.sources.csv_files import CELL_LIMIT, plain
@@ -137,11 +136,10 @@ def command(
         _import_feedback(_of_files(path), feedback)
     else:
         settings = StoreSettings.resolve(store)
+        pipeline = labelling_pipeline(path, settings, progress_bar)
         if n_sampled is not None:
-            pipeline = labelling_pipeline(path, settings, progress_bar)
             _write_sample(pipeline, n_sampled, depth, seed, out, form)
         else:
-            pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
             deepest = min(10, max(pipeline.experiment.top_k))
             _write_sheet(pipeline, depth or deepest, seed, out, form)
 

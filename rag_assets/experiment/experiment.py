@@ -41,11 +41,13 @@ from rag_assets.labels.question_marks import (
     read_marks,
     with_left_out,
 )
+from rag_assets.labels.sampling.graded_pool import with_graded_pool
 from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.options import FileOptions
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
+from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import Dataset, Read
 from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.rows import unknown_documents
@@ -93,6 +95,8 @@ class Experiment:
         answer_metrics: how answers are measured.
         judges: who gives verdicts, by name; what they judge and how deep is filled in.
         passage_labels: the file of what people say of passages of drawn questions; likewise.
+        has_graded_pool: whether people graded every passage that was to be drawn, so that their
+            grades are labels.
         judgments_log: that of what people say of passages drawn one by one, there or not.
         answer_labels: the file of what people say of answers, there or not; None: no YAML file.
         marks: of questions, in place of those that the file beside the log has now.
@@ -137,6 +141,7 @@ class Experiment:
     judgments_log: Path = Path(LABELLING_LOG)
     questions: QuestionOptions | None = None
     marks: Mapping[str, QuestionMark] | None = None
+    has_graded_pool: bool = False
 
     def language_model(self, name: str | None) -> LlmConfig | None:
         """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
@@ -173,12 +178,22 @@ class Experiment:
             DataError: a judgment breaks its format, names what does not exist, or occurs twice.
         """
         everything = with_left_out(queries, self.question_marks())
-        with unknown_documents(keep=self.keeps_unknown):
-            read = self.dataset.read_qrels(documents, everything)
-        if everything is queries:
+        read = Read(QRELS.empty(), [])
+        if self.dataset.has_qrels or not self.has_graded_pool:
+            with unknown_documents(keep=self.keeps_unknown):
+                read = self.dataset.read_qrels(documents, everything)
+        if self.has_graded_pool:
+            table = with_graded_pool(read.table, self.judgments_log, documents, self.judge)
+            read = read._replace(table=table)
+        elif everything is queries:
             return read
         counted = pc.is_in(read.table["query_id"], queries["query_id"].combine_chunks())
         return read._replace(table=read.table.filter(counted))
+
+    def qrels_files(self) -> list[Path]:
+        """Return the files of labels: the dataset's, and those of a pool that is wholly graded."""
+        files = list(self.dataset.qrels_files()) if self.dataset.has_qrels else []
+        return [*files, *(self.label_sample_files.values() if self.has_graded_pool else ())]
 
     @property
     def unread_labels(self) -> str | None:

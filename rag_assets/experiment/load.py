@@ -48,6 +48,7 @@ from rag_assets.experiment.retriever_rules import (
     tuned_retrievers,
 )
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
+from rag_assets.labels.sampling.graded_pool import is_wholly_graded
 from rag_assets.options import FileOptions
 from rag_assets.plain_text import shortened
 from rag_assets.plugins import Members
@@ -200,7 +201,9 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         for name, retriever in retrievers.items()
     }
     questions = checked_questions(config, list(chunkings), base, fail)
-    has_labels = dataset.has_qrels or questions is not None
+    log = _log(source, base, config.judgments_log)
+    has_graded_pool = questions is None and is_wholly_graded(log)
+    has_labels = dataset.has_qrels or questions is not None or has_graded_pool
     default_judge = dataset.default_judge if questions is None else "evidence"
     judge = config.dataset.judge or default_judge
     if judge == "chunk":
@@ -277,7 +280,8 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
         judges=judges,
         answer_labels=base / (config.answer_labels or ANSWER_LABELS) if yaml_file else None,
         passage_labels=base / (config.passage_labels or PASSAGE_LABELS) if yaml_file else None,
-        judgments_log=_log(source, base, config.judgments_log),
+        judgments_log=log,
+        has_graded_pool=has_graded_pool,
     )
 
 

@@ -34,7 +34,7 @@ from rag_assets.retrieval.base_runs_stage import index_key, load_units
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.lexical.index import LexicalIndex
 from rag_assets.retrieval.retriever import IndexSearcher, Searcher
-from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 
 Search: TypeAlias = Callable[[str, int], Sequence[Hit]]
@@ -55,7 +55,7 @@ class SampledPool(NamedTuple):
 
 
 def labelling_pipeline(path: Path, settings: StoreSettings, progress: Progress) -> Pipeline:
-    """Return a pipeline on the questions as they were when they were evaluated last.
+    """Return a pipeline on questions and labels as they were when they were evaluated last.
 
     A mark makes the evaluation stale, and who marks a question wants to go on labelling.
     """
@@ -64,11 +64,15 @@ def labelling_pipeline(path: Path, settings: StoreSettings, progress: Progress) 
         evaluation = read_current(pipeline.root)
     except NotEvaluated:
         return pipeline
+    had_qrels = pipeline.experiment.has_qrels
+    if pipeline.experiment.has_graded_pool:  # the last grade may have come since then
+        had_qrels = bool(evaluation.entries_of(QRELS_KEY.asset))
     for entry in evaluation.entries_of(QUERIES_KEY.asset):
         manifest = manifest_of(pipeline.root, evaluation, entry)
         if manifest is not None:
             marks = acted_marks(manifest.config)
-            return Pipeline(replace(pipeline.experiment, marks=marks), settings, progress)
+            then = replace(pipeline.experiment, marks=marks, has_qrels=had_qrels)
+            return Pipeline(then, settings, progress)
     return pipeline
 
 

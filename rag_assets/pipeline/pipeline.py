@@ -261,7 +261,7 @@ class Pipeline:
         files = {
             "documents": dataset.document_files,
             "queries": dataset.query_files,
-            "qrels": dataset.qrels_files,
+            "qrels": self.experiment.qrels_files,
         }
         try:
             return self._sources.digest(files[part](), dataset.root)

@@ -8,6 +8,8 @@ from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.pooling.pool import Pair, PooledUnit, Spans, pool
+from rag_assets.labels.sampling.graded_pool import not_answered
+from rag_assets.labels.sampling.judgment_log import read_judgments
 from rag_assets.labels.sampling.sample_stage import retriever_spans
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Pipeline
@@ -24,7 +26,9 @@ def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
     runs, units = runs_and_spans(pipeline, depth)
     has_qrels = pipeline.experiment.has_qrels
     judged = {name: judged_units(pipeline, name).keys() for name in runs} if has_qrels else {}
-    return pool(runs, units, judged, depth=depth)
+    found = pool(runs, units, judged, depth=depth)
+    log = pipeline.experiment.judgments_log
+    return not_answered(found, read_judgments(log)) if log.is_file() else found
 
 
 def runs_and_spans(pipeline: Pipeline, depth: int) -> tuple[dict[str, pa.Table], dict[str, Spans]]:

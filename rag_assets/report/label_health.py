@@ -70,6 +70,8 @@ def pooling_advice(result: EvaluationResult) -> str | None:
     units of some retriever are judged: unjudged ones count as not relevant, so a retriever that
     finds something new looks worse than it is.
     """
+    if result.sampled_primary is not None:
+        return "other metrics need all passages graded: with `rag-assets label`, or in a sheet"
     if not result.has_metrics:
         return "to get metrics, grade what was found: with `rag-assets label`, or in a sheet"
     shares = {

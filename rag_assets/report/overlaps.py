@@ -14,6 +14,7 @@ from rich.table import Table
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.formats import Row
+from rag_assets.report.metric_choice import SAMPLED
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, number_cell, title_line
 from rag_assets.report.view import Context, View
@@ -36,6 +37,13 @@ def overlap_rows(result: EvaluationResult, selection: Selection | None = None) -
     return rows
 
 
+def _labels(result: EvaluationResult) -> str:
+    """Return which labels there are, and what they are good for."""
+    if result.sampled_primary is None:
+        return "no labels yet, so no metric"
+    return f"labels of a sample, which estimate {result.sampled_primary.removeprefix(SAMPLED)}"
+
+
 def overlaps_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
     """Return the tables of an evaluation without labels; no metric is among them.
 
@@ -45,7 +53,7 @@ def overlaps_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableTy
     """
     name, n_queries = result.evaluation.experiment, result.queries.num_rows
     parts: list[RenderableType] = [
-        title_line(f"{name}: no labels yet, so no metric; {n_queries} queries"),
+        title_line(f"{name}: {_labels(result)}; {n_queries} queries"),
         _speed(result),
     ]
     if rows:

@@ -28,6 +28,7 @@ from rag_assets.pipeline.evaluations import (
 )
 from rag_assets.report.metric_choice import (
     ANSWER_HEADLINES,
+    SAMPLED,
     check_not_judged,
     is_answerer,
     is_judged,
@@ -200,12 +201,14 @@ class EvaluationResult:
     def chosen_metric(self, name: str | None, whose: Collection[str] = ()) -> Metric:
         """Return the metric of a name; for None the primary one, or that of answerers ``whose``.
 
+        Without complete labels it is what a sample of labels decides.
+
         Raises:
             UsageError: there is no such metric.
             NotEvaluated: answerers are named, and there is none.
         """
         if name is not None or not any(map(is_answerer, whose)):
-            metric = metric_at(name, self.primary)
+            metric = metric_at(name or self.sampled_primary, self.primary)
             return self._with_judge(metric) if is_judged(metric) else metric
         rows = self.answer_summary.to_pylist()
         present = {row["metric"] for row in rows if row["mean"] is not None}
@@ -213,6 +216,14 @@ class EvaluationResult:
             if headline in present:
                 return Metric(headline)
         raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no answers")
+
+    @property
+    def sampled_primary(self) -> str | None:
+        """What a sample of labels decides, where there are no complete labels; else None."""
+        if self.has_metrics or not self.evaluation.entries_of("sampled_estimates"):
+            return None
+        rows = self.table_of("sampled_estimates").to_pylist()
+        return f"{SAMPLED}{rows[0]['metric']}" if rows else None
 
     def _with_judge(self, metric: Metric) -> Metric:
         """Return ``judged_correct`` with its judge: the one that is named, or the only one."""

@@ -280,3 +280,40 @@ def test_without_a_sample_it_is_said_how_to_begin(tmp_path: Path, invoke: Invoke
     assert "sample of labels" not in shown
     status = invoke("label", tiny.folder, "--status", *store)
     assert "nothing is estimated yet" in status.stdout
+
+
+def test_without_complete_labels_the_estimates_are_used_unasked(tiny: Tiny, run: Invoke) -> None:
+    names = {row["metric"] for row in parsed(run("compare", "--format", "json"))}
+    assert names == {"sampled_dcg@5"}
+    gate = run("gate", "--against", "baseline")
+    assert "sampled_dcg@5 against baseline" in gate.output
+    assert gate.exit_code in {0, 1, 4}
+    answered = {line.item[:3] for line in read_judgments(tiny.folder / LABELLING_LOG)}
+    sheet = csv.DictReader(run("pool", "--depth", 5).stdout.splitlines())
+    rest = {(row["query_id"], row["document_id"], int(row["start"])) for row in sheet}
+    assert rest
+    assert not answered & rest
+
+
+def test_a_pool_that_is_graded_whole_is_complete_labels(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = made(tmp_path, labels=False)
+    evaluated(tiny)
+    judge(tiny, invoke, 1000)
+    store = ("--store", tiny.settings.store)
+    for words in (("label", "--status"), ("pool",), ("pool", "--sample", 9)):
+        before = invoke(words[0], tiny.folder, *words[1:], *store)
+        assert before.exit_code == 0, before.output
+        assert "0 rows to judge" in before.output or words[0] == "label"
+    evaluated(tiny)
+    rows = parsed(invoke("leaderboard", tiny.folder, "--format", "json", *store))
+    values = {row["retriever"]: row["dcg"] for row in rows if row.get("top_k") == 5}
+    exact = estimator(tiny).estimates("items")
+    n_relevant = len(
+        {line.item[0] for line in read_judgments(tiny.folder / LABELLING_LOG) if line.grade}
+    )
+    assert values.keys() == exact.keys()
+    for name, value in values.items():
+        assert value == pytest.approx(exact[name].value * 6 / n_relevant)
+        assert exact[name].low == exact[name].high
+    assert invoke("gate", tiny.folder, "--against", "baseline", *store).exit_code in {0, 1, 4}
+    assert "0 rows to judge" in invoke("pool", tiny.folder, *store).output

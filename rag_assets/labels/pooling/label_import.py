@@ -81,13 +81,13 @@ def add_judgments(
     file = label_file(dataset)
     form = qrels_format(dataset)
     whole = judge == "document" or form is not None
-    new_labels = _by_key(judgments, whole)
+    new_labels = by_key(judgments, whole)
     named = {_key(unit, whole) for unit in renewed}
     outdated = _outdated(dataset, file, documents, named, new_labels)
     old = dataset.read_qrels(documents, queries).table.to_pylist() if dataset.has_qrels else []
     old = [row for row in old if _key_of(row) not in outdated]
     new = _unknown(new_labels, old, on_conflict)
-    chosen = _without_covered(new, old)
+    chosen = without_covered(new, old)
     if (chosen or outdated) and form is not None:
         rows = {key: _row(key, judgment) for key, judgment in chosen}
         write_qrels(form, file, *_placed(rows, outdated))
@@ -150,7 +150,7 @@ def _key_of(row: Mapping[str, Any]) -> Key:
     return (row["query_id"], row["document_id"], row["start"], row["end"])
 
 
-def _by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
+def by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
     """Return one judgment a key: the one with the highest grade, the first of several."""
     by_key: dict[Key, Judgment] = {}
     for judgment in judgments:
@@ -197,7 +197,7 @@ def _quoted(text: str, judgment: Judgment) -> dict[str, Any]:
     return {"quote": quote} if unique else {"quote": quote, "start": start}
 
 
-def _without_covered(
+def without_covered(
     new: Sequence[tuple[Key, Judgment]], old: Sequence[dict[str, Any]]
 ) -> list[tuple[Key, Judgment]]:
     """Leave out relevant spans that a shorter, or an older, relevant span says already."""

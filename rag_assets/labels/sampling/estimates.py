@@ -16,8 +16,12 @@ Two targets, which answer two questions:
   A rare label can be missing in a small sample, so the variance that the working values lead to
   expect counts beside it, as much as :data:`PRIOR` items; the interval is Student's.
 - ``questions``: *questions like these*. The error is the spread between the estimates of single
-  questions, which holds both the questions' and the items' error (clusters of questions whole); its
-  interval is never narrower than that of the items, whose error few labels can hide.
+  questions, which holds both the questions' and the items' error (clusters of questions whole). Two
+  questions with the lowest and the highest value that there can be count beside them, as in
+  :mod:`rag_assets.statistics.intervals`, so that no interval has width 0. It is never narrower than
+  that of the items, whose error few labels can hide.
+
+No value and no bound is one that the metric cannot have: weighted by 1 / p a sum may be.
 
 Where an item had no chance to be asked yet, nothing is known: the error is infinite.
 
@@ -160,10 +164,13 @@ class Estimator:
             terms = np.vstack([terms, np.full(terms.shape[1], 1.0 / self._denominator())])
             mixed = np.column_stack([contrasts, -values])
         error, freedom = self._item_errors(mixed, terms, values)
+        lowest, highest = self._limits(contrasts)
+        middle = values
         if target == "questions":
-            whole, units = self._question_errors(mixed, terms, values)
+            whole, units, centre = self._question_errors(contrasts, values, lowest, highest)
             is_wider = _radius(whole, units, level) >= _radius(error, freedom, level)
             error, freedom = np.where(is_wider, whole, error), np.where(is_wider, units, freedom)
+            middle = np.where(is_wider, centre, values)
         hopeless = ~self.sample.certain & (self._probabilities < NO_CHANCE)
         error[(mixed @ terms[:, hopeless] != 0).any(axis=1)] = np.inf
         radius = _radius(error, freedom, level)
@@ -171,9 +178,18 @@ class Estimator:
         sums, squares = read @ (1.0 / self._p), read @ (1.0 / self._p**2)
         effective = np.divide(sums**2, squares, out=np.zeros_like(sums), where=squares > 0)
         certain = (contrasts @ self.weights[:, self.sample.certain] != 0).sum(axis=1)
-        low, high = self._bounds(contrasts)
+        value = np.clip(values, lowest, highest)
+        least, most = (
+            np.where(np.isinf(error), sign * np.inf, limit)
+            for sign, limit in ((-1, lowest), (1, highest))
+        )
+        bounds = (
+            np.minimum(np.clip(middle - radius, least, most), value),
+            np.maximum(np.clip(middle + radius, least, most), value),
+        )
+        low, high = (np.clip(one, lowest, highest) for one in self._bounds(contrasts))
         columns = (
-            *(values, error, values - radius, values + radius, low, high),
+            *(value, error, *bounds, low, high),
             read.sum(axis=1) + certain,
             effective + certain,
             freedom,
@@ -193,23 +209,45 @@ class Estimator:
         variance = (freedom * sampled + PRIOR * expected) / (freedom + PRIOR)
         return np.sqrt(variance), freedom + PRIOR
 
+    def _limits(self, contrasts: Floats) -> tuple[Floats, Floats]:
+        """Return what each contrast of a question can be at least and at most."""
+        one = 1.0
+        if self.metric.measure == "dcg":  # it has no bound: the largest value seen stands for it
+            question, n = self.sample.pool.question, len(self.sample.pool.question_ids)
+            sums = [np.bincount(question, row * self._filled, n + 1) for row in self.weights]
+            grade = max(1.0, float(self._gains[~np.isnan(self._gains)].max(initial=0.0)))
+            discounts = 1 / np.log2(np.arange(int(self.metric.cutoff or 1)) + 2.0)
+            one = min(max(1.0, float(np.max(sums))), grade * float(discounts.sum()))
+        return one * np.minimum(contrasts, 0.0).sum(1), one * np.maximum(contrasts, 0.0).sum(1)
+
     def _question_errors(
-        self, mixed: Floats, terms: Floats, values: Floats
-    ) -> tuple[Floats, Floats]:
+        self, contrasts: Floats, values: Floats, lowest: Floats, highest: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return standard errors, degrees of freedom, and the middle of the interval.
+
+        Two questions with the extreme values count beside the others, as in
+        :mod:`rag_assets.statistics.intervals`.
+        """
         n_questions = len(self.sample.pool.question_ids)
         names = np.arange(n_questions) if self.clusters is None else np.asarray(self.clusters)
         unit = np.unique(names, return_inverse=True)[1]
-        n_units = int(unit.max()) + 1
-        if n_units < 2:
-            return np.full(len(values), np.inf), np.ones(len(values))
+        n = int(unit.max()) + 1
+        if n < 2:
+            return np.full(len(values), np.inf), np.ones(len(values)), values
         of_item = np.append(unit, 0)[self.sample.pool.question]  # what counts no more weighs 0
-        sums = mixed @ np.stack(
-            [np.bincount(of_item, row * self._filled, n_units) for row in terms]
+        sums = contrasts @ np.stack(
+            [np.bincount(of_item, row * self._filled, n) for row in self.weights]
         )
-        if self.metric.measure != POOL_RECALL:  # a ratio's residuals have the mean 0 already
-            sums = sums - np.outer(values / n_questions, np.bincount(unit, minlength=n_units))
-        variance = (sums**2).sum(axis=1) * n_units / (n_units - 1)
-        return np.sqrt(variance), np.full(len(values), n_units - 1.0)
+        is_ratio = self.metric.measure == POOL_RECALL  # of the gains of all items
+        totals = np.bincount(of_item, self._filled, n) if is_ratio else np.bincount(unit)
+        middle = (n * values + lowest + highest) / (n + 2)
+        residuals = (sums - np.outer(middle, totals)) / self._denominator()
+        ends = np.column_stack([lowest - middle, highest - middle]) / n
+        squares = (residuals**2).sum(axis=1) + (ends**2).sum(axis=1)
+        error = n / (n + 2) * np.sqrt(squares * (n + 2) / (n + 1))
+        # Of two that return the same, as an evaluation and its copy, the difference is known.
+        error[(lowest < 0) & ~(contrasts @ self.weights).any(axis=1)] = 0.0
+        return error, np.full(len(values), n + 1.0), middle
 
     def _bounds(self, contrasts: Floats) -> tuple[Floats, Floats]:
         """Return each contrast with "cannot tell" at the gain that is worst and best for it."""

@@ -63,7 +63,7 @@ class SampledPassages(Stage):
             read += [Input(f"chunks_{n}", one, "spans") for n, one in enumerate(chunks)]
         else:
             read.append(Input("documents", DOCUMENTS_KEY, "text"))
-        if experiment.has_qrels:
+        if _has_earlier_labels(experiment):
             read += [Input(f"labels_{n}", relevant_units_key(one)) for n, one in enumerate(names)]
         return read
 
@@ -174,6 +174,11 @@ def sampled_depth(experiment: Experiment) -> int:
     return min(experiment.primary.cutoff or deepest, deepest)
 
 
+def _has_earlier_labels(experiment: Experiment) -> bool:
+    """Return whether there are labels beside the log; those that it makes itself were drawn."""
+    return experiment.has_qrels and not experiment.has_graded_pool
+
+
 def _cutoff(experiment: Experiment, depth: int | None = None) -> int:
     """Return the first cut-off that is as deep."""
     return min(k for k in experiment.top_k if k >= (depth or sampled_depth(experiment)))
@@ -204,7 +209,7 @@ def sampled_passages(
     top = run.filter(pc.less_equal(run["rank"], depth))
     spans = retriever_spans(experiment, artifact, retriever)
     labels: dict[tuple[str, str], int] = {}
-    if experiment.has_qrels:
+    if _has_earlier_labels(experiment):
         table = artifact(relevant_units_key(retriever)).table().drop_null()
         columns = (table[name].to_pylist() for name in ("query_id", "unit_id", "grade"))
         for query_id, unit_id, grade in zip(*columns, strict=True):

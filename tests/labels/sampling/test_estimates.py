@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from rag_assets.errors import NotEstimable
@@ -15,7 +16,8 @@ from rag_assets.labels.sampling.estimates import Estimate, Estimator, Target, wi
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.label_pool import Floats, LabelPool
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
-from rag_assets.statistics.t_test import spread
+from rag_assets.statistics.intervals import bounded_intervals
+from rag_assets.statistics.units import Units
 from tests.labels.sampling.made_pool import (
     DCG,
     PRECISION,
@@ -25,6 +27,7 @@ from tests.labels.sampling.made_pool import (
     item,
     whole,
 )
+from tests.statistics.samples import alone
 
 POOL, LABELS = collection()
 N_QUESTIONS = len(POOL.question_ids)
@@ -51,26 +54,43 @@ def test_with_all_labels_it_is_the_metric_itself(metric: Metric) -> None:
         assert one.target == "items"
 
 
-def test_with_all_labels_the_question_target_is_the_paired_t_interval() -> None:
+def question_values(system: int) -> npt.NDArray[np.float64]:
+    values = POOL.weights(DCG)[system] * LABELS
+    return np.bincount(POOL.question, values, N_QUESTIONS).astype(np.float64)
+
+
+HIGHEST = max(float(question_values(n).max()) for n in range(len(POOL.systems)))
+
+
+def test_with_all_labels_the_question_target_is_the_interval_of_complete_labels() -> None:
     estimate = Estimator(everything(), DCG).differences("questions")["s0", "s3"]
-    weights = POOL.weights(DCG)
-    per_item = (weights[0] - weights[3]) * LABELS
-    per_question = np.bincount(POOL.question, per_item, N_QUESTIONS).astype(np.float64)
-    known = spread(per_question, np.ones(N_QUESTIONS))
-    assert known is not None
-    assert estimate.value == pytest.approx(known.mean)
-    assert estimate.error == pytest.approx(known.error)
-    assert estimate.high - estimate.value == pytest.approx(2.000995 * known.error, rel=1e-5)
+    values = question_values(0) - question_values(3)
+    (low,), (high,) = bounded_intervals(alone(values), 0.95, -HIGHEST, HIGHEST)
+    assert estimate.value == pytest.approx(values.mean())
+    assert (estimate.low, estimate.high) == pytest.approx((low, high))
 
 
 def test_clusters_are_one_observation_each() -> None:
     names = [f"c{number // 3}" for number in range(N_QUESTIONS)]
     estimate = Estimator(everything(), DCG, names).estimates("questions")["s1"]
-    per_question = np.bincount(POOL.question, POOL.weights(DCG)[1] * LABELS, N_QUESTIONS)
-    sums, sizes = per_question.reshape(-1, 3).sum(axis=1), np.full(N_QUESTIONS // 3, 3.0)
-    known = spread(sums, sizes)
-    assert known is not None
-    assert estimate.error == pytest.approx(known.error)
+    sums, sizes = question_values(1).reshape(-1, 3).sum(axis=1), np.full(N_QUESTIONS // 3, 3.0)
+    (low,), (high,) = bounded_intervals(Units(sums[:, None], sizes[:, None]), 0.95, 0.0, HIGHEST)
+    assert (estimate.low, estimate.high) == pytest.approx((low, high))
+
+
+def test_no_interval_has_width_0_and_no_value_is_impossible() -> None:
+    """Two systems that find the same on all questions but for passages that are not relevant."""
+    pool = whole({"a": {"q": ["x"], "r": ["y"]}, "b": {"q": ["z"], "r": ["y"]}})
+    labels = np.array([0.0 if item.document_id in "xz" else 1.0 for item in pool.items])
+    sample = asked(pool, labels, design_of(pool), len(labels))
+    one = Estimator(sample, Metric("precision", 1)).differences("questions")["a", "b"]
+    assert one.value == 0
+    assert -1 <= one.low < -0.2 < 0.2 < one.high <= 1
+    few = asked(POOL, LABELS, design_of(POOL), 40)
+    for metric in (POOL_RECALL, PRECISION):
+        for target in ("items", "questions"):
+            for each in Estimator(few, metric).estimates(target).values():
+                assert 0 <= each.low <= each.value <= each.high <= 1
 
 
 def test_the_formula_on_three_items() -> None:
