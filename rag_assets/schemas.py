@@ -603,7 +603,6 @@ ANSWER_SUMMARY = TableSchema(
         Column("low", FLOAT, "lower bound; null for fewer than two independent units", True),
         Column("high", FLOAT, "upper bound, null as low is", True),
         Column("confidence", FLOAT, "of the interval, such as 0.95"),
-        Column("learned", BOOL, "the generator was trained on questions of this split"),
     ),
 )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rag_assets.api import evaluate
 from rag_assets.experiment.load import validate
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.sources.squad import SquadDataset
@@ -85,6 +86,33 @@ def test_the_span_reader_is_measured_on_squad_files(
     assert rows["gold"][:4] == ["EM", "100.0", "F1", "100.0"]
     assert rows["top 1"][:2] == ["EM", "0.0"], "BM25 finds nothing: no paragraph has 'when'"
     assert rows["gold - top 1"][:4] == ["EM", "+100.0", "[+100.0,", "+100.0]"]
+
+
+def test_predictions_of_the_span_reader_are_read_as_answers(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setattr("data_sets.REPOSITORY", tmp_path)
+    squad(tmp_path / "all.json")
+    (tmp_path / "experiment.yaml").write_text(
+        "dataset: {path: all.json, format: squad, judge: document}\n"
+        "chunking: {whole: {strategy: none}}\n"
+        "retrievers: {bm25: {type: bm25, chunking: whole}}\n"
+        "generators: {spans: {type: file, path: spans/gold.json}, copies: {type: extractive}}\n"
+        "answers:\n"
+        "  gold: {generator: spans, context: gold, chunking: whole}\n"
+        "  copied: {generator: copies, context: gold, chunking: whole}\n"
+        "top_k: [1]\n",
+        encoding="utf-8",
+    )
+    run("span_predictions.py", tmp_path / "experiment.yaml", "--train", tmp_path / "all.json")
+    result = evaluate(tmp_path / "experiment.yaml", tmp_path / "store")
+    means = {
+        (row["answerer"], row["questions"]): row["mean"]
+        for row in result.answer_summary.to_pylist()
+        if row["metric"] == "answer_em"
+    }
+    assert means["gold", "answerable"] == 1.0 > means["copied", "answerable"]
 
 
 def test_published_ranks_come_back(run: Run, tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from rag_assets.answers.generators.base import (
 )
 from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.options import NONE
-from rag_assets.answers.span_readers_stage import span_reader_names, span_readers_key
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.failures import UNANSWERED, failures_of
 from rag_assets.engine.recipe import Input, Recipe
@@ -63,8 +62,7 @@ class Answers(Stage):
         found = [Input("questions", QUERIES_KEY, "text")]
         if _reads_context(experiment, key):
             found.append(Input("contexts", answer_contexts_key(key["answerer"]), "texts"))
-        reader = _reader(experiment, key)
-        return [*found, *([Input("reader", reader)] if reader is not None else [])]
+        return found
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         generator = generator_of(context.experiment, key)
@@ -93,10 +91,8 @@ class Answers(Stage):
         questions = [q for q in questions_of(context, key) if q.query_id not in failed]
         generator = generator_of(context.experiment, key)
         label = f"answer by {key['answerer']}"
-        reader = _reader(context.experiment, key)
-        folder = context.artifact(reader).path if reader is not None else None
         alone = answers_alone(context.experiment, key)
-        tools = Tools(partial(context.completions, label), folder, alone)
+        tools = Tools(partial(context.completions, label), alone)
         found = generator.answer(questions, tools)
         ids = [question.query_id for question in questions]
         answers = dict(zip(ids, found.answers, strict=True))
@@ -158,12 +154,6 @@ def _failed_before(context: StageContext, key: ArtifactKey) -> Mapping[str, str]
 def _reads_context(experiment: Experiment, key: ArtifactKey) -> bool:
     options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
     return has_context(options) and generator_of(experiment, key).reads_context
-
-
-def _reader(experiment: Experiment, key: ArtifactKey) -> ArtifactKey | None:
-    """Return the span reader that was trained for a generator; None: none is."""
-    name = experiment.answerers[experiment.answer_cells[key["answerer"]].name].generator
-    return span_readers_key(name) if name in span_reader_names(experiment) else None
 
 
 def answers_alone(experiment: Experiment, key: ArtifactKey) -> bool:

@@ -25,7 +25,6 @@ def answer_summary(
     counting: pa.Table,
     names: Sequence[str],
     level: float,
-    learned: Collection[tuple[str, str]],
 ) -> pa.Table:
     """Return the mean of every metric over every group of questions, with its interval.
 
@@ -38,7 +37,6 @@ def answer_summary(
         counting: query_id, weight, split, cluster of every query.
         names: the metrics.
         level: of the intervals.
-        learned: (answerer, split) where the generator was trained on questions of the split.
 
     Returns:
         Table of :data:`rag_assets.schemas.ANSWER_SUMMARY`.
@@ -67,7 +65,6 @@ def answer_summary(
                     "low": number_or_none(low[number]),
                     "high": number_or_none(high[number]),
                     "confidence": level,
-                    "learned": (cell.name, counted.split) in learned,
                 }
             )
     return ANSWER_SUMMARY.from_rows(rows)

@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from rag_assets.answers.metrics_stage import answer_metrics_key, metric_names
 from rag_assets.answers.options import AnswerCell
-from rag_assets.answers.span_readers_stage import learns_from_dev
 from rag_assets.answers.summary import answer_comparisons, answer_summary
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.query_facts import DEV, NONE, with_shared_documents
+from rag_assets.evaluation.query_facts import NONE, with_shared_documents
 from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of, resampling_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
@@ -47,7 +46,6 @@ class AnswerSummary(Stage):
         return {
             "answerers": list(experiment.answer_cells),
             "metrics": list(metric_names(experiment)),
-            "learned": sorted(map(list, _learned(experiment))),
             **asdict(resampling_of(experiment)),
         }
 
@@ -62,7 +60,6 @@ class AnswerSummary(Stage):
             counting,
             metric_names(experiment),
             experiment.statistics.confidence,
-            _learned(experiment),
         )
         return TableProduct(table)
 
@@ -124,12 +121,3 @@ def _tables(context: StageContext) -> dict[AnswerCell, pa.Table]:
         if artifact is not None:
             found[cell] = artifact.table()
     return found
-
-
-def _learned(experiment: Experiment) -> set[tuple[str, str]]:
-    """Return (answerer, split) where the generator was trained on questions of the split."""
-    return {
-        (name, DEV)
-        for name, options in experiment.answerers.items()
-        if learns_from_dev(experiment, options.generator)
-    }

@@ -58,7 +58,7 @@ _WRITTEN = (
 )
 """What a model may have written of texts, and what repeats it; each after what it is made of."""
 
-MADE_OF_TEXTS = (*_WRITTEN, "span_readers", "answer_verdicts")
+MADE_OF_TEXTS = (*_WRITTEN, "answer_verdicts")
 """What was made of texts, and may tell of them in words of its own; verdicts repeat answers."""
 
 LAST = ("chunks", "documents")

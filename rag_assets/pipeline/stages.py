@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from rag_assets.answers.contexts_stage import AnswerContexts, PassageLists, Passages
 from rag_assets.answers.metrics_stage import AnswerMetricsStage
-from rag_assets.answers.span_readers_stage import SpanReaders
 from rag_assets.answers.stage import Answers
 from rag_assets.answers.summary_stage import AnswerComparisons, AnswerSummary
 from rag_assets.answers.waterfall_stage import AnswerWaterfall
@@ -131,7 +130,6 @@ STAGES: Mapping[str, Stage] = {
         Passages(),
         PassageLists(),
         AnswerContexts(),
-        SpanReaders(),
         Answers(),
         AnswerMetricsStage(),
         AnswerSummary(),

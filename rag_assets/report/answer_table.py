@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-LEARNED = "* its generator was trained on questions of this split"
-
-
 class AnswerTable(Tabular):
     """A row an answerer at a cut-off, a split and a group of questions: means with intervals."""
 
@@ -101,7 +98,7 @@ class AnswerTable(Tabular):
         names = [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
         cells = [
             [
-                words(f"{_name(row)}{'*' if row['learned'] else ''}"),
+                words(_name(row)),
                 *(_mean(row, name) for name in names),
                 Cell(str(row["n_failed"])),
             ]
@@ -110,10 +107,8 @@ class AnswerTable(Tabular):
         title = (
             f"{self.result.evaluation.experiment}: answers to {rows[0]['n_questions']} questions"
         )
-        learned = any(row["learned"] for row in rows)
-        notes = [LEARNED] if learned else []
         headings = ["answerer", *(SHOWN[name] for name in names), "failed"]
-        return [Shown(title, headings, cells, notes=notes)]
+        return [Shown(title, headings, cells)]
 
 
 def _name(row: Row) -> str:

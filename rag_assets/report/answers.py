@@ -38,9 +38,9 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
 
     Returns:
         ``answerer``, ``top_k``, the mean of every metric with its interval as ``<metric>_low`` and
-        ``<metric>_high``, ``n_failed``, ``n_questions`` and ``learned``. Of each judge, over all
-        questions with a right answer, ``judged_correct:<judge>`` calibrated, with its interval,
-        ``_labels`` and ``_method``.
+        ``<metric>_high``, ``n_failed`` and ``n_questions``. Of each judge, over all questions with
+        a right answer, ``judged_correct:<judge>`` calibrated, with its interval, ``_labels`` and
+        ``_method``.
     """
     rows: dict[tuple[str, int | None], Row] = {}
     for one in result.answer_summary.to_pylist():
@@ -52,7 +52,7 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
         )
         row[one["metric"]] = one["mean"]
         row |= {f"{one['metric']}_{bound}": one[bound] for bound in ("low", "high")}
-        row |= {name: one[name] for name in ("n_failed", "n_questions", "learned")}
+        row |= {name: one[name] for name in ("n_failed", "n_questions")}
     for one in judged_rows(result, split) if questions == GROUPS[0] else ():
         name = f"{JUDGED_CORRECT}:{one['by']}"
         calibrated = {name: one["calibrated"], f"{name}_labels": one["n_labels"]}
@@ -84,10 +84,6 @@ def answer_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
             if name == "answer_f1":
                 bounds = {bound: row[f"{name}_{bound}"] for bound in ("low", "high")}
                 cells.append(interval_text(bounds))
-        star = "*" if row["learned"] else ""
-        table.add_row(plain_cell(f"{row['answerer']}{star}"), *cells, str(row["n_failed"]))
+        table.add_row(plain_cell(str(row["answerer"])), *cells, str(row["n_failed"]))
     title = f"answers to {rows[0]['n_questions']} questions"
-    parts: list[RenderableType] = ["", title_line(title), table]
-    if any(row["learned"] for row in rows):
-        parts.append("* its generator was trained on questions of this split")
-    return parts
+    return ["", title_line(title), table]

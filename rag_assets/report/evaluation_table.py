@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
-from rag_assets.report.answer_table import LEARNED, AnswerTable
+from rag_assets.report.answer_table import AnswerTable
 from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
 from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged import judged_rows
@@ -148,14 +148,13 @@ def _answers(view: View) -> list[Shown]:
     names = [name for _, name in section["metrics"]]
     rows = [
         [
-            words(f"{row['answerer']}{'*' if row['learned'] else ''}"),
+            words(row["answerer"]),
             *(number(cell["value"], _bounds(cell), best=cell["best"]) for cell in row["cells"]),
             Cell(str(row["n_failed"])),
         ]
         for row in section["groups"][0]["rows"]
     ]
-    notes = [LEARNED] if section["learned"] else []
-    board = Shown(title, ["answerer", *names, "failed"], rows, answers_said(section["head"]), notes)
+    board = Shown(title, ["answerer", *names, "failed"], rows, answers_said(section["head"]))
     if not section["answerers"]:
         return [board]
     classes = [

@@ -6,7 +6,6 @@ import pytest
 
 from rag_assets.answers.contexts_stage import answer_contexts_key, passages_key
 from rag_assets.answers.metrics_stage import answer_metrics_key
-from rag_assets.answers.span_readers_stage import span_readers_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMMARY_KEY
 from rag_assets.answers.waterfall_stage import waterfall_key
@@ -29,7 +28,7 @@ def answering(master: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 def of_answers(computed: set[str]) -> set[str]:
-    names = ("passage", "answer_", "answers", "span_readers")
+    names = ("passage", "answer_", "answers")
     return {one for one in computed if one.startswith(names) and not one.startswith("answerab")}
 
 
@@ -169,22 +168,7 @@ def test_without_labels_answers_are_measured_by_what_is_known(answering: Tiny) -
     assert answering.run() == set()
 
 
-def test_a_reader_is_trained_on_dev_and_its_numbers_there_are_marked(answering: Tiny) -> None:
-    answering.config |= {"split": {"dev": 0.5, "seed": 0}}
-    answering.config["generators"]["spans"] = {"type": "extractive"}
-    answering.config["answers"]["copy"] = {"generator": "spans", "retriever": "bm25", "top_k": [3]}
-    answering.write_config()
-    answering.run()
-    pipeline = answering.pipeline()
-    assert pipeline.artifact(span_readers_key("spans")).manifest.facts["n_learned"] == 3
-    rows = pipeline.artifact(ANSWER_SUMMARY_KEY).table().to_pylist()
-    marked = {(row["answerer"], row["split"]) for row in rows if row["learned"]}
-    assert marked == {("copy", "dev")}
-    spans = pipeline.artifact(answers_key("copy@3")).table().to_pylist()
-    assert all(row["answer"] == "" or len(row["spans"]) == 1 for row in spans)
-
-
-def test_without_labels_to_learn_from_the_best_sentence_is_copied(answering: Tiny) -> None:
+def test_without_a_model_the_best_sentence_is_copied(answering: Tiny) -> None:
     answering.config["generators"]["spans"] = {"type": "extractive"}
     answering.config["answers"] = {
         "copy": {"generator": "spans", "context": "gold", "chunking": "parts"}

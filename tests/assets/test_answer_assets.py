@@ -23,7 +23,6 @@ OF_ANSWERS = (
     "passages",
     "passage_lists",
     "answer_contexts",
-    "span_readers",
     "answers",
     "answer_metrics",
     "answer_summary",
@@ -34,7 +33,7 @@ OF_ANSWERS = (
 
 @pytest.fixture
 def answering(fresh: Tiny) -> Tiny:
-    """The tiny experiment with every kind of answerer, one of them with a trained reader."""
+    """The tiny experiment with every kind of answerer."""
     with_answers(fresh, split={"dev": 0.5, "seed": 0})
     fresh.config["generators"]["spans"] = {"type": "extractive"}
     fresh.config["answers"]["copy"] = {"generator": "spans", "retriever": "bm25", "top_k": [3]}

@@ -46,7 +46,6 @@ OF_ANSWERS = {
     "passages",
     "passage_lists",
     "answer_contexts",
-    "span_readers",
     "answers",
     "answer_metrics",
     "answer_summary",

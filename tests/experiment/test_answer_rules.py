@@ -93,9 +93,14 @@ def test_an_unknown_type_names_the_types(problem: Problem) -> None:
 
 
 def test_an_unknown_key_of_a_generator(problem: Problem) -> None:
-    text = "generators: {w: {type: extractive, trian: x.json}}"
-    expected = "unknown key 'trian' (did you mean 'train'?); allowed: type, train"
-    assert problem(text) == f":1: `generators.w.trian`: {expected}"
+    text = "generators: {w: {type: extractive, modle: x}}"
+    expected = "unknown key 'modle' (did you mean 'model'?); allowed: type, model, refuse"
+    assert problem(text) == f":1: `generators.w.modle`: {expected}"
+
+
+def test_only_a_model_refuses(problem: Problem) -> None:
+    text = "generators: {w: {type: extractive, refuse: true}}"
+    assert problem(text) == ":1: `generators.w`: refuse: belongs to model"
 
 
 def test_a_prompt_without_a_place_for_the_context(problem: Problem, folder: Path) -> None:

@@ -44,7 +44,6 @@ UNUSED = {
     "passages",
     "passage_lists",
     "answer_contexts",
-    "span_readers",
     "answers",
     "answer_metrics",
     "answer_summary",

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from rag_assets.code_versions.closure import Root
@@ -77,12 +76,10 @@ class Tools:
 
     Attributes:
         completions: opens a language model, by the number of requests and its name.
-        reader: folder of the span reader that was trained for it; None: there is none.
         alone: whether it answers without any context, and is to know so.
     """
 
     completions: Callable[[int, str | None], AbstractContextManager[Completions]]
-    reader: Path | None = None
     alone: bool = False
 
 

@@ -1,10 +1,11 @@
-"""``type: extractive``: a span of the context, by a linear reader that is trained here."""
+"""``type: extractive``: a span of the context, by a model, or its best sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, model_validator
 
 from rag_assets.answers.generators.base import (
     Generator,
@@ -15,39 +16,62 @@ from rag_assets.answers.generators.base import (
 )
 
 if TYPE_CHECKING:
-    from rag_assets.answers.span_reader import SpanAnswer
-
-READER = "reader.npz"
-"""File of a trained reader."""
+    from rag_assets.answers.best_sentence import SpanAnswer
 
 
 class ExtractiveGenerator(Generator):
-    """An answer copied from the context; offline, deterministic, without foreign weights.
+    """An answer copied from the context.
 
-    The reader is trained on the spans of ``train``, a file in SQuAD's layout, or without one on
-    the answers of the experiment's dev split. Where there is none of either, the answer is the
-    sentence of the context that shares most with the question.
+    ``model`` is a question-answering model of transformers, a folder or a name at the hub: the
+    answer is the span that it scores best. With ``refuse`` there is no answer where the model
+    scores that higher, as models do that were trained on SQuAD 2.0. Without a model, the answer is
+    the sentence of the context that shares most with the question.
     """
 
-    file_options: ClassVar[tuple[str, ...]] = ("train",)
-
     type: Literal["extractive"]
-    train: Path | None = None
+    model: str | None = Field(default=None, min_length=1)
+    refuse: bool = Field(default=False, strict=True)
+
+    @model_validator(mode="after")
+    def _only_a_model_refuses(self) -> Self:
+        if self.refuse and self.model is None:
+            raise ValueError("refuse: belongs to model")
+        return self
+
+    def described(self, *, alone: bool = False) -> Mapping[str, Any]:
+        """Return what determines the answers: the model by its files.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        if self.model is None:
+            return {"type": self.type}
+        from rag_assets.answers.span_model import SpanModel
+
+        identity = dict(SpanModel(self.model).identity)
+        return {"type": self.type, "refuse": self.refuse, "model": identity}
 
     def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
-        """Copy the best span, or the best sentence where nothing was learned."""
-        from rag_assets.answers.span_reader import SpanReader, best_sentence
+        """Copy the best span, or the best sentence where there is no model."""
+        if self.model is None:
+            from rag_assets.answers.best_sentence import best_sentence
 
-        if tools.reader is None:
             found = [best_sentence(one.text, one.context) for one in questions]
-        else:
-            reader = SpanReader.load(tools.reader / READER)
-            texts = [question.text for question in questions]
-            found = reader.answers(texts, [question.context for question in questions])
-        return GeneratorAnswers([_answer(one) for one in found])
+            return GeneratorAnswers([_answer(one) for one in found])
+        from rag_assets.answers.span_model import SpanModel
+
+        model = SpanModel(self.model)
+        answers = []
+        for question in questions:
+            span, null_score = model.answer(question.text, question.context)
+            margin = null_score - span.score
+            is_refused = self.refuse and margin > 0
+            answer = GeneratorAnswer("", spans=()) if is_refused else _answer(span)
+            answers.append(answer._replace(score=margin))
+        return GeneratorAnswers(answers)
 
 
-def _answer(found: SpanAnswer) -> GeneratorAnswer:
-    if found.passage < 0:
+def _answer(span: SpanAnswer) -> GeneratorAnswer:
+    if span.passage < 0:
         return GeneratorAnswer("", spans=())
-    return GeneratorAnswer(found.text, spans=((found.passage + 1, found.start, found.end),))
+    return GeneratorAnswer(span.text, spans=((span.passage + 1, span.start, span.end),))

@@ -64,7 +64,6 @@ def answers(view: View) -> Context | None:
         "metric": metric,
         "groups": _groups(view, names),
         "n_questions": rows[0]["n_questions"],
-        "learned": any(row["learned"] for row in rows),
         "worth": _worth(view, metric),
         "n_unanswerable": _n_unanswerable(view),
         "right": _configured(view, "answer_metrics").get("right", RIGHT_F1),
@@ -167,25 +166,23 @@ def _headline_metric(view: View) -> str:
 
 
 def _sentence_copiers(view: View) -> list[str]:
-    """Return the answerers whose generator learned nothing, and copies whole sentences."""
-    readers = {
-        entry.partition["generator"]
-        for entry in view.result.evaluation.entries_of("span_readers")
-        if (manifest := view.result.manifest_of(entry)) and manifest.facts.get("n_learned")
+    """Return the answerers whose generator has no model, and copies whole sentences."""
+    copiers = {
+        name
+        for name, options in _configured(view, "generators").items()
+        if options["type"] == "extractive" and options.get("model") is None
     }
-    generators = _configured(view, "generators")
     return [
         name
-        for name, one in _configured(view, "answers").items()
-        if generators.get(one["generator"], {}).get("type") == "extractive"
-        and one["generator"] not in readers
+        for name, options in _configured(view, "answers").items()
+        if options["generator"] in copiers
     ]
 
 
 def _is_candidate(view: View, row: Row) -> bool:
-    """Return whether an answerer can be chosen: no reference, and not trained on the questions."""
+    """Return whether an answerer can be chosen: it is no reference."""
     options = _configured(view, "answers").get(str(row["answerer"]), {})
-    return options.get("context") is None and not row["learned"]
+    return options.get("context") is None
 
 
 def _groups(view: View, names: Sequence[str]) -> list[Context]:
@@ -198,7 +195,6 @@ def _groups(view: View, names: Sequence[str]) -> list[Context]:
         shown = [
             {
                 "answerer": _key(row),
-                "learned": row["learned"],
                 "n_failed": row["n_failed"],
                 "n_questions": row["n_questions"],
                 "cells": [_cell(rows, row, name) for name in names],

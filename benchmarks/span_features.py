@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-
-from rag_assets.answers.span_tokens import (
+from span_tokens import (
     Array,
     PassageTokens,
     QuestionWords,

@@ -22,26 +22,20 @@ wherever a passage has a word, and its score hardly tells whether the answer is 
 from __future__ import annotations
 
 import math
-import zipfile
-import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
-from rag_assets.answers.span_features import (
+from span_features import (
     N_WEIGHTS,
     Candidates,
     SpanFeatures,
     candidates_of,
     span_features,
 )
-from rag_assets.answers.span_tokens import (
-    N_COUNTERS,
+from span_tokens import (
     Array,
     PassageTokens,
     QuestionWords,
@@ -51,7 +45,8 @@ from rag_assets.answers.span_tokens import (
     question_words,
     rarity,
 )
-from rag_assets.errors import DataError
+
+from rag_assets.answers.best_sentence import NO_ANSWER, SpanAnswer
 
 _BATCH, _EPOCHS, _RATE = 16, 3, 0.1
 
@@ -68,23 +63,6 @@ class Example:
     answers: Sequence[tuple[int, int]]
 
 
-@dataclass(frozen=True)
-class SpanAnswer:
-    """``text`` is ``passages[passage][start:end]``: empty, and ``passage`` -1, if none has a word.
-
-    ``score`` compares answers of one reader; it is no probability.
-    """
-
-    text: str
-    passage: int
-    start: int
-    end: int
-    score: float
-
-
-NO_ANSWER = SpanAnswer("", -1, 0, 0, 0.0)
-
-
 @dataclass(frozen=True, eq=False)
 class SpanReader:
     """What :func:`train` learned."""
@@ -92,7 +70,7 @@ class SpanReader:
     weights: npt.NDArray[np.float32]
     idf: npt.NDArray[np.float32]
     n_questions: int
-    """How many it was learned from; 0: it answers with the best sentence."""
+    """How many it was learned from."""
 
     def answer(self, question: str, passages: Sequence[str]) -> SpanAnswer:
         """Return the best span of all passages; of equal ones, the first."""
@@ -105,8 +83,6 @@ class SpanReader:
 
         It takes 1 to 3 ms a passage of 150 words; recent passages are not read again.
         """
-        if not self.n_questions:
-            return [best_sentence(*both) for both in zip(questions, contexts, strict=True)]
         tokens_of = lru_cache(maxsize=256)(passage_tokens)
         return [
             _best(self._spans(question_words(question), passages, map(tokens_of, passages)))
@@ -127,29 +103,6 @@ class SpanReader:
             start = int(nearest.starts[features.candidates.first[at]])
             end = int(nearest.ends[features.candidates.last[at]])
             yield SpanAnswer(text[start:end], number, start, end, float(scores[at]))
-
-    def save(self, path: Path | str) -> None:
-        """Write one file of 1.3 MB; equal readers are equal bytes."""
-        with Path(path).open("wb") as file:
-            np.savez(file, weights=self.weights, idf=self.idf, n_questions=self.n_questions)
-
-    @classmethod
-    def load(cls, path: Path | str) -> SpanReader:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            DataError: the file is absent, damaged, or of something else.
-        """
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                reader = cls(file["weights"], file["idf"], int(file["n_questions"]))
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError) as error:
-            raise DataError(f"is not a span reader: {error}", file=path) from error
-        except (zipfile.BadZipFile, zlib.error) as error:
-            raise DataError(f"is a damaged span reader: {error}", file=path) from error
-        if (reader.weights.shape, reader.idf.shape) != ((N_WEIGHTS,), (N_COUNTERS,)):
-            raise DataError("is a span reader of another version", file=path)
-        return reader
 
 
 def train(examples: Sequence[Example], *, seed: int = 0, negatives: int = 3) -> SpanReader:
@@ -195,35 +148,6 @@ def train(examples: Sequence[Example], *, seed: int = 0, negatives: int = 3) -> 
             sums += weights
     mean = sums / max(_EPOCHS * n_batches, 1)
     return SpanReader(mean.astype(np.float32), idf, len(lessons))
-
-
-def best_sentence(question: str, passages: Sequence[str]) -> SpanAnswer:
-    """Return the sentence that shares most with the question; it needs no training.
-
-    The score is the sum of log((N + 1) / (n + 0.5)) over the question's words (their stems) that
-    the sentence has, where n of all N sentences have them. Of equal sentences the first is taken.
-    """
-    stems = set(question_words(question).stems.tolist())
-    sentences: list[tuple[int, int, int, set[int]]] = []
-    for number, text in enumerate(passages):
-        passage = passage_tokens(text)
-        edges = np.flatnonzero(np.diff(passage.sentence, prepend=-1, append=-1))
-        for first, last in zip(edges[:-1], edges[1:] - 1, strict=True):
-            shared = stems.intersection(passage.stem[first : last + 1].tolist())
-            start, end = int(passage.starts[first]), int(passage.ends[last])
-            sentences.append((number, start, end, shared))
-    counts = Counter(stem for *_, shared in sentences for stem in shared)
-    inverse = {stem: math.log((len(sentences) + 1) / (n + 0.5)) for stem, n in counts.items()}
-    return _best(
-        SpanAnswer(
-            passages[number][start:end],
-            number,
-            start,
-            end,
-            math.fsum(inverse[stem] for stem in shared),
-        )
-        for number, start, end, shared in sentences
-    )
 
 
 def _best(answers: Iterator[SpanAnswer]) -> SpanAnswer:
