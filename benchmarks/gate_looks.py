@@ -8,10 +8,6 @@ changes. The other nights repeat a state that was looked at, and are not tested.
 Holm over the gated retrievers, and a drop above --max-drop. Beside it the gate as it was before:
 each retriever and each night at alpha.
 
-Below that a system that answers at random and never changes, or is worse by .03 than the anchor
-from the first night on: each night is a draw, and the gate goes by the interval of
-`rag_assets.statistics.repeated_draws`, which is looked at every night.
-
 Half of the questions do not move; a difference has the standard deviation .2, as nDCG@10 of two
 chunkings has. "independent": each change is one of the anchor's state. "walk": each change is one
 of the state before it, so that looks are alike, and ever farther from the anchor.
@@ -21,15 +17,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import click
 import numpy as np
-import numpy.typing as npt
 
 from rag_assets.statistics.pairs import holm
-from rag_assets.statistics.repeated_draws import expected_difference
 from rag_assets.statistics.repeated_looks import LOOKS, look_level, look_p_values
 from rag_assets.statistics.resampling import Floats, Resampling
 from rag_assets.statistics.units import units_of
@@ -113,56 +107,6 @@ def nights_tested(random: np.random.Generator) -> int:
     return len(set(states[states > 0].tolist()))
 
 
-@dataclass(frozen=True)
-class RandomWorld:
-    """How the value of a system that answers at random varies from one evaluation to the next.
-
-    Attributes:
-        name: what is printed.
-        anchor: so many evaluations of the anchor are there.
-        deviation: of one question, on its own.
-        shared: of all questions together.
-        outages: so often an evaluation loses .3.
-        drop: true drop of every evaluation after the anchor.
-    """
-
-    name: str
-    anchor: int = 1
-    deviation: float = 0.2
-    shared: float = 0.0
-    outages: float = 0.0
-    drop: float = 0.0
-
-
-RANDOM_WORLDS = (
-    RandomWorld("each question on its own"),
-    RandomWorld("... 10 evaluations of the anchor", anchor=10),
-    RandomWorld("all questions together", deviation=0.0, shared=0.03),
-    RandomWorld("one night of 50 loses .3", outages=0.02),
-)
-
-
-def random_outcomes(
-    world: RandomWorld, histories: int, seed: int, nights: int = NIGHTS
-) -> npt.NDArray[np.bool_]:
-    """Return at which nights of which histories it fails, shape (histories, nights)."""
-    random = np.random.default_rng(seed)
-    failed = np.zeros((histories, nights), dtype=bool)
-    for number in range(histories):
-        n = world.anchor + nights
-        own = random.normal(0, world.deviation / QUESTIONS**0.5, n)
-        values = 0.7 + own + random.normal(0, world.shared, n)
-        values -= 0.3 * (random.random(n) < world.outages)
-        anchor, new = (
-            values[: world.anchor].tolist(),
-            (values[world.anchor :] - world.drop).tolist(),
-        )
-        for night in range(1, nights + 1):
-            found = expected_difference(new[:night], anchor, look_level(ALPHA), ALPHA)
-            failed[number, night - 1] = found.high < 0 and found.old - found.new > MAX_DROP
-    return failed
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print false alarms, then power."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -186,15 +130,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         by = {rule: rows[:, :look].any(axis=1).mean() for rule, rows in found.items()}
         name = f"by look {look}, where it is there from look 1 on"
         click.echo(f"{name:46}{by['gate']:>10.3f}{by['before']:>10.3f}")
-    click.echo(
-        f"\n{'a system that answers at random ever fails':46}{'no drop':>10}{'drop .03':>10}"
-    )
-    for number, one in enumerate(RANDOM_WORLDS):
-        rates = [
-            random_outcomes(replace(one, drop=drop), histories // 2, number).any(axis=1).mean()
-            for drop in (0.0, 0.03)
-        ]
-        click.echo(f"{one.name:46}{rates[0]:>10.3f}{rates[1]:>10.3f}")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,9 @@ chance of at most ``alpha``. A retriever
   above the allowed drop;
 - else nobody **can tell**, and it is said how many more questions would tell.
 
-What was looked at before is not tested again: it gets the answer that it had. What answers at
-random on equal inputs is no new state each time: all evaluations of it count, by an interval that
-holds however often one looks (:mod:`rag_assets.statistics.repeated_draws`), and no look is used up.
-An evaluation that is not complete always fails.
+What was looked at before is not tested again: it gets the answer that it had. What answers
+otherwise although nothing changed, as a language model may, is a new state each time. An evaluation
+that is not complete always fails.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.gate_looks import GateLooks, Subject, state_of
+from rag_assets.pipeline.gate_looks import Subject, state_of
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
 from rag_assets.report.formats import Row
 from rag_assets.report.gate_checks import (
@@ -42,7 +41,6 @@ from rag_assets.report.gate_checks import (
 from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged_changes import change_lines, judged_change_rows
 from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, is_sampled, noun
-from rag_assets.report.random_checks import random_checks, random_notes
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_pair
 from rag_assets.statistics.repeated_looks import LOOKS, look_level
@@ -166,7 +164,7 @@ def gate(
         look=look,
         incomplete=tuple(incomplete_parts(new)),
         checks=tuple(checks),
-        notes=(*random_notes(checks), *_notes(pair, retrievers)) if against != BASELINE else (),
+        notes=tuple(_notes(pair, retrievers)) if against != BASELINE else (),
     )
 
 
@@ -217,22 +215,8 @@ def _looked(
     """Return which look it is, and a check for each retriever; a new look is kept."""
     if names is None:
         return None, checks_of(pair, chosen, rules)
-    at_random = random_checks(pair, [name for name, _ in chosen], rules, names)
-    others = [one for one in chosen if one[0] not in at_random]
     looks = names.looks(pair.old.evaluation.evaluation_id)
     subject = Subject(str(pair.metric), pair.split, chosen)
-    look, checks = _look(pair, others, rules, looks, subject) if others else (None, [])
-    by_name = at_random | {check.retriever: check for check in checks}
-    return look, [by_name[name] for name, _ in chosen]
-
-
-def _look(
-    pair: EvaluationPair,
-    chosen: Sequence[tuple[str, str]],
-    rules: Rules,
-    looks: GateLooks,
-    subject: Subject,
-) -> tuple[Look | None, list[Check]]:
     state, level = _state(pair, chosen), look_level(rules.alpha)
     number = looks.number(subject, state)
     known = looks.answer(subject, state, asdict(rules))

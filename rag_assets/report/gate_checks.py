@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from rag_assets.errors import NotEstimable
 from rag_assets.report.drop_causes import Causes, LostQuestion, causes_of
@@ -40,13 +40,6 @@ class Rules:
     alpha: float = 0.05
 
 
-class Evaluations(NamedTuple):
-    """Of how many evaluations the means of what answers at random are."""
-
-    old: int
-    new: int
-
-
 @dataclass(frozen=True)
 class Check:
     """One retriever.
@@ -60,7 +53,6 @@ class Check:
         p_adjusted: p after Holm's correction over the retrievers of the look; None: not tested.
         more_questions: so many more are expected to tell; None: it is told, or no number would.
         causes: why it fell; None: it passes, or no question of retrieval lost anything.
-        evaluations: of how many the means are; None: of one each, as it does not answer at random.
     """
 
     retriever: str
@@ -71,7 +63,6 @@ class Check:
     p_adjusted: float | None = None
     more_questions: int | None = None
     causes: Causes | None = None
-    evaluations: Evaluations | None = None
 
 
 def checks_of(pair: EvaluationPair, chosen: Sequence[tuple[str, str]], rules: Rules) -> list[Check]:

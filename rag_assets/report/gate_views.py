@@ -91,7 +91,6 @@ def gate_rows(gate: Gate) -> list[Row]:
             **{name: getattr(check.drop, name, None) for name in _NUMBERS},
             "p_adjusted": check.p_adjusted,
             "more_questions": check.more_questions,
-            "evaluations": None if check.evaluations is None else check.evaluations.new,
         }
         for check in gate.checks
     ]
@@ -132,8 +131,7 @@ def cause_lines(check: Check) -> Iterator[str]:
     )
     more = causes.n_lost - len(causes.lost[:QUESTIONS])
     yield f"  {check.retriever} lost most on {shown}" + (f"; and {more} more" if more else "")
-    drop = check.drop if check.evaluations is None else None
-    won = causes.loss + drop.change if drop is not None else 0.0
+    won = causes.loss + check.drop.change if check.drop is not None else 0.0
     yield f"  {_parts(causes, won)}"
     for line in newcomer_lines(causes.newcomers, causes.n_newcomers):
         yield f"  {line}"
@@ -153,11 +151,8 @@ def _parts(causes: Causes, won: float) -> str:
 
 def _look_line(gate: Gate) -> str:
     look = gate.look
-    tested = [check for check in gate.checks if check.evaluations is None]
-    if not tested:
-        return "no look is used up: the intervals hold however often one looks"
     if look is None:
-        nothing = all(check.drop is not None and check.drop.p is None for check in tested)
+        nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
         level = look_level(gate.rules.alpha)
         return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
     line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}"

@@ -31,7 +31,6 @@ def source(tmp_path: Path) -> Path:
         ("beir", "", 1),
         ("trec", "", 2),
         ("llamaindex", "dataset.json", 3),
-        ("autorag", "", 4),
     ],
 )
 def test_every_format_can_be_read_again(

@@ -141,7 +141,7 @@ def test_every_reader_copes(kept: Any, invoke: Invoke, tmp_path: Path) -> None:
         assert result.exit_code == 0, (arguments, result.output)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "beir", "trec", "llamaindex", "autorag"])
+@pytest.mark.parametrize("form", ["jsonl", "beir", "trec", "llamaindex"])
 def test_they_are_converted(kept: Any, invoke: Invoke, tmp_path: Path, form: str) -> None:
     root, qrels, _ = kept
     result = invoke("convert", root, "--to", form, "--out", tmp_path / "out")

@@ -147,40 +147,6 @@ def test_llamaindex_keeps_ids_texts_and_relevance(
     assert in_order(read.qrels) == in_order(given_tables.qrels)
 
 
-@settings(deadline=None, max_examples=80)
-@given(given_tables=datasets(plain=True), data=st.data())
-def test_autorag_keeps_groups_and_answers(
-    tmp_path_factory: pytest.TempPathFactory, given_tables: Tables, data: st.DataObject
-) -> None:
-    documents = given_tables.documents.column("document_id").to_pylist()
-    queries = given_tables.queries.to_pylist()
-    groups = st.lists(st.lists(st.sampled_from(documents), min_size=1, unique=True), max_size=3)
-    rows: list[tuple[Any, ...]] = [(queries[0]["query_id"], "1", documents[0], None, None, 1)]
-    for query in queries[1:]:
-        for number, group in enumerate(data.draw(groups), start=1):
-            rows += [(query["query_id"], str(number), d, None, None, 1) for d in group]
-    fields = st.fixed_dictionaries(
-        {}, optional={"s": TEXT, "i": st.integers(-(2**63), 2**63 - 1), "b": st.booleans()}
-    )
-    answers = st.lists(TEXT, min_size=1, max_size=2).map(lambda a: {"generation_gt": a})
-    metadata = {
-        "documents": [canonical_json(data.draw(fields)) for _ in documents],
-        "queries": [canonical_json(data.draw(answers)) for _ in queries],
-    }
-    full = Tables(
-        given_tables.documents.set_column(
-            3, DOCUMENTS.arrow().field("metadata"), pa.array(metadata["documents"])
-        ),
-        given_tables.queries.set_column(
-            3, QUERIES.arrow().field("metadata"), pa.array(metadata["queries"])
-        ),
-        tables([], [], rows).qrels,
-    )
-    read, notes = written("autorag", full, tmp_path_factory.mktemp("w") / "out")
-    assert notes == []
-    assert read == full
-
-
 LOSSY = tables(
     [
         ("d1", "Title", "some text", '{"a":1,"b":null}'),
@@ -229,22 +195,6 @@ NO_GRADES = ["1 judgment of a grade below 1 is not kept", "1 grade above 1 is wr
                 *NO_GRADES,
                 "2 documents lose their titles",
                 "3 documents lose their metadata",
-                "1 query loses its tags",
-                "2 queries lose their metadata",
-            ],
-        ),
-        (
-            "autorag",
-            [
-                "1 title is written as metadata.title",
-                "1 document loses its title: metadata.title is another",
-                "1 metadata field is written as JSON text: a",
-                "1 metadata value that is null is not kept",
-                "2 spans are written as their whole documents",
-                "1 judgment of a grade below 1 is not kept",
-                "2 grades above 1 are written as 1",
-                "3 evidence ids are replaced by their numbers",
-                "1 query's `answers` are written as generation_gt",
                 "1 query loses its tags",
                 "2 queries lose their metadata",
             ],
@@ -318,15 +268,6 @@ def test_only_into_a_new_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_no_ground_truth_is_written_as_autorag_does(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    unanswerable = tables([("d", "", "t", "{}")], [("q", "t", [], "{}")], [])
-    write_dataset(unanswerable, "autorag", tmp_path / "out")
-    qa = pq.read_table(tmp_path / "out/qa.parquet").to_pylist()
-    assert [row["retrieval_gt"] for row in qa] == [[[]]]
-
-
 @pytest.mark.real_data
 @pytest.mark.parametrize("form", list(WRITERS))
 def test_real_data_round_trip(shared_data: Any, tmp_path: Path, read_all: Any, form: str) -> None:
@@ -335,6 +276,4 @@ def test_real_data_round_trip(shared_data: Any, tmp_path: Path, read_all: Any, f
     read, notes = written(form, full, tmp_path / "out")
     assert (read.documents, read.queries) == (full.documents, full.queries)
     assert in_order(read.qrels.drop("evidence_id")) == in_order(full.qrels.drop("evidence_id"))
-    assert notes == (
-        ["114 evidence ids are replaced by their numbers"] if form == "autorag" else []
-    )
+    assert notes == []

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.sources.writers.autorag import write_autorag
 from rag_assets.sources.writers.beir import write_beir
 from rag_assets.sources.writers.jsonl import write_jsonl
 from rag_assets.sources.writers.llamaindex import write_llamaindex
@@ -23,7 +22,6 @@ WRITERS: dict[str, Writer] = {
     "beir": write_beir,
     "trec": write_trec,
     "llamaindex": write_llamaindex,
-    "autorag": write_autorag,
 }
 """All formats that can be written."""
 
