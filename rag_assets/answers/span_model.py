@@ -153,7 +153,8 @@ def _best_span(
     if not len(places):
         return None
     scores = starts[places][:, None] + ends[places][None, :]
-    is_allowed = np.triu(np.tri(*scores.shape, k=MAX_ANSWER_TOKENS - 1, dtype=bool))
+    n_tokens = len(places)
+    is_allowed = np.triu(np.tri(n_tokens, n_tokens, k=MAX_ANSWER_TOKENS - 1, dtype=bool))
     first, last = np.unravel_index(np.where(is_allowed, scores, -np.inf).argmax(), scores.shape)
     start, end = offsets[places[first]][0], offsets[places[last]][1]
     return SpanAnswer("", 0, start, end, float(scores[first, last]))
