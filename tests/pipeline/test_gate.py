@@ -11,6 +11,7 @@ from statistics import stdev
 from xml.etree import ElementTree
 
 import pytest
+from scipy import stats
 from click.testing import CliRunner, Result
 
 import rag_assets
@@ -123,8 +124,8 @@ def test_a_drop_that_is_no_chance_fails(known: Known) -> None:
     assert drop is not None
     assert (drop.n, drop.old, drop.p) == (14, 1.0, 2**-10)
     assert drop.new == pytest.approx(9 / 14)
-    assert drop.low is not None
-    assert -0.5 < drop.low < -5 / 14
+    both = stats.ttest_1samp([-0.5] * 10 + [0.0] * 4 + [-1.0, 1.0], 0).confidence_interval()
+    assert (drop.low, drop.high) == pytest.approx((both.low, both.high))
     assert causes is not None
     assert causes.n_lost == 10
     assert causes.lost[0] == LostQuestion("q0", "question 0", 1.0, 0.5)
