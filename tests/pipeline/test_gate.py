@@ -11,8 +11,8 @@ from statistics import stdev
 from xml.etree import ElementTree
 
 import pytest
-from scipy import stats
 from click.testing import CliRunner, Result
+from scipy import stats
 
 import rag_assets
 from rag_assets.cli import main
