@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.evaluations import read_current
 from tests.answers.answering import with_answers
 from tests.cli.test_crashes import check_nothing_is_corrupt, content_of
-from tests.forked import Forks
+from tests.forked import Forks, Place
 from tests.llm.server import Received, Server, serving
 from tests.tiny_experiment import QUERIES, Tiny
 
@@ -157,3 +159,37 @@ def test_no_stored_reply_is_asked_for_again(
         assert read_current(tiny.artifacts).content == undisturbed.content
         assert content_of(tiny) == content_of(undisturbed.tiny)
         shutil.rmtree(tiny.root)
+
+
+COMPUTED = re.compile(r"computed (.+): \d+ rows")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_two_evaluations_at_once_ask_and_compute_everything_once(
+    forks: Forks, server: Server, undisturbed: Undisturbed, tmp_path: Path, is_killed: bool
+) -> None:
+    """Both begin cold; or one is killed before it writes its answers, for which the other waits."""
+    tiny = Tiny(tmp_path / "both", undisturbed.tiny.config)
+    shutil.copytree(undisturbed.tiny.folder, tiny.folder)
+    before, logs = len(server.received), [tiny.root / "first.log", tiny.root / "second.log"]
+    words = ("-v", "evaluate", str(tiny.folder), "--store", str(tiny.root / "store"))
+    place = Place(
+        str(logs[0]), killed_at=0 if is_killed else None, counted_from="/objects/answers/"
+    )
+    first = forks.start(place, *words)
+    patience = time.monotonic() + PATIENCE
+    while is_killed and len(server.received) == before and time.monotonic() < patience:
+        time.sleep(0.001)  # what asks for answers holds the lock of their partition
+    second = forks.start(logs[1], *words)
+    codes = [forks.wait(first), forks.wait(second)]
+    printed = "\n".join(log.read_text(encoding="utf-8") for log in logs)
+    assert codes == [-signal.SIGKILL if is_killed else 0, 0], printed
+    asked = Counter(request_of(one) for one in server.received[before:])
+    assert asked.keys() == undisturbed.requests
+    assert asked.total() - len(asked) <= CONCURRENCY * is_killed
+    computed = Counter(COMPUTED.findall(printed))
+    partitions = {(one.asset, one.fingerprint) for one in read_current(tiny.artifacts).entries}
+    assert len(computed) == len(partitions)  # equal ones are computed as one
+    assert set(computed.values()) == {1}
+    assert read_current(tiny.artifacts).content == undisturbed.content
