@@ -569,7 +569,12 @@ COMPARISONS = TableSchema(
         Column("difference", FLOAT, "mean_b - mean_a, averaged query by query", True),
         Column("low", FLOAT, "lower bound of the difference; null: under two units", True),
         Column("high", FLOAT, "upper bound of the difference, null as low is", True),
-        Column("p_randomisation", FLOAT, "two-sided paired randomisation test", True),
+        Column(
+            "p_randomisation",
+            FLOAT,
+            "two-sided paired randomisation test, with what shared documents add to it",
+            True,
+        ),
         Column("p_t", FLOAT, "two-sided paired t-test; null: no spread to compare with", True),
         Column("p_wilcoxon", FLOAT, "two-sided signed-rank test, zeros as Pratt", True),
         Column("p_adjusted", FLOAT, "p_randomisation after Holm over all pairs of the split", True),

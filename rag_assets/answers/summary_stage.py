@@ -95,7 +95,7 @@ class AnswerComparisons(Stage):
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
         if _shares_documents(experiment):
-            counting, _ = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
+            counting = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
         names = metric_names(experiment)
         tables = _tables(context)
         found = answer_comparisons(tables, counting, names, resampling_of(experiment))

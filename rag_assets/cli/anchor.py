@@ -8,9 +8,12 @@ import click
 from rich.text import Text
 
 from rag_assets.cli.options import format_option, path_argument, refuse_given, store_option
-from rag_assets.cli.terminal import print_rows
+from rag_assets.cli.terminal import print_note, print_rows
 from rag_assets.pipeline.evaluation_names import LATEST, EvaluationNames
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.report.gate_checks import Rules
+from rag_assets.report.result import EvaluationResult
+from rag_assets.statistics.repeated_looks import fewest_falls
 from rag_assets.store.settings import StoreSettings
 
 
@@ -40,3 +43,15 @@ def command(path: Path, evaluation: str, store: Path | None, show: bool, form: s
     }
     said = f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}"
     print_rows([row], form, lambda: Text(said))
+    if not show:
+        print_note(_sensitivity(EvaluationResult(settings.store / experiment.name, pinned)))
+
+
+def _sensitivity(result: EvaluationResult) -> str:
+    """Return how many questions must fall before the gate can fail."""
+    fewest = fewest_falls(Rules.alpha)
+    text = f"the gate can fail once {fewest} questions fall and none rises"
+    if not result.has_metrics:
+        return text
+    n = max((row["n_queries"] for row in result.leaderboard.to_pylist()), default=0)
+    return text if n >= fewest else f"{text}; there are {n}, so label more"

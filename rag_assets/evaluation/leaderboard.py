@@ -23,6 +23,11 @@ TIE = 1e-12
 """Two means nearer than this are one value; the last bits of a sum carry no meaning."""
 
 
+def is_tied(value: float | None, best: float | None) -> bool:
+    """Return whether a mean equals the best of its column."""
+    return value is not None and best is not None and abs(value - best) <= TIE
+
+
 SPLITS = (ALL, TEST, DEV)
 """The order of the splits; the first that a board has is the one to show."""
 

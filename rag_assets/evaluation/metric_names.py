@@ -64,6 +64,20 @@ def lower_is_better(name: str) -> bool:
     return measure in MEASURE_TYPES and MEASURE_TYPES[measure].lower_is_better
 
 
+def is_gain(name: str, change: float) -> bool:
+    """Return whether a metric that rises by ``change`` gets better."""
+    return change < 0 if lower_is_better(name) else change > 0
+
+
+def best_value(name: str, values: Iterable[float | None]) -> float | None:
+    """Return the best of the values of a metric; None where there is none.
+
+    Every table and figure that marks a best value goes by it.
+    """
+    present = [value for value in values if value is not None]
+    return (min if lower_is_better(name) else max)(present, default=None)
+
+
 def refuse_lower_is_better(name: str, why: str) -> None:
     """Refuse a metric that counts mistakes where a higher value must be a better one.
 

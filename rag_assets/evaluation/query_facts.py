@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -37,13 +36,6 @@ _NUMBER = re.compile(r"\+?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
 DOCUMENT = "document"
 QUERY = "query."
 NONE = "none"
-
-FEWEST = 20
-"""Clusters below which a test over them says little: an estimate of the variance needs many."""
-
-
-LARGEST = 0.2
-"""Largest share of the queries that one of them may hold: it would outweigh all others."""
 
 
 def metadata_of(queries: pa.Table) -> dict[str, Fields]:
@@ -149,52 +141,42 @@ def document_clusters(qrels: pa.Table) -> dict[str, str]:
     Args:
         qrels: table of :data:`rag_assets.schemas.QRELS`.
     """
-    relevant = qrels.filter(pc.greater(qrels.column("grade"), 0))
-    columns = (relevant.column(name).to_pylist() for name in ("query_id", "document_id"))
-    documents: dict[str, list[str]] = {}
-    for query_id, document_id in zip(*columns, strict=True):
-        documents.setdefault(query_id, []).append(document_id)
+    documents = relevant_documents(qrels)
     parents: dict[str, str] = {}
     for names in documents.values():
         _unite(parents, names)
-    return {q: f"{DOCUMENT}:{_root(parents, names[0])}" for q, names in documents.items()}
+    return {q: f"{DOCUMENT}:{_root(parents, min(names))}" for q, names in documents.items()}
 
 
-def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> tuple[pa.Table, dict[str, str]]:
-    """Take queries that share relevant documents together, in each split where that can be tested.
+def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> pa.Table:
+    """Add the relevant documents of each query, as ``documents``, for an allowance in tests.
 
-    It can where they fall into :data:`FEWEST` clusters or more, of which none holds more than
-    :data:`LARGEST` of the queries. Queries that are clustered already, or share nothing, stay so.
+    Queries that are clustered stay so: then their clusters stand for what they share.
 
     Args:
         counting: query_id, weight, split and cluster of every query.
         qrels: table of :data:`rag_assets.schemas.QRELS`.
-
-    Returns:
-        The table with the clusters; and split -> why its queries, which do depend on each other,
-        are still taken one by one.
     """
-    rows = counting.to_pylist()
-    if any(row["cluster"] != row["query_id"] for row in rows):
-        return counting, {}
-    clusters, reasons = document_clusters(qrels), dict[str, str]()
-    for split in sorted({row["split"] for row in rows}):
-        in_split = [row for row in rows if row["split"] == split and row["query_id"] in clusters]
-        sizes = Counter(clusters[row["query_id"]] for row in in_split if row["weight"])
-        n_queries = sizes.total()
-        if len(sizes) == n_queries:
-            continue
-        largest = max(sizes.values())
-        if len(sizes) < FEWEST:
-            made = f"make {len(sizes)} clusters, fewer than {FEWEST}"
-            reasons[split] = f"{n_queries} queries, some of which share documents, {made}"
-        elif largest > LARGEST * n_queries:
-            of = f"{largest} of {n_queries} queries, more than {LARGEST:.0%},"
-            reasons[split] = f"{of} share documents, directly or by way of others"
-        else:
-            for row in in_split:
-                row["cluster"] = clusters[row["query_id"]]
-    return pa.Table.from_pylist(rows, schema=counting.schema), reasons
+    columns = (counting[name].to_pylist() for name in ("query_id", "cluster"))
+    if any(query_id != cluster for query_id, cluster in zip(*columns, strict=True)):
+        return counting
+    documents = relevant_documents(qrels)
+    names = [sorted(documents.get(one, ())) for one in counting["query_id"].to_pylist()]
+    return counting.append_column("documents", pa.array(names, pa.list_(pa.string())))
+
+
+def relevant_documents(qrels: pa.Table) -> dict[str, set[str]]:
+    """Return query id -> the ids of its relevant documents; those without any are left out.
+
+    Args:
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+    """
+    relevant = qrels.filter(pc.greater(qrels.column("grade"), 0))
+    columns = (relevant.column(name).to_pylist() for name in ("query_id", "document_id"))
+    documents: dict[str, set[str]] = {}
+    for query_id, document_id in zip(*columns, strict=True):
+        documents.setdefault(query_id, set()).add(document_id)
+    return documents
 
 
 def field_clusters(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, str]:
@@ -217,7 +199,7 @@ def field_clusters(metadata: Mapping[str, Fields], field: str, fail: Fail) -> di
     return clusters
 
 
-def _unite(parents: dict[str, str], documents: Sequence[str]) -> None:
+def _unite(parents: dict[str, str], documents: Collection[str]) -> None:
     """Put documents into one tree, whose root is the smallest id."""
     roots = {_root(parents, document) for document in documents}
     smallest = min(roots)

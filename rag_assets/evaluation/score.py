@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import mean
+from rag_assets.evaluation.measures import Judged
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
     Metric,
@@ -34,7 +36,8 @@ class Scores:
 
     Attributes:
         means: metric name -> mean, over answerable queries or, as trec_eval -c does, over all
-            queries of the qrels; None without such a query.
+            queries of the qrels; None without such a query. The sum, as trec_eval has it, of what
+            trec_eval's name of a count was given for.
         per_query: one mapping a query of the qrels, with ``query_id`` and a value a metric; None
             for a query without a relevant document, which has no value, or 0 where it counts 0.
         n_queries: the denominator of the means.
@@ -68,6 +71,7 @@ def score(
         metrics: names in any vocabulary, echoed in the result as
             :func:`~rag_assets.evaluation.metric_names.shown_name` has them.
         trec_mean: average over every query of the qrels; one without a relevant document counts 0.
+            ``judged`` has no value where nothing is retrieved.
 
     Raises:
         UsageError: a metric is unknown, needs texts, or divides by the cut-off and has none.
@@ -84,7 +88,10 @@ def score(
         for name, metric in by_name.items()
     }
     if trec_mean:
-        columns = {name: [value or 0.0 for value in values] for name, values in columns.items()}
+        columns = {
+            name: values if metric.measure == Judged.name else [value or 0.0 for value in values]
+            for (name, metric), values in zip(by_name.items(), columns.values(), strict=True)
+        }
     ids = any_table.column("query_id").to_pylist()
     per_query = [
         {"query_id": query_id, **{name: values[i] for name, values in columns.items()}}
@@ -92,7 +99,10 @@ def score(
     ]
     answerable = any_table.filter(pc.greater(any_table["n_relevant"], 0))
     return Scores(
-        means={name: mean(values) for name, values in columns.items()},
+        means={
+            name: fsum(v or 0.0 for v in values) if is_sum(name) else mean(values)
+            for name, values in columns.items()
+        },
         per_query=per_query,
         n_queries=len(ids) if trec_mean else answerable.num_rows,
         n_unanswerable=len(ids) - answerable.num_rows,
@@ -147,6 +157,11 @@ def checked_metric(name: str) -> Metric:
     if needs_cutoff(metric.measure) and metric.cutoff is None:
         raise UsageError(f"metric '{name}' needs a cut-off, such as {name}@10")
     return metric
+
+
+def is_sum(name: str) -> bool:
+    """Return whether trec_eval prints the sum under this name: it is that of a count."""
+    return name.strip().lower().startswith("num_")
 
 
 def count_not_in(values: pa.ChunkedArray | pa.Array, known: pa.ChunkedArray) -> int:

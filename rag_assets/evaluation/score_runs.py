@@ -1,8 +1,8 @@
 """Scores several runs on the same queries, and tests which differences are more than chance.
 
 The statistics are those of an experiment: the intervals of :mod:`rag_assets.statistics.intervals`,
-pairs by the randomisation test, corrected by Holm over all pairs of a metric. Queries that share
-relevant documents are tested together, where they make enough clusters.
+pairs by the randomisation test, corrected by Holm over all pairs of a metric, with an allowance for
+queries that share relevant documents.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import pyarrow.compute as pc
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.metric_names import shown_name
 from rag_assets.evaluation.metrics import WHOLE_RANKING
-from rag_assets.evaluation.query_facts import ALL, facts_table, with_shared_documents
+from rag_assets.evaluation.query_facts import facts_table, with_shared_documents
 from rag_assets.evaluation.score import checked_metric, count_not_in
 from rag_assets.statistics.intervals import intervals
+from rag_assets.statistics.paired_differences import shared_evidence
 from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.statistics.resampling import Resampling
+from rag_assets.statistics.units import counted_by_split
 
 Row = dict[str, object]
 
@@ -35,8 +37,7 @@ class RunScores:
             ``low`` and ``high``, its interval.
         pairs: a row for each two runs and metric: ``run_a``, ``run_b``, ``metric`` and what
             :data:`rag_assets.schemas.COMPARISONS` has of them; ``difference`` is b minus a.
-        caveat: why queries that share documents were tested one by one, and what that does to p;
-            None: they were not.
+        caveat: what limits the claims because queries share documents; None: nothing does.
         n_queries: queries that are averaged.
         n_unanswerable: queries of the qrels without a relevant document.
         n_missing: run -> queries that are averaged and not in it; they count 0.
@@ -79,7 +80,7 @@ def score_runs(
     alone = facts_table(queries["query_id"].to_pylist(), {}, {}, {}, {})
     documents = judgments.select(["query_id", "unit_id", "grade"])
     labels = documents.rename_columns(["query_id", "document_id", "grade"])
-    counting, reasons = with_shared_documents(alone, labels)
+    counting = with_shared_documents(alone, labels)
     means: list[Row] = []
     pairs: list[Row] = []
     for name, metric in by_name.items():
@@ -96,13 +97,12 @@ def score_runs(
         pairs += [_of_runs(row, name) for row in compared.to_pylist()]
     counts = tables[cells[0]]
     answerable = counts.filter(pc.greater(counts["n_relevant"], 0))["query_id"]
-    reason = reasons.get(ALL)
-    alone_too = "each was tested by itself, so p and the intervals are too small"
+    evidence = next((shared_evidence(one) for one in counted_by_split(counting, [counts])), None)
     return RunScores(
         tuple(by_name),
         means,
         pairs,
-        None if reason is None else f"{reason}; {alone_too}",
+        None if evidence is None else evidence.caveat(),
         len(answerable),
         counts.num_rows - len(answerable),
         {name: count_not_in(answerable, run["query_id"]) for name, run in runs.items()},

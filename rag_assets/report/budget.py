@@ -17,7 +17,7 @@ from rag_assets.evaluation.answer_hits import answer_hits
 from rag_assets.evaluation.budget import Kept, budget_metrics, within_budget
 from rag_assets.evaluation.contexts import context_column
 from rag_assets.evaluation.leaderboard import TIE, mean
-from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.metric_names import MEASURES, best_value
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
@@ -202,7 +202,7 @@ def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
         table.number_column(shown)
     table.number_column("units")
     table.number_column("tokens")
-    best = {name: max(mean_of(row, name) for row in rows) for name in measures}
+    best = {name: best_value(name, (mean_of(row, name) for row in rows)) for name in measures}
     for row in rows:
         values = [mean_cell(mean_of(row, name), best[name]) for name in measures]
         spent = (number_cell(row["units"], ".1f"), number_cell(row["tokens"], ".0f"))

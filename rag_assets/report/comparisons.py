@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric, lower_is_better
+from rag_assets.evaluation.metric_names import Metric, is_gain
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.comparison_filter import is_significant
@@ -25,8 +25,11 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY, SHARED
 from rag_assets.statistics.intervals import intervals
+from rag_assets.statistics.paired_differences import shared_evidence
 from rag_assets.statistics.pairs import Pairs, comparisons
 from rag_assets.statistics.resampling import Resampling
+from rag_assets.statistics.shared_evidence import SharedEvidence
+from rag_assets.statistics.units import counted_by_split
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -45,7 +48,7 @@ def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str
     if row["won"] == row["lost"] == 0:
         return f"{b} and {a} do the same on every query by {metric} ({row['n']} queries)"
     rises = row["difference"] > 0
-    better, worse = (b, a) if rises != lower_is_better(row["metric"]) else (a, b)
+    better, worse = (b, a) if is_gain(row["metric"], row["difference"]) else (a, b)
     size = f"{abs(row['difference']):.4f}{_interval(row, rises)}"
     p = f"p = {p_text(row['p_randomisation'])}{_holm(row, n_pairs)}"
     if is_significant(row):
@@ -144,26 +147,22 @@ class Compared:
         return counting.filter(pc.equal(counting["split"], self.split))
 
     @cached_property
-    def _tested(self) -> tuple[pa.Table, str | None]:
-        """The counting with the clusters of the test; and why it cannot have those it should."""
-        if not self._config.get(SHARED):
-            return self.counting, None
-        qrels = self.result.table(QRELS_KEY)
-        counting, reasons = with_shared_documents(self.counting, qrels)
-        return counting, reasons.get(self.split)
-
-    @property
     def tested_counting(self) -> pa.Table:
-        """The same with the clusters over which the pairs were tested."""
-        return self._tested[0]
+        """The same with the documents that queries share, where tests allow for them."""
+        if not self._config.get(SHARED):
+            return self.counting
+        return with_shared_documents(self.counting, self.result.table(QRELS_KEY))
+
+    @cached_property
+    def evidence(self) -> SharedEvidence | None:
+        """What the queries share; None: nothing, or clusters stand for it."""
+        counted = next(counted_by_split(self.tested_counting, self.cells.values()), None)
+        return None if counted is None else shared_evidence(counted)
 
     @property
     def caveat(self) -> str | None:
-        """What is to be said beside a claim: queries depend on each other, and are tested alone."""
-        reason = self._tested[1]
-        if reason is None:
-            return None
-        return f"{reason}; each was tested by itself, so p and the interval are too small"
+        """What limits a claim because queries share documents; None: nothing does."""
+        return None if self.evidence is None else self.evidence.caveat()
 
     @property
     def _key(self) -> ArtifactKey:
@@ -265,18 +264,19 @@ class Compared:
 
     @property
     def notes(self) -> list[str]:
-        """That queries hang together, where nothing was said about it, and what was done."""
+        """That queries share documents, and what was done about it."""
         n_queries = self.queries_per_document()
         if n_queries is None:
             return []
         beginning = f"note: a relevant document serves {n_queries:.1f} queries on average"
-        if self.caveat is not None:
-            return [f"{beginning}; {self.caveat}"]
-        rows = self.tested_counting.to_pylist()
-        if all(row["cluster"] == row["query_id"] for row in rows):  # not compared, or long ago
+        if self.evidence is None:  # not compared, or long ago
             return [f"{beginning}; {_CLUSTER} takes those that share documents together"]
-        tested = "those that share documents were tested together"
-        return [f"{beginning}; {tested}. {_CLUSTER} does so in the interval of each mean too"]
+        allowed = "p and the interval of a difference allow for that"
+        caveat = "" if self.caveat is None else f"; {self.caveat}"
+        return [
+            f"{beginning}; {allowed}{caveat}. {_CLUSTER} takes them together in the interval of "
+            "each mean too"
+        ]
 
     def queries_per_document(self) -> float | None:
         """Return how many queries a relevant document serves; None where queries stand alone.

@@ -27,11 +27,12 @@ from rag_assets.report.comparisons import PREFERRED_SPLIT
 from rag_assets.report.metric_choice import check_paired
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
+from rag_assets.statistics.intervals import largest_value, number_or_none
+from rag_assets.statistics.paired_differences import PairedDifferences, shared_evidence
 from rag_assets.statistics.pairs import difference
-from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import SAME, Counted, counted_by_split, units_of
+from rag_assets.statistics.shared_evidence import SharedEvidence
+from rag_assets.statistics.units import SAME, Counted, counted_by_split
 
 Labels = dict[str, Counter[Any]]
 """Query -> its evidences, each with the documents, texts and grades that are alternatives."""
@@ -246,9 +247,16 @@ class EvaluationPair:
         """What of each compared query of the split counts, in the newer evaluation."""
         counting = counting_of(self.new.table)
         if self.new.has_metrics:
-            counting, _ = with_shared_documents(counting, self.new.table(QRELS_KEY))
+            counting = with_shared_documents(counting, self.new.table(QRELS_KEY))
         chosen = pc.is_in(counting["query_id"], pa.array(sorted(self.queries), pa.string()))
         return counting.filter(pc.and_(chosen, pc.equal(counting["split"], self.split)))
+
+    @cached_property
+    def evidence(self) -> SharedEvidence | None:
+        """What the compared queries share; None: nothing, or clusters stand for it."""
+        tables = [*self.old_cells.values(), *self.new_cells.values()]
+        counted = next(counted_by_split(self.counting, tables), None)
+        return None if counted is None else shared_evidence(counted)
 
     @cached_property
     def old_cells(self) -> Mapping[str, pa.Table]:
@@ -291,9 +299,9 @@ class EvaluationPair:
         """
         both = ~(np.isnan(before) | np.isnan(after))
         gained, weights = (after - before)[both], counted.weights[both]
-        units = units_of((after - before)[:, None], counted.weights, counted.clusters)
-        reach = largest_value(before, after)
-        low, high = bounded_intervals(units, self.resampling.confidence, -reach, reach)
+        paired = PairedDifferences(counted, (after - before)[:, None])
+        units = paired.units
+        low, high = paired.intervals(self.resampling.confidence, largest_value(before, after))
         won, lost = int((gained > SAME).sum()), int((gained < -SAME).sum())
         return {
             "old": difference(before[both], weights),
@@ -303,7 +311,7 @@ class EvaluationPair:
             "difference": difference(gained, weights),
             "low": number_or_none(low[0]),
             "high": number_or_none(high[0]),
-            "p_randomisation": randomisation_p_values(units, self.resampling)[0],
+            "p_randomisation": paired.p_values(self.resampling)[0],
             "won": won,
             "tied": gained.size - won - lost,
             "lost": lost,

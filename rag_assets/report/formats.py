@@ -96,6 +96,23 @@ def four_places(value: float) -> str:
     return f"{value:.1e}" if small else f"{value:.4f}"
 
 
+def rounded(number: float) -> int:
+    """Return a number of questions with two digits, at least 1; more would claim too much."""
+    return max(1, int(float(f"{number:.2g}")))
+
+
+def more_questions_text(more: int, if_half: int | None) -> str:
+    """Return how many more questions would tell; what was seen may be twice what there is.
+
+    Args:
+        more: where the difference stays as it was seen.
+        if_half: how many are needed in all where it is half of that; None: that is not known.
+    """
+    noun = "question" if more == 1 else "questions"
+    half = "" if if_half is None else f"; if it is half of that, about {if_half:,} in all"
+    return f"about {more:,} more {noun} would tell if the difference stays as it was seen{half}"
+
+
 def _latex(rows: Rows) -> str:
     names = columns_of(rows)
     numeric = {

@@ -5,8 +5,9 @@ Each distinct state that is compared with one anchor is a look, tested as
 chance of at most ``alpha``. A retriever
 
 - **fails** when its mean dropped by more than is allowed, also without what was lost to documents
-  that nobody has judged, and chance does not explain a drop (p after Holm's correction over the
-  retrievers of the look is below alpha / 20);
+  that nobody has judged, and chance does not explain a drop (p, corrected for the retrievers of the
+  look, is below alpha / 20); and, outside of any test, when it is *broken*: it returns nothing for
+  five questions or more for which it did return something;
 - **passes** when no question has another value than before, or when the interval of its change lies
   above the allowed drop;
 - else nobody **can tell**, and it is said how many more questions would tell.
@@ -34,6 +35,7 @@ from rag_assets.report.gate_checks import (
     Answer,
     Check,
     Rules,
+    broken,
     check_of_row,
     checks_of,
     row_of_check,
@@ -154,6 +156,8 @@ def gate(
         pair = EvaluationPair.of(old, new, queries, chosen_metric, split)
     chosen = _chosen(pair, retrievers, against)
     look, checks = _looked(pair, chosen, rules, None if against == BASELINE else names)
+    if against != BASELINE and not answers:
+        checks = [broken(pair, check) or check for check in checks]
     return Gate(
         experiment=new.evaluation.experiment,
         evaluation=new.evaluation.evaluation_id,
@@ -164,7 +168,7 @@ def gate(
         look=look,
         incomplete=tuple(incomplete_parts(new)),
         checks=tuple(checks),
-        notes=tuple(_notes(pair, retrievers)) if against != BASELINE else (),
+        notes=(*_caveats(pair), *(_notes(pair, retrievers) if against != BASELINE else ())),
     )
 
 
@@ -238,7 +242,14 @@ def _too_late(pair: EvaluationPair, check: Check) -> Check:
         return check
     name = pair.old.evaluation.evaluation_id
     text = f"{LOOKS} looks at {name} are used up; set a new anchor (`rag-assets anchor PATH`)"
-    return replace(check, answer=CANNOT_TELL, reason=text, p_adjusted=None, more_questions=None)
+    return replace(
+        check,
+        answer=CANNOT_TELL,
+        reason=text,
+        p_adjusted=None,
+        more_questions=None,
+        questions_if_half=None,
+    )
 
 
 def _state(pair: EvaluationPair, chosen: Sequence[tuple[str, str]]) -> str:
@@ -258,6 +269,12 @@ def _state(pair: EvaluationPair, chosen: Sequence[tuple[str, str]]) -> str:
 
 _OF_ANSWERS = ("answers", "answer_metrics")
 """What a look at a metric of answers sees of each answerer."""
+
+
+def _caveats(pair: EvaluationPair) -> Iterator[str]:
+    caveat = None if pair.evidence is None else pair.evidence.caveat()
+    if caveat is not None:
+        yield caveat
 
 
 def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rag_assets.errors import NotEstimable
 from rag_assets.report.drop_causes import Causes, LostQuestion, causes_of
 from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.formats import four_places
+from rag_assets.report.formats import four_places, more_questions_text, rounded
 from rag_assets.report.metric_choice import is_judged, is_of_answers, is_sampled
-from rag_assets.report.metric_drops import Drop, drop_of
+from rag_assets.report.metric_drops import Drop, drops_of
 from rag_assets.report.unjudged_newcomers import CorpusChange, Newcomer
-from rag_assets.statistics.pairs import holm
-from rag_assets.statistics.repeated_looks import look_level, units_needed
+from rag_assets.statistics.repeated_looks import fewest_falls, look_level, units_needed
 from rag_assets.statistics.units import SAME
 
 Answer = Literal["pass", "fail", "cannot tell"]
@@ -25,6 +22,10 @@ CANNOT_TELL: Answer = "cannot tell"
 
 MOST_QUESTIONS = 1_000_000
 """More questions than these are no advice."""
+
+
+BROKEN = 5
+"""From so many questions on, returning nothing is no matter of chance."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,10 @@ class Check:
         answer: ``pass``, ``fail`` or ``cannot tell``.
         reason: why; None: the numbers say it.
         drop: what was measured; None: no query has a value in both, or it counts for nothing.
-        p_adjusted: p after Holm's correction over the retrievers of the look; None: not tested.
-        more_questions: so many more are expected to tell; None: it is told, or no number would.
+        p_adjusted: p, corrected for the retrievers of the look; None: not tested.
+        more_questions: so many more are expected to tell where the drop stays as it is; None: it is
+            told, or no number would.
+        questions_if_half: so many are in all where the drop is half of that; None: as above.
         causes: why it fell; None: it passes, or no question of retrieval lost anything.
     """
 
@@ -62,6 +65,7 @@ class Check:
     drop: Drop | None = None
     p_adjusted: float | None = None
     more_questions: int | None = None
+    questions_if_half: int | None = None
     causes: Causes | None = None
 
 
@@ -73,22 +77,11 @@ def checks_of(pair: EvaluationPair, chosen: Sequence[tuple[str, str]], rules: Ru
         chosen: retrievers, each with that with which it is compared.
         rules: what is allowed.
     """
-    drops = [_measured(pair, other, name, rules.alpha, len(chosen)) for name, other in chosen]
-    adjusted = holm([one.p if isinstance(one, Drop) else None for one in drops])
     corpus = CorpusChange(pair)
     return [
         _check(pair, cell, drop, p, rules, corpus)
-        for cell, drop, p in zip(chosen, drops, adjusted, strict=True)
+        for cell, (drop, p) in zip(chosen, drops_of(pair, chosen, rules.alpha), strict=True)
     ]
-
-
-def _measured(pair: EvaluationPair, old: str, new: str, alpha: float, n_tests: int) -> Drop | str:
-    """Return the drop, or why there is none."""
-    try:
-        drop = drop_of(pair, old, new, alpha, n_tests)
-    except NotEstimable as error:
-        return str(error)
-    return "no query has a value in both evaluations" if drop is None else drop
 
 
 def _check(
@@ -107,21 +100,24 @@ def _check(
         return Check(retriever, against, PASS, None, drop, p)
     is_explained = not is_of_answers(pair.metric) and not is_sampled(pair.metric)
     causes = causes_of(pair, against, retriever, corpus) if is_explained else None
-    more = _more_questions(drop, rules)
+    is_exhausted = pair.evidence is not None and pair.evidence.is_exhausted
+    more, if_half = (None, None) if is_exhausted else _more_questions(drop, rules)
     shown = p is not None and p < look_level(rules.alpha)
     unjudged = causes.unjudged if causes is not None else 0.0
     if drop.drop > rules.max_drop + SAME and shown:
         dropped = f"dropped by {drop.drop:.4f} (p = {four_places(p or 0.0)})"
         if drop.drop - unjudged > rules.max_drop + SAME:
             reason = f"{dropped}; {rules.max_drop:g} are allowed"
-            return Check(retriever, against, FAIL, reason, drop, p, None, causes)
+            return Check(retriever, against, FAIL, reason, drop, p, causes=causes)
         reason = f"{dropped}, but {unjudged:.4f} of it is by documents that nobody has judged"
-        return Check(retriever, against, CANNOT_TELL, reason, drop, p, None, causes)
-    reason = _unknown(drop, rules, shown=shown, p=p, more=more)
-    return Check(retriever, against, CANNOT_TELL, reason, drop, p, more, causes)
+        return Check(retriever, against, CANNOT_TELL, reason, drop, p, causes=causes)
+    reason = _unknown(drop, rules, shown=shown, p=p)
+    if more is not None and drop.low is not None:
+        reason += f"; {more_questions_text(more, if_half)}"
+    return Check(retriever, against, CANNOT_TELL, reason, drop, p, more, if_half, causes)
 
 
-def _unknown(drop: Drop, rules: Rules, *, shown: bool, p: float | None, more: int | None) -> str:
+def _unknown(drop: Drop, rules: Rules, *, shown: bool, p: float | None) -> str:
     if drop.low is None:
         why = drop.reason or f"{drop.n} query is too few for an interval"
         return f"nothing is shown: {why}"
@@ -131,38 +127,57 @@ def _unknown(drop: Drop, rules: Rules, *, shown: bool, p: float | None, more: in
         seen += f"below {look_level(rules.alpha):g} is needed)"
     else:
         seen = f"a drop of {-drop.low:.4f} is not ruled out"
-    if more is None:
-        return f"{seen}; {allowed}"
-    questions = "question" if more == 1 else "questions"
-    return f"{seen}; {allowed}; about {more:,} more {questions} would tell"
+    return f"{seen}; {allowed}"
 
 
-def _more_questions(drop: Drop, rules: Rules) -> int | None:
+def _more_questions(drop: Drop, rules: Rules) -> tuple[int | None, int | None]:
     """Return how many more questions tell with power 0.8, if the mean drop stays as it is.
 
-    Below the allowed drop so many that rule more than that out; above it so many that show both
-    that there is a drop and that it is more than allowed; of fewer than log2(1 / level) units that
-    all fall, chance is never ruled out.
+    And how many tell in all if it is half of that. None: none of so many would.
     """
-    if not drop.error or not drop.n_units:
+    units = _units(drop, drop.drop, rules)
+    if units is None or (units / drop.n_units - 1) * drop.n >= MOST_QUESTIONS:
+        return None, None
+    half = _units(drop, drop.drop / 2, rules)
+    if_half = None if half is None else rounded(half / drop.n_units * drop.n)
+    return rounded((units / drop.n_units - 1) * drop.n), if_half
+
+
+def _units(drop: Drop, fall: float, rules: Rules) -> float | None:
+    """Return how many independent units tell where the mean falls by so much.
+
+    Below the allowed drop so many that rule more than that out; above it so many that show both
+    that there is a drop and that it is more than allowed; of too few units that all fall, chance is
+    never ruled out.
+    """
+    beyond = fall - rules.max_drop
+    if not drop.error or not drop.n_units or abs(beyond) <= SAME:
         return None
-    beyond = drop.drop - rules.max_drop
-    if beyond > SAME:
-        bounds = [(drop.drop, look_level(rules.alpha)), (beyond, 0.5)]
-    elif beyond < -SAME:
-        bounds = [(-beyond, rules.alpha / 2)]
+    if beyond > 0:
+        bounds = [(fall, look_level(rules.alpha)), (beyond, 0.5)]
     else:
-        return None
+        bounds = [(-beyond, rules.alpha / 2)]
     units = max(units_needed(drop.error, drop.n_units, margin, level) for margin, level in bounds)
-    if beyond > SAME:
-        units = max(units, math.ceil(math.log2(1 / look_level(rules.alpha))))
-    more = (units / drop.n_units - 1) * drop.n
-    return max(1, _rounded(more)) if more < MOST_QUESTIONS else None
+    return max(units, fewest_falls(rules.alpha)) if beyond > 0 else units
 
 
-def _rounded(number: float) -> int:
-    """Return a number with two digits; more would claim too much."""
-    return int(float(f"{number:.2g}"))
+def broken(pair: EvaluationPair, check: Check) -> Check | None:
+    """Return a failing check of a retriever that returns nothing where it did; None: it is not.
+
+    :data:`BROKEN` questions or more must have had hits in the older evaluation and have none now.
+    """
+    cutoff = pair.metric.cutoff or 0
+    queries = set(pair.counting["query_id"].to_pylist())
+    answered = [
+        queries & set(one.table(keys[cutoff])["query_id"].to_pylist())
+        for one in (pair.old, pair.new)
+        if cutoff in (keys := one.run_keys(check.retriever))
+    ]
+    silent = len(answered[0] - answered[1]) if len(answered) == 2 else 0
+    if silent < BROKEN:
+        return None
+    reason = f"broken: it returns nothing for {silent} questions that had hits"
+    return replace(check, answer=FAIL, reason=reason, more_questions=None, questions_if_half=None)
 
 
 def row_of_check(check: Check) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.metric_drops import Drop
 from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell
 from rag_assets.report.unjudged_newcomers import newcomer_lines
-from rag_assets.statistics.repeated_looks import LOOKS, look_level
+from rag_assets.statistics.repeated_looks import LOOKS, fewest_falls, look_level
 
 _COLUMNS = ("change", "interval", "p")
 
@@ -155,14 +155,15 @@ def _look_line(gate: Gate) -> str:
         nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
         level = look_level(gate.rules.alpha)
         return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
-    line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}"
+    line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
+    line += f"so at least {fewest_falls(gate.rules.alpha)} questions must fall"
     return f"{line}; looked at before, not tested again" if look.repeated else line
 
 
 def _numbers(check: Check) -> list[str]:
     drop = check.drop
     if drop is None:
-        return ["-"] * len(_COLUMNS)
+        return ["-"] * (2 + len(_COLUMNS))
     interval = "-" if drop.low is None else f"[{drop.low:.4f}, {drop.high:.4f}]"
     numbers = [number_cell(drop.old), number_cell(drop.new), f"{drop.change:+.4f}"]
     return [*numbers, interval, p_text(check.p_adjusted)]

@@ -10,6 +10,8 @@ import re
 import string
 from collections.abc import Collection, Mapping, Sequence
 
+from rag_assets.evaluation.metric_names import best_value
+
 _ESCAPED = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -47,7 +49,7 @@ def escaped(text: str) -> str:
 def score_table(values: Values, columns: Sequence[str], better: Better, caption: str) -> str:
     """Return a table with a letter a row, in the order given.
 
-    The highest value of a column is bold; equal ones to four decimals are bold alike. Raised
+    The best value of a column is bold; equal ones to four decimals are bold alike. Raised
     letters name the rows that a value is shown to be better than.
     """
     letter_of = dict(zip(values, _letters(len(values)), strict=True))
@@ -104,9 +106,9 @@ def _joined(marks: Sequence[str], count: int) -> str:
 
 
 def _best(values: Values, column: str) -> str | None:
-    """Return the highest value as it is shown."""
-    there = [value for row in values.values() if (value := row.get(column)) is not None]
-    return f"{max(there):.4f}" if there else None
+    """Return the best value as it is shown."""
+    best = best_value(column, (row.get(column) for row in values.values()))
+    return None if best is None else f"{best:.4f}"
 
 
 def _value(value: float | None, best: str | None, raised: str) -> str:

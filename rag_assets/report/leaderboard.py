@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.evaluation.leaderboard import mean
-from rag_assets.evaluation.metric_names import metric_columns
+from rag_assets.evaluation.metric_names import best_value, metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.pipeline.selection import Selection
@@ -174,7 +173,7 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
         table.number_column(column.heading(rows[0]["top_k"]))
     near = near_best(result, rows)
     ranked = [row for row in rows if row["position"] is not None]
-    best = {name: max((mean_of(row, name) for row in ranked), default=inf) for name in measures}
+    best = {name: best_value(name, (mean_of(row, name) for row in ranked)) for name in measures}
     for row in rows:
         values = [mean_cell(mean_of(row, name), best[name]) for name in measures]
         retriever = str(row["retriever"])
@@ -201,7 +200,7 @@ def _curve(rows: Sequence[Row], measure: str, cutoffs: Sequence[int]) -> Table:
                 if k == cutoff and row["position"] is not None
             ]
             row = cells.get((name, cutoff), {})
-            best = max(column, default=inf)
+            best = best_value(measure, column)
             values.append(mean_cell(mean_of(row, measure), best).append(_mark(row)))
         table.add_row(name, *values)
     return table

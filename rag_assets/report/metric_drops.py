@@ -1,9 +1,8 @@
 """By how much a metric fell from one evaluation to the next, and how sure that is.
 
 The drop is the mean of old - new over the queries that have a value in both. H0 is that there is
-none. p is that of the paired randomisation test against a drop, over clusters where queries are
-clustered, and the interval that of :mod:`rag_assets.statistics.intervals`. The smallest true drop
-that the test finds with power 0.8 is (t(1 - level) + t(0.8)) * standard error, t being
+none. p and the interval are those of :mod:`rag_assets.statistics.paired_differences`. The smallest
+true drop that the test finds with power 0.8 is (t(1 - level) + t(0.8)) * standard error, t being
 quantiles of Student's distribution with n - 1 degrees of freedom (Bloom, "Minimum detectable
 effects", 1995).
 
@@ -14,7 +13,9 @@ judge alone changes neither.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -23,18 +24,13 @@ from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.judged_changes import judged_change
 from rag_assets.report.metric_choice import is_judged, is_sampled
 from rag_assets.report.sampled import sampled_difference
-from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
+from rag_assets.statistics.intervals import largest_value, number_or_none
+from rag_assets.statistics.paired_differences import PairedDifferences
+from rag_assets.statistics.pairs import difference, holm
 from rag_assets.statistics.repeated_looks import look_level, look_p_values
 from rag_assets.statistics.resampling import Floats
 from rag_assets.statistics.t_test import POWER, spread
-from rag_assets.statistics.units import (
-    SAME,
-    Counted,
-    Units,
-    counted_by_split,
-    units_of,
-    weighted_mean,
-)
+from rag_assets.statistics.units import SAME, Units, counted_by_split, weighted_mean
 
 
 @dataclass(frozen=True)
@@ -75,66 +71,91 @@ class Drop:
         return 0.0 - self.change
 
 
-def drop_of(pair: EvaluationPair, old: str, new: str, alpha: float, n_tests: int) -> Drop | None:
-    """Compare retriever ``new`` of the newer evaluation with ``old`` of the older one.
+def drops_of(
+    pair: EvaluationPair, chosen: Sequence[tuple[str, str]], alpha: float
+) -> list[tuple[Drop | str, float | None]]:
+    """Compare retrievers of the newer evaluation with those of the older one, at one look.
 
     Args:
         pair: two evaluations, a metric and a split.
-        old: name of a retriever in the older evaluation.
-        new: name of one in the newer.
+        chosen: names of retrievers in the newer evaluation, each with one in the older.
         alpha: level of all looks together; the interval has confidence 1 - alpha.
-        n_tests: of this look: so fine has p to be.
 
     Returns:
-        None where they have no query with a value in common.
-
-    Raises:
-        NotEstimable: the metric is what a judge says, and nothing calibrates it.
+        For each its drop, or why there is none; and p, corrected for all of the look.
     """
-    if is_judged(pair.metric):
-        return _judged_drop(pair, old, new, alpha)
-    if is_sampled(pair.metric):
-        return _sampled_drop(pair, old, new, alpha)
-    tables = pair.old_cells[old], pair.new_cells[new]
-    for counted in counted_by_split(pair.counting, tables):
-        before, after = (counted.values(table, pair.metric.column) for table in tables)
-        both = ~(np.isnan(before) | np.isnan(after))
-        if both.any():
-            return _drop(pair, counted, before, after, alpha, n_tests)
-    return None
+    if not is_judged(pair.metric) and not is_sampled(pair.metric):
+        return _paired_drops(pair, chosen, alpha)
+    measured = _judged_drop if is_judged(pair.metric) else _sampled_drop
+    drops: list[Drop | str] = []
+    for new, old in chosen:
+        try:
+            drops.append(measured(pair, old, new, alpha) or _NOTHING)
+        except NotEstimable as error:
+            drops.append(str(error))
+    adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
+    return list(zip(drops, adjusted, strict=True))
 
 
-def _drop(
-    pair: EvaluationPair,
-    counted: Counted,
+_NOTHING = "no query has a value in both evaluations"
+
+
+def _paired_drops(
+    pair: EvaluationPair, chosen: Sequence[tuple[str, str]], alpha: float
+) -> list[tuple[Drop | str, float | None]]:
+    column = pair.metric.column
+    cells = [(pair.old_cells[old], pair.new_cells[new]) for new, old in chosen]
+    counted = next(counted_by_split(pair.counting, chain.from_iterable(cells)), None)
+    if counted is None:
+        return [(_NOTHING, None) for _ in chosen]
+    before = np.column_stack([counted.values(old, column) for old, _ in cells])
+    after = np.column_stack([counted.values(new, column) for _, new in cells])
+    paired = PairedDifferences(counted, after - before)
+    moved = np.flatnonzero((np.abs(np.nan_to_num(paired.values)) > SAME).any(axis=0))
+    adjusted: list[float | None] = [None] * len(chosen)
+    p_values = list(adjusted)
+    if moved.size:
+        changes = PairedDifferences(counted, paired.values[:, moved])
+        corrected = look_p_values(changes, pair.resampling, alpha)
+        alone = changes.p_values(pair.resampling, "less")
+        for number, p, both in zip(moved, alone, corrected, strict=True):
+            p_values[number], adjusted[number] = p, both
+    drops = [
+        _paired_drop(paired, number, before[:, number], after[:, number], p, alpha)
+        for number, p in enumerate(p_values)
+    ]
+    return list(zip(drops, adjusted, strict=True))
+
+
+def _paired_drop(
+    paired: PairedDifferences,
+    number: int,
     before: Floats,
     after: Floats,
+    p: float | None,
     alpha: float,
-    n_tests: int,
-) -> Drop:
-    gained = after - before
-    n = int(np.count_nonzero(~np.isnan(gained)))
-    values = np.column_stack([gained, np.where(np.isnan(gained), np.nan, before)])
-    units = units_of(values, counted.weights, counted.clusters)
-    difference, old = (weighted_mean(*units.column(number)) or 0.0 for number in (0, 1))
-    if np.nanmax(np.abs(gained)) <= SAME:
-        n_units = int(np.count_nonzero(units.weights[:, 0]))
+) -> Drop | str:
+    counted, gained = paired.counted, paired.values[:, number]
+    both = ~np.isnan(gained)
+    if not both.any():
+        return _NOTHING
+    n, change = int(both.sum()), Units(*(part[:, None] for part in paired.units.column(number)))
+    old = difference(before[both], counted.weights[both]) or 0.0
+    n_units = change.sums.shape[0]
+    if p is None:
         return Drop(n, old, old, 0.0, 0.0, 0.0, None, None, None, n_units)
-    change = Units(units.sums[:, :1], units.weights[:, :1])
-    resampling = replace(pair.resampling, confidence=1 - alpha)
-    reach = largest_value(before, after)
-    low, high = bounded_intervals(change, 1 - alpha, -reach, reach)
-    p = look_p_values(change, resampling, alpha, n_tests)[0]
+    rise = weighted_mean(*change.column(0)) or 0.0
+    low, high = paired.intervals(1 - alpha, largest_value(before, after))
     deviation = spread(*change.column(0))
-    error = deviation.error if deviation is not None else None
-    n_units = int(np.count_nonzero(change.weights))
+    wider = float(paired.inflations(1 - alpha)[number]) ** 0.5
+    error = deviation.error * wider if deviation is not None else None
     return Drop(
         n=n,
         old=old,
-        new=old + difference,
-        change=old + difference - old,
-        low=number_or_none(low[0]),
-        high=number_or_none(high[0]),
+        new=old + rise,
+        change=old + rise - old,
+        low=number_or_none(low[number]),
+        high=number_or_none(high[number]),
         p=p,
         detectable=_smallest(error, n_units, alpha),
         error=error,

@@ -110,12 +110,12 @@ def table_html(
     more = len(rows) - MOST
     notes = [*notes, *([f"{more} more rows are left out"] if more > 0 else [])]
     # Loaded here: a history is printed without a template.
-    from jinja2 import Environment, PackageLoader
+    from rag_assets.report.page.environment import templates
 
-    loader = PackageLoader("rag_assets.report.page", "templates")
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.get_template("notebook.html").render(
-        title=title, headings=headings, rows=rows[:MOST], said=said, notes=notes
+    return (
+        templates()
+        .get_template("notebook.html")
+        .render(title=title, headings=headings, rows=rows[:MOST], said=said, notes=notes)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rag_assets.evaluation.metric_names import metric_columns
+from rag_assets.evaluation.metric_names import is_gain, metric_columns
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.score_runs import RunScores
 from rag_assets.pipeline.comparison_filter import is_significant
@@ -94,7 +94,7 @@ def _add(
 ) -> None:
     """Note who is better, where that is shown."""
     if row["difference"] is not None and is_significant(dict(row)):
-        above, below = (b, a) if row["difference"] > 0 else (a, b)
+        above, below = (b, a) if is_gain(metric, row["difference"]) else (a, b)
         better[above].setdefault(metric, []).append(below)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
 from rich.console import Group, RenderableType
 
-from rag_assets.evaluation.leaderboard import TIE
+from rag_assets.evaluation.leaderboard import is_tied
+from rag_assets.evaluation.metric_names import best_value
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.plain_text import one_line
 from rag_assets.report.page.embedded_data import shortened
@@ -31,7 +31,8 @@ def slices_view(
         table.add_column(name, justify="right", overflow="fold", min_width=6)
     for row in slices:
         means = [row.means[name] for name in names]
-        values = [mean_cell(-inf if value is None else value, row.best) for value in means]
+        best = best_value(metric, means)
+        values = [mean_cell(value, best) for value in means]
         table.add_row(one_line(row.value), str(row.n_queries), *values)
     where = "" if split == ALL else f", {split}"
     return Group(title_line(f"{metric} by {'query tag' if by == TAG else by}{where}"), table)
@@ -54,12 +55,15 @@ def slices(view: View) -> Context | None:
         "n_tags": len(every_slice),
         "rows": [
             {"tag": shortened(each_slice.value), "n_queries": each_slice.n_queries}
-            | {"cells": [_cell(each_slice.means.get(name), each_slice.best) for name in names]}
+            | {"cells": _cells(view.measure, [each_slice.means.get(name) for name in names])}
             for each_slice in every_slice
             if each_slice.value in values
         ],
     }
 
 
-def _cell(value: float | None, best: float) -> Context | None:
-    return None if value is None else {"value": value, "best": value >= best - TIE}
+def _cells(metric: str, means: Sequence[float | None]) -> list[Context | None]:
+    best = best_value(metric, means)
+    return [
+        None if value is None else {"value": value, "best": is_tied(value, best)} for value in means
+    ]

@@ -44,11 +44,6 @@ class Slice:
     n_queries: int
     means: Mapping[str, float | None]
 
-    @property
-    def best(self) -> float:
-        """The highest mean."""
-        return max(value for value in self.means.values() if value is not None)
-
 
 def members_by(criterion: str, table_of: TableOf) -> Members:
     """Return the queries of every slice.

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from math import inf
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text, TextType
 
-from rag_assets.evaluation.leaderboard import TIE
+from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.plain_text import one_line
 from rag_assets.report.formats import four_places, size_text
 
@@ -151,17 +150,17 @@ def count_cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def mean_of(row: Mapping[str, object], name: str) -> float:
-    """Return a mean of a row; below all others where there is none."""
+def mean_of(row: Mapping[str, object], name: str) -> float | None:
+    """Return a mean of a row; None where there is none."""
     value = row.get(name)
-    return float(value) if isinstance(value, int | float) else -inf
+    return float(value) if isinstance(value, int | float) else None
 
 
-def mean_cell(value: float, best: float) -> Text:
+def mean_cell(value: float | None, best: float | None) -> Text:
     """Return a mean with four decimals, the best bold where there is colour; "-" for none."""
-    if value == -inf:
+    if value is None:
         return Text("-")
-    return Text(f"{value:.4f}", style="bold green" if value >= best - TIE else "")
+    return Text(f"{value:.4f}", style="bold green" if is_tied(value, best) else "")
 
 
 def title_line(text: str) -> Text:

@@ -1,10 +1,10 @@
 """Which retriever to use, as far as it is shown, in words that need no knowledge of metrics.
 
 There is a winner only where the paired test shows the best to be better than every other, after
-Holm's correction, and over clusters where queries share documents; where they should be tested so
-and cannot, nothing is shown. Else the best and all that are not shown to be worse are tied, and the
-cheapest of them is known. More questions tell when the test finds the differences that were seen
-between the best and each of the tied with power 0.8, at the level of Holm's first step.
+Holm's correction; what queries share is allowed for. Else the best and all that are not shown to be
+worse are tied, and the cheapest of them is known. More questions tell when the test finds the
+differences that were seen between the best and each of the tied with power 0.8, at the level of
+Holm's first step; a difference of half the size needs four times as many in all.
 
 A retriever that is better on the queries of one tag is an exception to the answer. All pairs of tag
 and retriever are one family of tests; what is not shown is named as that, where p alone is small.
@@ -22,14 +22,15 @@ import numpy.typing as npt
 from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.plain_text import one_line
 from rag_assets.report.comparisons import Compared
+from rag_assets.report.formats import more_questions_text, rounded
 from rag_assets.report.page.embedded_data import shortened
 from rag_assets.report.slices import TAG, members_by
 from rag_assets.report.view import View
+from rag_assets.statistics.paired_differences import PairedDifferences
 from rag_assets.statistics.pairs import holm
-from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.repeated_looks import units_needed
 from rag_assets.statistics.t_test import ALPHA, POWER
-from rag_assets.statistics.units import Counted, counted_by_split, units_of, weighted_mean
+from rag_assets.statistics.units import Counted, counted_by_split, weighted_mean
 
 Flags = npt.NDArray[np.bool_]
 
@@ -75,9 +76,12 @@ class Winner:
         best: the retriever with the highest value.
         tied: the others that are not shown to be worse, the best first.
         compared: whether it was compared with any other.
-        caveat: why nothing is shown although p is small; None: nothing keeps it from that.
+        caveat: what limits the claim because queries share documents; None: nothing does.
+        is_exhausted: whether only questions about other documents tell more.
         more_questions: about so many more would tell; infinite: far too many; None: nobody is tied,
-            or the questions are so few that this cannot be said.
+            or the questions are so few that this cannot be said, or only other documents tell more.
+        if_half: so many are needed in all where the difference is half of what was seen; None: as
+            ``more_questions``, or that is infinite.
         cheapest: of the best and the tied, by the time of a query; None: times are not known.
         milliseconds: its time.
         exceptions: tags on which another has more.
@@ -91,7 +95,9 @@ class Winner:
     tied: tuple[str, ...]
     compared: bool
     caveat: str | None
+    is_exhausted: bool
     more_questions: float | None
+    if_half: int | None
     cheapest: str | None
     milliseconds: float | None
     exceptions: tuple[Exceptional, ...]
@@ -103,15 +109,13 @@ class Winner:
     @property
     def proven(self) -> bool:
         """Whether the best is shown to be better than every other."""
-        return self.compared and not self.tied and self.caveat is None
+        return self.compared and not self.tied
 
     @property
     def title(self) -> str:
         """The answer in one line, for a terminal."""
         if self.proven or not self.compared:
             return f"Use {self.best}" if self.compared else f"{self.best}, compared with no other"
-        if not self.tied:
-            return f"No winner yet: {self.best} is ahead, and that is not shown"
         return f"No winner yet: {self.tied_text} are tied"
 
     @property
@@ -129,14 +133,15 @@ class Winner:
 
     def _sentences(self) -> Iterator[str]:
         if self.caveat is not None:
-            yield f"The tests cannot tell: {self.caveat}."
+            yield f"But {self.caveat}."
         if self.tied and self.more_questions is None:
-            yield "These questions are too few to say how many more would tell."
+            if not self.is_exhausted:
+                yield "These questions are too few to say how many more would tell."
         elif self.more_questions == np.inf:
             yield f"They are too alike for {MOST_QUESTIONS:,} more questions to tell."
         elif self.more_questions is not None:
-            noun = "question" if self.more_questions == 1 else "questions"
-            yield f"About {self.more_questions:,} more {noun} would tell."
+            text = more_questions_text(int(self.more_questions), self.if_half)
+            yield f"{text[0].upper()}{text[1:]}."
         if self.tied and self.cheapest is not None and self.milliseconds is not None:
             yield f"The fastest of them is {self.cheapest}, {self.milliseconds:.3g} ms a query."
         if self.hits is not None:
@@ -162,6 +167,8 @@ def winner_of(view: View) -> Winner | None:
     compared = bool(view.comparisons) and bool(others)
     seen = Compared.of(view.result, split=view.split) if compared else None
     tied = tuple(name for name in others if not _is_shown(view, best, name))
+    is_exhausted = seen is not None and seen.evidence is not None and seen.evidence.is_exhausted
+    more, if_half = (None, None) if is_exhausted else _more_questions(view, best, tied)
     times = {name: view.speed[name] for name in (best, *tied) if name in view.speed}
     all_timed = len(times) == 1 + len(tied)
     cheapest = min(times, key=lambda name: times[name]) if all_timed else None
@@ -171,7 +178,9 @@ def winner_of(view: View) -> Winner | None:
         tied=tied,
         compared=compared,
         caveat=seen.caveat if seen is not None else None,
-        more_questions=_more_questions(view, best, tied),
+        is_exhausted=is_exhausted,
+        more_questions=more,
+        if_half=if_half,
         cheapest=cheapest,
         milliseconds=times[cheapest] if cheapest is not None else None,
         exceptions=tuple(_exceptions(seen, best)[:EXCEPTIONS]) if seen is not None else (),
@@ -196,8 +205,11 @@ def _is_shown(view: View, best: str, other: str) -> bool:
     )
 
 
-def _more_questions(view: View, best: str, tied: Sequence[str]) -> float | None:
-    """Return how many more questions show each of the tied to be worse; None: nobody knows."""
+def _more_questions(view: View, best: str, tied: Sequence[str]) -> tuple[float | None, int | None]:
+    """Return how many more questions show each of the tied to be worse; None: nobody knows.
+
+    And how many are needed in all where the differences are half as large.
+    """
     needed = [
         _needed(row, view.n_pairs)
         for row in view.comparisons
@@ -206,27 +218,30 @@ def _more_questions(view: View, best: str, tied: Sequence[str]) -> float | None:
     ]
     known = [one for one in needed if one is not None]
     if not known or len(known) < len(needed):
-        return None
-    most = max(known)
-    return max(1, int(float(f"{most:.2g}"))) if most <= MOST_QUESTIONS else np.inf
+        return None, None
+    more, n = max(known)
+    if more > MOST_QUESTIONS:
+        return np.inf, None
+    return rounded(more), rounded(4 * (more + n))
 
 
-def _needed(row: Mapping[str, Any], n_pairs: int) -> float | None:
-    """Return how many more questions the test of a pair needs; infinite where it never tells.
+def _needed(row: Mapping[str, Any], n_pairs: int) -> tuple[float, int] | None:
+    """Return how many more questions the test of a pair needs, and how many it has.
 
-    None: there is a difference, and no spread that would say how large it has to be to be seen.
+    Infinite where it never tells. None: there is a difference, and no spread that would say how
+    large it has to be to be seen.
     """
     from scipy.special import stdtrit
 
     if not row["difference"]:
-        return np.inf if row["n"] > 1 else None
+        return (np.inf, row["n"]) if row["n"] > 1 else None
     if row["detectable"] is None:
         return None
     freedom = row["n_clusters"] - 1
     error = row["detectable"] / float(stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER))
     level = ALPHA / 2 / max(n_pairs, 1)
     units = units_needed(error, row["n_clusters"], abs(row["difference"]), level)
-    return float((units / row["n_clusters"] - 1) * row["n"])
+    return float((units / row["n_clusters"] - 1) * row["n"]), row["n"]
 
 
 def _hits(view: View, best: str) -> tuple[int | None, int]:
@@ -270,8 +285,7 @@ def _exceptions(seen: Compared, best: str) -> list[Exceptional]:
     differences = np.column_stack(
         [np.where(tags[tag], values[name] - values[best], np.nan) for tag, name in cases]
     )
-    units = units_of(differences, counted.weights, counted.clusters)
-    p_values = randomisation_p_values(units, seen.resampling)
+    p_values = PairedDifferences(counted, differences).p_values(seen.resampling)
     found: dict[str, tuple[float, Exceptional]] = {}
     for (tag, name), column, p, adjusted in zip(
         cases, differences.T, p_values, holm(p_values), strict=True
@@ -284,7 +298,7 @@ def _exceptions(seen: Compared, best: str) -> list[Exceptional]:
         )
         if p is None or adjusted is None or p >= ALPHA or ours <= theirs:
             continue
-        shown = adjusted < ALPHA and seen.caveat is None
+        shown = adjusted < ALPHA
         one = Exceptional(shortened(one_line(tag)), name, ours, theirs, shown)
         if tag not in found or (shown, ours) > (found[tag][1].shown, found[tag][1].value):
             found[tag] = ours - theirs, one

@@ -68,7 +68,7 @@ class Comparisons(Stage):
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
         if experiment.statistics.cluster == NONE:
-            counting, _ = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
+            counting = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
         metric = experiment.primary.column, experiment.primary.cutoff or 0
         cells = {}
         for name in experiment.retrievers:

@@ -1,7 +1,8 @@
 """Compares retrievers two by two on the same queries: every statistic of a pair in one row.
 
-Among them how large a difference is, apart from how sure. P-values are made safe to read side by
-side by Holm's correction: of twenty comparisons of equals one falls below .05. With the family's
+Among them how large a difference is, apart from how sure: see
+:mod:`rag_assets.statistics.paired_differences`. P-values are made safe to read side by side
+by Holm's correction: of twenty comparisons of equals one falls below .05. With the family's
 p-values in ascending order, p_(1) to p_(m), the adjusted ones are max over j <= i of
 (m - j + 1) * p_(j), at most 1: the chance of even one false alarm in the family then stays below
 the level (Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
@@ -19,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.schemas import COMPARISONS
-from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
-from rag_assets.statistics.randomisation import randomisation_p_values
+from rag_assets.statistics.intervals import largest_value, number_or_none
+from rag_assets.statistics.paired_differences import PairedDifferences
 from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.t_test import detectable_difference, t_test_p_value
-from rag_assets.statistics.units import SAME, Counted, Units, counted_by_split, units_of
+from rag_assets.statistics.t_test import ALPHA, detectable_difference, t_test_p_value
+from rag_assets.statistics.units import SAME, Counted, Units, counted_by_split
 from rag_assets.statistics.wilcoxon import wilcoxon_p_value
 
 Pairs = Sequence[tuple[str, str]]
@@ -73,10 +74,11 @@ def _rows(
     column, top_k = metric
     values = {name: counted.values(table, column) for name, table in cells.items()}
     differences = np.column_stack([values[b] - values[a] for a, b in pairs])
-    units = units_of(differences, counted.weights, counted.clusters)
+    paired = PairedDifferences(counted, differences)
+    units, inflations = paired.units, paired.inflations(1 - ALPHA)
     reach = np.array([largest_value(values[a], values[b]) for a, b in pairs])
-    low, high = bounded_intervals(units, resampling.confidence, -reach, reach)
-    p_values = randomisation_p_values(units, resampling)
+    low, high = paired.intervals(resampling.confidence, reach)
+    p_values = paired.p_values(resampling)
     rows: list[Row] = []
     for number, ((a, b), adjusted) in enumerate(zip(pairs, holm(p_values), strict=True)):
         rows.append(
@@ -91,7 +93,7 @@ def _rows(
                 "high": number_or_none(high[number]),
                 "p_randomisation": p_values[number],
                 "p_adjusted": adjusted,
-                **_of_units(units, number),
+                **_of_units(units, number, float(inflations[number]) ** 0.5),
             }
         )
     return rows
@@ -115,14 +117,15 @@ def _of_queries(a: Floats, b: Floats, weights: Floats) -> Row:
     }
 
 
-def _of_units(units: Units, number: int) -> Row:
-    """Return what is tested over independent units."""
+def _of_units(units: Units, number: int, wider: float) -> Row:
+    """Return what is tested over independent units, and what shared evidence adds to the error."""
     sums, weights = units.column(number)
+    detectable = detectable_difference(sums, weights)
     return {
         "n_clusters": int(sums.size),
         "p_t": t_test_p_value(sums),
         "p_wilcoxon": wilcoxon_p_value(sums, weights),
-        "detectable": detectable_difference(sums, weights),
+        "detectable": None if detectable is None else detectable * wider,
     }
 
 

@@ -55,6 +55,51 @@ def randomisation_p_values(
     return [p_values[number] if there[number] else None for number in range(len(few))]
 
 
+def joint_p_values(
+    differences: Units, resampling: Resampling, family: int | None = None
+) -> list[float | None]:
+    """Return p of each column against a drop, corrected for all columns by flipping them together.
+
+    The flips of a pattern are the same in all columns. p is the share of patterns in which the
+    largest drop of any column, over its root of squares, is at least that of the column; columns
+    with larger drops are set aside first (step-down max T: Westfall and Young, Resampling-Based
+    Multiple Testing, 1993). So copies of one system are one test, and related ones little more.
+
+    Args:
+        differences: each unit's sums of weight * difference, a column for each pair.
+        resampling: the number of patterns, and the seed.
+        family: so many columns, one after another, are corrected for each other; all when absent.
+
+    Returns:
+        None where no unit differs: such a column is no test.
+    """
+    sums = np.where(np.abs(differences.sums) > SAME * differences.weights, differences.sums, 0.0)
+    sums = sums[sums.any(axis=1)]
+    n, n_columns = sums.shape
+    if n == 0:
+        return [None] * n_columns
+    is_tested = sums.any(axis=0)
+    size = np.abs(sums).sum(axis=0)
+    exact, norm = on_grid(sums, size), np.where(is_tested, np.sqrt((sums**2).sum(axis=0)), 1.0)
+    shape = (-1, n_columns // (family or n_columns), family or n_columns)
+    near = max(SAME, n * 2.0**-51) * size / norm
+    seen = np.where(is_tested, -exact.sum(axis=0) / norm, -np.inf)
+    order = np.argsort(-seen.reshape(shape), axis=2, kind="stable")
+    bound = np.take_along_axis((seen - near).reshape(shape), order, axis=2)
+    extreme = np.zeros(shape[1:], dtype=np.int64)
+    is_exact = 2**n <= resampling.resamples
+    for flips in _all_flips(n) if is_exact else _random_flips(n, resampling):
+        drops = np.where(is_tested, (2 * (flips @ exact) - exact.sum(axis=0)) / norm, -np.inf)
+        ordered = np.take_along_axis(drops.reshape(shape), order, axis=2)
+        largest = np.maximum.accumulate(ordered[:, :, ::-1], axis=2)[:, :, ::-1]
+        extreme += (largest >= bound).sum(axis=0)
+    shares = extreme / 2**n if is_exact else (extreme + 1) / (resampling.resamples + 1)
+    p_values = np.empty(shape[1:])
+    np.put_along_axis(p_values, order[0], np.maximum.accumulate(shares, axis=1), axis=1)
+    tested = zip(p_values.ravel().tolist(), is_tested.tolist(), strict=True)
+    return [p if is_one else None for p, is_one in tested]
+
+
 def _exact(sums: Floats, alternative: Alternative) -> float:
     """Return p over all sign patterns; a unit without a difference changes none of them."""
     extreme = 0

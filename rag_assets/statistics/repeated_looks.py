@@ -3,9 +3,10 @@
 Each look at a new state is a test, and of many tests at level alpha some find a drop where there is
 none. Tested at alpha / 20 each, 20 looks together raise a false alarm with a chance of at most
 alpha, however they depend on each other (Bonferroni's inequality); no later look needs to be known
-beforehand. What is tested at one look shares the level of that look by Holm's correction. A column
-of which no unit differs can raise no alarm, so it takes no share (Tarone, "A modified Bonferroni
-method for discrete data", Biometrics 46, 1990).
+beforehand. What is tested at one look shares the level of that look by its joint distribution
+(:func:`rag_assets.statistics.randomisation.joint_p_values`), so copies of one search are one test.
+A column of which no unit differs can raise no alarm, so it takes no share (Tarone, "A modified
+Bonferroni method for discrete data", Biometrics 46, 1990).
 
 The price is power: a drop must be (z(1 - alpha / 20) + z(power)) standard errors large to be found,
 not (z(1 - alpha) + z(power)): 1.5 times as large for alpha .05 and power .8.
@@ -16,10 +17,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from rag_assets.statistics.randomisation import randomisation_p_values
+import numpy as np
+
+from rag_assets.statistics.paired_differences import PairedDifferences
 from rag_assets.statistics.resampling import Resampling
 from rag_assets.statistics.t_test import POWER
-from rag_assets.statistics.units import Units
 
 LOOKS = 20
 """So many states are compared with one anchor."""
@@ -34,31 +36,45 @@ def look_level(alpha: float) -> float:
 
 
 def look_p_values(
-    differences: Units, resampling: Resampling, alpha: float, n_tests: int
+    differences: PairedDifferences, resampling: Resampling, alpha: float, n_looks: int = 1
 ) -> list[float | None]:
-    """Return p of the one-sided randomisation test against a drop, for every column.
+    """Return p of the one-sided test against a drop, corrected for all columns of the look.
 
-    What is near the level of the look is tested again with so many sign patterns that about 100 of
-    them are as extreme where p is at the lowest level that Holm's correction uses: p of few
-    patterns is wrong by chance, and with one seed by the same chance at all looks.
+    Where any is near the level, the look is tested again with so many sign patterns that about 100
+    of them are as extreme at that level: p of few patterns is wrong by chance, and with one seed by
+    the same chance at all looks.
 
     Args:
-        differences: each unit's sums of weight * (new - old).
+        differences: new - old, a column a retriever; of several looks, one look after another.
         resampling: the number of patterns of the first test, and the seed.
         alpha: level of all looks together.
-        n_tests: tests at this look.
+        n_looks: how many looks the columns are of.
+
+    Returns:
+        None for a column of which no question differs.
     """
-    p_values = randomisation_p_values(differences, resampling, "less")
+    family = differences.values.shape[1] // n_looks
+    p_values = differences.joint_p_values(resampling, family)
     level = look_level(alpha)
     limit = _NEAR * max(level, 1 / (resampling.resamples + 1))
-    near = [place for place, p in enumerate(p_values) if p is not None and p < limit]
-    patterns = min(math.ceil(_EXTREME * n_tests / level), _FINEST)
-    if near and patterns > resampling.resamples:
-        columns = Units(differences.sums[:, near], differences.weights[:, near])
-        finer = replace(resampling, resamples=patterns)
-        for place, p in zip(near, randomisation_p_values(columns, finer, "less"), strict=True):
+    patterns = min(math.ceil(_EXTREME / level), _FINEST)
+    is_near = np.array([p is not None and p < limit for p in p_values]).reshape(n_looks, family)
+    near = np.flatnonzero(np.repeat(is_near.any(axis=1), family))
+    if near.size and patterns > resampling.resamples:
+        closer = PairedDifferences(differences.counted, differences.values[:, near])
+        finer = closer.joint_p_values(replace(resampling, resamples=patterns), family)
+        for place, p in zip(near, finer, strict=True):
             p_values[place] = p
     return p_values
+
+
+def fewest_falls(alpha: float) -> int:
+    """Return how many questions must fall, where none rises, before chance can be ruled out.
+
+    Two equal systems are that far apart with a chance of 2^-n; it has to be below the level of a
+    look.
+    """
+    return math.floor(math.log2(1 / look_level(alpha))) + 1
 
 
 def units_needed(error: float, n_units: int, margin: float, level: float) -> float:

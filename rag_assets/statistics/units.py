@@ -79,12 +79,15 @@ class Counted:
         query_ids: the queries.
         weights: shape (queries,): how much each counts in a mean.
         clusters: a name for each query; those that share one were made from the same source.
+        documents: the relevant documents of each query, where those that share some are tested
+            with an allowance for it (:mod:`rag_assets.statistics.shared_evidence`); else None.
     """
 
     split: str
     query_ids: tuple[str, ...]
     weights: Floats
     clusters: tuple[str, ...]
+    documents: tuple[Sequence[str], ...] | None = None
 
     def values(self, table: pa.Table, column: str) -> Floats:
         """Return a metric of these queries, shape (queries,); NaN where there is no value.
@@ -107,7 +110,8 @@ def counted_by_split(counting: pa.Table, cells: Iterable[pa.Table]) -> Iterator[
     A query of weight 0 is left out.
 
     Args:
-        counting: query_id, weight, split, cluster of every query.
+        counting: query_id, weight, split, cluster of every query; and its relevant documents where
+            :func:`rag_assets.evaluation.query_facts.with_shared_documents` added them.
         cells: tables of :data:`rag_assets.schemas.QUERY_METRICS`, which know what is answerable.
     """
     answerable: set[str] = set()
@@ -124,4 +128,5 @@ def counted_by_split(counting: pa.Table, cells: Iterable[pa.Table]) -> Iterator[
             tuple(row["query_id"] for row in chosen),
             np.array([row["weight"] for row in chosen], dtype=np.float64),
             tuple(row["cluster"] for row in chosen),
+            tuple(row["documents"] for row in chosen) if "documents" in chosen[0] else None,
         )

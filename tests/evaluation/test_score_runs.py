@@ -140,18 +140,20 @@ def test_each_metric_is_a_family_that_holm_corrects(scores: RunScores) -> None:
         assert all(float(str(row["p_adjusted"])) < 0.01 for row in worse)
 
 
-def test_queries_that_share_documents_are_tested_together() -> None:
+def test_tests_allow_for_documents_that_queries_share() -> None:
     runs, qrels = made()
     for number in range(0, N_QUERIES, 2):  # pairs of queries have a relevant document in common
         qrels[f"q{number}"][f"d{number + 1}_0"] = 1
     tables = {name: table(run) for name, run in runs.items()}
     shared = score_runs(tables, judged(qrels), ["ndcg@5"], Resampling(resamples=500))
-    assert {row["n_clusters"] for row in shared.pairs} == {N_QUERIES // 2}
-    assert {row["n"] for row in shared.pairs} == {N_QUERIES}
+    apart = score_runs(tables, judged(made()[1]), ["ndcg@5"], Resampling(resamples=500))
+    assert {row["n_clusters"] for row in shared.pairs} == {N_QUERIES}
+    assert [row["p_randomisation"] for row in shared.pairs] != [
+        row["p_randomisation"] for row in apart.pairs
+    ]
     few = {name: qrels[name] for name in list(qrels)[:10]}
     alone = score_runs(tables, judged(few), ["ndcg@5"], Resampling(resamples=500))
-    assert {row["n_clusters"] for row in alone.pairs} == {10}
     assert alone.caveat == (
-        "10 queries, some of which share documents, make 5 clusters, fewer than 20; each was "
-        "tested by itself, so p and the intervals are too small"
+        "10 questions, some of which share documents, are fewer than 60, so p and the interval "
+        "are approximate"
     )

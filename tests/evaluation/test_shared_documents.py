@@ -1,89 +1,117 @@
-"""Queries that share relevant documents: when they are tested together, and what is said if not."""
+"""Queries that share relevant documents: how sure a difference is, and what is said of it."""
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from rag_assets.evaluation.query_facts import with_shared_documents
+from rag_assets.statistics.paired_differences import PairedDifferences, shared_evidence
+from rag_assets.statistics.resampling import Floats, Resampling
+from rag_assets.statistics.shared_evidence import SharedEvidence
+from rag_assets.statistics.units import Counted
 
-COUNTING = pa.schema(
-    [
-        ("query_id", pa.string()),
-        ("weight", pa.float64()),
-        ("split", pa.string()),
-        ("cluster", pa.string()),
+BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "shared_evidence.py"
+
+
+def counted(documents: list[list[str]] | None, n: int) -> Counted:
+    names = tuple(f"q{number:03}" for number in range(n))
+    own = None if documents is None else tuple(documents)
+    return Counted("all", names, np.ones(n), names, own)
+
+
+def test_the_documents_of_queries_that_stand_alone_are_known() -> None:
+    counting = pa.table({"query_id": ["a", "b", "c"], "cluster": ["a", "b", "c"]})
+    qrels = pa.table(
+        {"query_id": ["a", "b", "b", "b"], "document_id": ["x", "y", "x", "z"]}
+        | {"grade": [1, 2, 1, 0]}
+    )
+    assert with_shared_documents(counting, qrels)["documents"].to_pylist() == [
+        ["x"],
+        ["x", "y"],
+        [],
     ]
-)
+    declared = counting.set_column(1, "cluster", pa.array(["t", "t", "c"]))
+    assert with_shared_documents(declared, qrels) == declared
 
 
-def counting(n: int, split: str = "all", prefix: str = "q") -> pa.Table:
-    rows = [
-        {"query_id": f"{prefix}{i}", "weight": 1.0, "split": split, "cluster": f"{prefix}{i}"}
-        for i in range(n)
-    ]
-    return pa.Table.from_pylist(rows, schema=COUNTING)
+def test_the_variance_is_that_of_all_pairs_that_share() -> None:
+    """Against the sum over a matrix of pairs, where q0 and q2 share with q1 and not directly."""
+    documents = [["x"], ["x", "y"], ["y"], ["z"], [], ["z"], ["w"], ["x"]]
+    values = np.random.default_rng(0).normal(size=(8, 3))
+    values[4, 1] = np.nan
+    found = SharedEvidence(documents).variance(values, np.ones(8))
+    share = np.array([[bool({*a} & {*b}) for b in documents] for a in documents], dtype=float)
+    np.fill_diagonal(share, 1)
+    for number in range(3):
+        there = ~np.isnan(values[:, number])
+        n, m = int(there.sum()), share[np.ix_(there, there)]
+        demean = np.eye(n) - 1 / n
+        e, trace = demean @ values[there, number], np.trace(m @ demean)
+        assert found.ratio[number] == pytest.approx((e @ m @ e / trace) / (e @ e / (n - 1)))
+        assert found.freedom[number] == pytest.approx(trace**2 / np.trace(m @ demean @ m @ demean))
 
 
-def qrels(documents: dict[str, list[str]]) -> pa.Table:
-    rows = [
-        {"query_id": query_id, "document_id": name, "grade": 1}
-        for query_id, names in documents.items()
-        for name in names
-    ]
-    columns = ["query_id", "document_id", "grade"]
-    return pa.Table.from_pylist(rows).select(columns)
-
-
-def clusters(table: pa.Table) -> list[str]:
-    return [str(name) for name in table["cluster"].to_pylist()]
+def test_groups_that_share_all_are_so_many_observations() -> None:
+    evidence = SharedEvidence([[f"d{number % 12}"] for number in range(72)])
+    assert evidence.freedom() == pytest.approx(11)
+    assert (evidence.caveat(), evidence.is_exhausted) == (None, False)
 
 
 @pytest.mark.parametrize(
-    ("documents", "n_clusters", "reason"),
+    ("n", "documents", "words", "is_exhausted"),
     [
-        (20, 20, None),
-        (19, 40, "40 queries, some of which share documents, make 19 clusters, fewer than 20"),
+        (59, 30, "59 questions, some of which share documents, are fewer than 60", False),
+        (80, 4, "so few documents that they weigh like 4; only questions about other", True),
+        (80, 1, "all 80 questions share documents, so this says nothing of questions", True),
     ],
 )
-def test_so_many_clusters_are_needed(documents: int, n_clusters: int, reason: str | None) -> None:
-    labels = qrels({f"q{i}": [f"d{i % documents}"] for i in range(40)})
-    found, reasons = with_shared_documents(counting(40), labels)
-    assert len(set(clusters(found))) == n_clusters
-    assert reasons == ({} if reason is None else {"all": reason})
+def test_what_limits_a_claim(n: int, documents: int, words: str, is_exhausted: bool) -> None:
+    evidence = SharedEvidence([[f"d{number % documents}"] for number in range(n)])
+    assert words in str(evidence.caveat())
+    assert evidence.is_exhausted == is_exhausted
 
 
-@pytest.mark.parametrize(("largest", "together"), [(10, True), (11, False)])
-def test_no_cluster_may_outweigh_the_others(largest: int, together: bool) -> None:
-    """Of 50 queries ten may hang together, a fifth."""
-    labels = qrels({f"q{i}": [f"d{max(i, largest - 1)}"] for i in range(50)})
-    found, reasons = with_shared_documents(counting(50), labels)
-    assert (len(set(clusters(found))) < 50) == together
-    said = "11 of 50 queries, more than 20%, share documents, directly or by way of others"
-    assert reasons == ({} if together else {"all": said})
+def test_p_and_interval_allow_for_what_is_shared() -> None:
+    """Ten questions of a document do the same: they are ten documents, not a hundred questions."""
+    random = np.random.default_rng(3)
+    of_documents: Floats = random.normal(0.6, 1, 10)
+    values = np.repeat(of_documents, 10)[:, None] + random.normal(0, 0.1, (100, 1))
+    documents = [[f"d{number // 10}"] for number in range(100)]
+    alone, ours = (PairedDifferences(counted(own, 100), values) for own in (None, documents))
+    p, allowed = (one.p_values(Resampling())[0] for one in (alone, ours))
+    assert p is not None
+    assert allowed is not None
+    assert p < 0.01 < 0.05 < allowed
+    assert alone.inflations(0.95) == [1.0]
+    assert ours.inflations(0.95)[0] > 9
+    assert shared_evidence(counted([["a"], ["b"]], 2)) is None
 
 
-def test_clusters_are_connected_components() -> None:
-    """q0 and q2 share nothing, but q1 has a document of either."""
-    labels = {f"q{i}": [f"d{i}"] for i in range(30)} | {"q1": ["d0", "d2"]}
-    found, _ = with_shared_documents(counting(30), qrels(labels))
-    names = clusters(found)
-    assert names[0] == names[1] == names[2] == "document:d0"
-    assert len(set(names)) == 28
+def test_what_wins_every_question_is_shown_however_many_share_documents() -> None:
+    values = np.concatenate([np.full(82, 0.3), np.zeros(11)])[:, None]
+    documents = [["popular", f"d{number}"] if number % 2 else ["popular"] for number in range(93)]
+    (p,) = PairedDifferences(counted(documents, 93), values).p_values(Resampling())
+    assert p == 2 * 2.0**-82
+    values[-1] = -0.01
+    (p,) = PairedDifferences(counted(documents, 93), values).p_values(Resampling())
+    assert p is not None
+    assert p > 1e-5
 
 
-def test_each_split_is_looked_at_by_itself() -> None:
-    table = pa.concat_tables([counting(40, "test", "t"), counting(4, "dev", "d")])
-    labels = {f"t{i}": [f"x{i // 2}"] for i in range(40)} | {f"d{i}": ["y"] for i in range(4)}
-    found, reasons = with_shared_documents(table, qrels(labels))
-    assert len(set(clusters(found))) == 24
-    assert list(reasons) == ["dev"]
-
-
-def test_queries_that_share_nothing_or_are_clustered_stay_as_they_are() -> None:
-    alone = counting(30)
-    labels = qrels({f"q{i}": [f"d{i}", f"e{i}"] for i in range(30)})
-    assert with_shared_documents(alone, labels) == (alone, {})
-    declared = alone.set_column(3, "cluster", pa.array(["query.topic:x"] * 30))
-    shared = qrels({f"q{i}": [f"d{i // 2}"] for i in range(30)})
-    assert with_shared_documents(declared, shared) == (declared, {})
+@pytest.mark.parametrize("name", ["cranfield", "made"])
+def test_false_alarms_are_few_and_a_difference_is_found(name: str) -> None:
+    benchmark: dict[str, Any] = runpy.run_path(str(BENCHMARK))
+    if name == "cranfield" and not benchmark["CRANFIELD"].exists():
+        pytest.skip("there is no Cranfield collection here")
+    documents = benchmark[name]()[:93]
+    for effect, true, least, most in ((0, 0, 0, 0.07), (1, 0, 0, 0.07), (0, 0.3, 0.72, 1)):
+        values = benchmark["differences"](documents, effect, true, 500)
+        alone, ours = benchmark["found"](documents, values)
+        assert least <= ours <= most
+        assert ours <= alone

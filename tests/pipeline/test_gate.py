@@ -6,6 +6,7 @@ import csv
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import stdev
 from xml.etree import ElementTree
@@ -26,7 +27,7 @@ from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.gate import Gate, Look, gate
 from rag_assets.report.gate_checks import Rules
 from rag_assets.report.gate_views import gate_markdown, junit
-from rag_assets.report.metric_drops import drop_of
+from rag_assets.report.metric_drops import Drop, drops_of
 from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 
@@ -111,6 +112,13 @@ def test_no_change_passes_and_nothing_is_tested(known: Known) -> None:
     assert "nothing changed, nothing was tested" in gate_markdown(found)
 
 
+def test_a_retriever_without_a_drop_stands_in_markdown_too(known: Known) -> None:
+    found = known.gate("baseline")
+    check = replace(found.checks[0], drop=None, answer="cannot tell", reason="not calibrated")
+    shown = gate_markdown(replace(found, checks=(check,)))
+    assert "| cannot tell | two | - | - | - | - | - |" in shown
+
+
 def test_a_drop_that_is_no_chance_fails(known: Known) -> None:
     """Ten of fourteen questions fall from 1 to 1/2: the mean by 5/14, p = 2^-10."""
     known.rank("two", [2] * 10 + [1] * 4)
@@ -136,7 +144,7 @@ def test_a_drop_that_is_no_chance_fails(known: Known) -> None:
 
 
 def test_retrievers_of_a_look_share_its_level(known: Known) -> None:
-    """p is 2^-9 for both: below .0025 for one, not after Holm for two."""
+    """Nine fall of either: p is 2^-9, also of two that fall together, but not of two apart."""
     known.rank("two", [2] * 9 + [1] * 5)
     known.evaluate()
     assert of(known.gate(max_drop=0.1), "two")[0] == "fail"
@@ -144,8 +152,28 @@ def test_retrievers_of_a_look_share_its_level(known: Known) -> None:
     known.evaluate()
     names = known.names()
     found = gate(EvaluationResult.current(known.artifacts), names, anchor_of(names), Rules(0.1))
-    assert [check.p_adjusted for check in found.checks] == [2**-8, 2**-8]
+    assert [check.p_adjusted for check in found.checks] == [2**-9, 2**-9]
+    assert [check.answer for check in found.checks] == ["fail", "fail"]
+    known.rank("one", [1] * 5 + [2] * 9)
+    known.evaluate()
+    found = gate(EvaluationResult.current(known.artifacts), names, anchor_of(names), Rules(0.1))
+    assert all(check.p_adjusted and check.p_adjusted > 0.0025 for check in found.checks)
     assert [check.answer for check in found.checks] == ["cannot tell", "cannot tell"]
+
+
+def test_a_search_that_returns_nothing_any_more_is_broken(known: Known) -> None:
+    """Five questions without hits fail outside of any test, also where no value changed."""
+    for silent, answer in ((4, "cannot tell"), (5, "fail")):
+        run = (known.folder / "two.trec").read_text().splitlines()
+        gone = {f"q{number}" for number in range(silent)}
+        kept = [line for line in run if line.split()[0] not in gone]
+        (known.folder / "two.trec").write_text("\n".join(kept) + "\n")
+        known.evaluate()
+        names = known.names()
+        found = gate(EvaluationResult.current(known.artifacts), names, anchor_of(names), Rules())
+        assert of(found, "two")[0] == answer
+        known.rank("two", [1] * N)
+    assert of(found, "two")[1] == "broken: it returns nothing for 5 questions that had hits"
 
 
 def anchor_of(names: EvaluationNames) -> str:
@@ -174,7 +202,11 @@ def test_a_drop_that_may_be_chance_cannot_be_told(known: Known) -> None:
     error = stdev([0.5] * 3 + [-0.5] * 4 + [0.0] * 7) / 14**0.5
     units = 14 * (3.6487 * error / 0.035714) ** 2
     assert found.checks[0].more_questions == pytest.approx(units - 14, rel=0.02)
-    assert reason.endswith(f"about {found.checks[0].more_questions:,} more questions would tell")
+    assert f"; about {found.checks[0].more_questions:,} more questions would tell if the" in reason
+    # Half of that drop is .0179: (z(.8) * s / .0079)^2 show that more than .01 are lost.
+    half = 14 * (max(3.6487 / 0.017857, 0.84162 / 0.007857) * error) ** 2
+    assert found.checks[0].questions_if_half == pytest.approx(half, rel=0.02)
+    assert reason.endswith(f"about {found.checks[0].questions_if_half:,} in all")
 
 
 def test_more_questions_rule_a_drop_out(known: Known) -> None:
@@ -208,7 +240,7 @@ def test_a_state_that_was_looked_at_is_not_tested_again(
     first = known.gate("anchor", max_drop=0.1)
     known.evaluate()
     with monkeypatch.context() as patched:
-        patched.setattr(gate_checks, "drop_of", lambda *_: pytest.fail("tested again"))
+        patched.setattr(gate_checks, "drops_of", lambda *_: pytest.fail("tested again"))
         again = known.gate("anchor", max_drop=0.1)
     assert again.look == Look(1, True, 0.0025)
     assert again.checks == first.checks
@@ -277,8 +309,8 @@ def test_the_smallest_drop_that_is_found(known: Known) -> None:
     before = EvaluationResult.current(known.artifacts)
     known.rank("two", [2] * 6 + [1] * 8)
     pair = EvaluationPair.of(before, known.evaluate(), {f"q{n}" for n in range(N)})
-    drop = drop_of(pair, "two", "two", 0.05, 1)
-    assert drop is not None
+    ((drop, _),) = drops_of(pair, [("two", "two")], 0.05)
+    assert isinstance(drop, Drop)
     error = stdev([-0.5] * 6 + [0.0] * 8) / 14**0.5
     assert drop.detectable == pytest.approx((3.372 + 0.870) * error, rel=1e-3)
 
@@ -461,5 +493,6 @@ def test_the_anchor_command(known: Known) -> None:
     assert pinned.exit_code == 0
     latest = known.names().find("latest").evaluation_id
     assert f"known: anchor is {latest}" in pinned.stdout
+    assert "the gate can fail once 9 questions fall and none rises" in pinned.stderr
     assert runner.invoke(main, [*words, "--show"]).stdout == pinned.stdout
     assert (known.artifacts / "anchor").read_text() == latest

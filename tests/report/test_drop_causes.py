@@ -167,7 +167,7 @@ def test_nothing_new_passes_and_nothing_is_computed(
 ) -> None:
     towns.evaluate()
     monkeypatch.setattr("rag_assets.report.metric_drops.look_p_values", None)
-    monkeypatch.setattr("rag_assets.report.metric_drops.bounded_intervals", None)
+    monkeypatch.setattr("rag_assets.report.metric_drops.PairedDifferences.intervals", None)
     monkeypatch.setattr(gate_checks, "causes_of", None)
     found = towns.gate(max_drop=0.0)
     assert (found.answer, found.look) == ("pass", None)

@@ -7,9 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from jinja2 import UndefinedError
 
 import rag_assets
 from rag_assets.report.html import write_report
+from rag_assets.report.page.environment import templates
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
@@ -206,3 +208,10 @@ def test_without_labels_the_page_shows_overlaps(tmp_path: Path) -> None:
     assert page.tables[0][1][1:] == ["1"] * (len(page.tables[0][0]) - 1)
     assert "The <mark>ferry</mark> <mark>leaves</mark> the <mark>harbour</mark> at six." in text
     assert len(text) < 200_000, "nothing is drawn, so there is no plotly"
+
+
+def test_a_key_comes_before_a_method_and_an_unknown_name_is_an_error() -> None:
+    template = templates().from_string("{{ s.items }} {{ s.get('items') }} {{ s.other }}")
+    assert template.render(s={"items": "on these", "other": 1}) == "on these on these 1"
+    with pytest.raises(UndefinedError, match="other"):
+        template.render(s={"items": "on these"})

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_assets.evaluation.metric_names import best_value, is_gain
 from rag_assets.report.formats import formatted
 from rag_assets.report.latex import escaped, score_table
+from rag_assets.report.terminal_table import mean_cell
 
 VALUES: dict[str, dict[str, float | None]] = {
     "BM25+RM3": {"ndcg@10": 0.5, "map": 0.25},
@@ -79,3 +81,18 @@ def test_tex_sets_it(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "! " not in done.stdout
+
+
+def test_the_lowest_is_best_where_mistakes_are_counted_on_every_face() -> None:
+    values: dict[str, dict[str, float | None]] = {"a": {"fp": 2.0}, "b": {"fp": 1.0}, "c": {}}
+    lines = body(score_table(values, ["fp"], {}, ""))
+    assert [r"\textbf" in line for line in lines] == [False, True, False]
+    best = best_value("fp@5", (row.get("fp") for row in values.values()))
+    assert [bool(mean_cell(value, best).style) for value in (2.0, 1.0, None)] == [
+        False,
+        True,
+        False,
+    ]
+    assert best_value("recall", [0.1, None, 0.2]) == 0.2
+    assert best_value("fp", [None]) is None
+    assert (is_gain("fp(rel=2)@5", -1), is_gain("recall@5", -1)) == (True, False)

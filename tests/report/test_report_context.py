@@ -12,6 +12,7 @@ from rag_assets.report.answerability import score_gaps
 from rag_assets.report.attribution import stages
 from rag_assets.report.comparison_views import against, significance
 from rag_assets.report.label_health import labels
+from rag_assets.report.page.environment import _code as code
 from rag_assets.report.page.leaderboard import (
     charts,
     headline,
@@ -20,7 +21,6 @@ from rag_assets.report.page.leaderboard import (
     pareto_front,
 )
 from rag_assets.report.page.page import SECTIONS
-from rag_assets.report.page.page import _code as code
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slice_tables import slices

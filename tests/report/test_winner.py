@@ -101,8 +101,10 @@ def test_without_a_winner_it_says_who_is_tied_and_what_would_tell(ranked: Ranked
     deviation = ((16 / 4 - 60 * (1 / 30) ** 2) / 59) ** 0.5
     needed = ((2.39398 + 0.84162) * deviation * 30) ** 2 - N
     assert found.more_questions == pytest.approx(needed, rel=0.03)
+    assert found.if_half == pytest.approx(4 * (needed + N), rel=0.03)
     assert found.sentences[:2] == [
-        f"About {found.more_questions} more questions would tell.",
+        f"About {found.more_questions} more questions would tell if the difference stays as it was "
+        f"seen; if it is half of that, about {found.if_half:,} in all.",
         "The fastest of them is behind, 2.5 ms a query.",
     ]
     assert answer(tiny, ahead=30).cheapest is None, "the other may be faster"

@@ -10,11 +10,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rag_assets.statistics.repeated_looks import look_level, look_p_values, units_needed
-from rag_assets.statistics.resampling import Resampling
-from rag_assets.statistics.units import Units
+from rag_assets.statistics.paired_differences import PairedDifferences
+from rag_assets.statistics.repeated_looks import (
+    fewest_falls,
+    look_level,
+    look_p_values,
+    units_needed,
+)
+from rag_assets.statistics.resampling import Floats, Resampling
+from rag_assets.statistics.units import Counted
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "gate_looks.py"
+
+
+def paired(values: Floats) -> PairedDifferences:
+    names = tuple(f"q{number:02}" for number in range(len(values)))
+    return PairedDifferences(Counted("all", names, np.ones(len(names)), names), values)
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +57,30 @@ def test_nights_that_repeat_a_state_are_no_looks(looks: dict[str, Any]) -> None:
 
 def test_p_is_finer_near_the_level_alone() -> None:
     """Of 60 questions that all fell no pattern is as extreme: p is 1 / (patterns + 1)."""
-    fell, rose = np.full((60, 1), -1.0), np.full((60, 1), 1.0)
-    units = Units(np.hstack([fell, rose]), np.ones((60, 2)))
+    values = np.hstack([np.full((60, 1), -1.0), np.full((60, 1), 1.0)])
+    values[:4, 0] = [0.5, 0.5, 0.25, 0.25]  # not all fell: then p would be 2^-60
     assert look_level(0.05) == 0.0025
-    assert look_p_values(units, Resampling(resamples=1000), 0.05, 3) == [1 / 120_001, 1.0]
-    assert look_p_values(units, Resampling(resamples=1000), 1e-4, 9) == [1 / 1_000_001, 1.0]
+    for alpha, finest in ((0.05, 40_000), (1e-4, 1_000_000)):
+        found = look_p_values(paired(values), Resampling(resamples=1000), alpha)
+        assert found == [1 / (finest + 1), 1.0]
+
+
+def test_copies_of_one_search_are_one_test() -> None:
+    """Nine of ten questions fall: p is 2^-9, of one retriever and of three that do the same."""
+    fell = np.array([[-1.0]] * 9 + [[0.0]])
+    for copies in (1, 3):
+        values = np.repeat(fell, copies, axis=1)
+        assert look_p_values(paired(values), Resampling(), 0.05) == [2**-9] * copies
+    assert fewest_falls(0.05) == 9
+    assert 2.0 ** -fewest_falls(0.05) < look_level(0.05) < 2.0 ** -(fewest_falls(0.05) - 1)
+
+
+def test_systems_that_have_nothing_in_common_share_the_level() -> None:
+    """Of two with other questions p is nearly doubled, as Bonferroni's; exactly 2p - p^2 here."""
+    values = np.zeros((12, 2))
+    values[:6, 0], values[6:, 1] = -1.0, -1.0
+    p = 2.0**-6
+    assert look_p_values(paired(values), Resampling(), 0.05) == [2 * p - p**2] * 2
 
 
 @pytest.mark.parametrize(("margin", "level"), [(0.05, 0.025), (0.1, 0.0025), (0.02, 0.5)])

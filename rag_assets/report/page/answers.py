@@ -11,7 +11,7 @@ from typing import Any
 
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswerCell
 from rag_assets.answers.waterfall import RIGHT_F1
-from rag_assets.evaluation.leaderboard import TIE
+from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.answer_waterfall import (
     CLASS_NAMES,
@@ -102,7 +102,7 @@ def headline(view: View, rows: Sequence[Row], metric: str) -> Context:
         return {"best": None}
     best, *ranked = sorted(values, key=lambda key: -values[key])
     value, row = values[best], next(row for row in rows if _key(row) == best)
-    equal = [key for key in ranked if values[key] >= value - TIE]
+    equal = [key for key in ranked if is_tied(values[key], value)]
     others = [key for key in ranked if key not in equal]
     return {
         "best": best,
@@ -214,7 +214,7 @@ def _cell(rows: Sequence[Row], row: Row, name: str) -> Context:
         "value": value,
         "low": row.get(f"{name}_low"),
         "high": row.get(f"{name}_high"),
-        "best": good and value is not None and value >= max(values) - TIE,
+        "best": good and is_tied(value, max(values, default=None)),
     }
 
 

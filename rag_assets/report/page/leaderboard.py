@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rag_assets.evaluation.leaderboard import TIE
-from rag_assets.evaluation.metric_names import lower_is_better
+from rag_assets.evaluation.leaderboard import is_tied
+from rag_assets.evaluation.metric_names import best_value
 from rag_assets.report.board_columns import COST_TIME, PAGE, POSITION, RETRIEVER, columns_of
 from rag_assets.report.comparison_views import against
 from rag_assets.report.leaderboard import ceilings
@@ -98,7 +98,7 @@ def _facts(view: View, winner: Context) -> list[Context]:
         {"name": "queries averaged", "value": f"{winner['n_queries']:,}"}
         | {"note": counted if winner["n_unanswerable"] else "all are answerable"}
     )
-    return facts
+    return [{"meaning": "", **fact} for fact in facts]
 
 
 def milliseconds(value: float) -> str:
@@ -128,15 +128,13 @@ def leaderboard(view: View) -> Context | None:
 def _board(view: View, k: int) -> Context:
     rows = [row for row in view.rows if row["top_k"] == k]
     best = {
-        name: (min if lower_is_better(name) else max)(
-            (row[name] for row in rows if name in row), default=0.0
-        )
+        name: best_value(name, (row.get(name) for row in rows if "position" in row))
         for name in view.measures
     }
     return {"k": k, "rows": [_row(view, row, best) for row in rows]}
 
 
-def _row(view: View, row: Context, best: dict[str, float]) -> Context:
+def _row(view: View, row: Context, best: dict[str, float | None]) -> Context:
     name = row["retriever"]
     cells = [_cell(view, row, measure, best[measure]) for measure in view.measures]
     return {
@@ -149,7 +147,7 @@ def _row(view: View, row: Context, best: dict[str, float]) -> Context:
     }
 
 
-def _cell(view: View, row: Context, measure: str, best: float) -> Context | None:
+def _cell(view: View, row: Context, measure: str, best: float | None) -> Context | None:
     value = row.get(measure)
     if value is None:
         return None
@@ -159,7 +157,7 @@ def _cell(view: View, row: Context, measure: str, best: float) -> Context | None
         "value": value,
         "low": interval["low"] if interval is not None and known else None,
         "high": interval["high"] if interval is not None and known else None,
-        "best": abs(value - best) <= TIE,
+        "best": is_tied(value, best),
     }
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from jinja2 import Environment, PackageLoader
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from rag_assets.report.answerability import score_gaps
 from rag_assets.report.attribution import stages
@@ -19,9 +18,10 @@ from rag_assets.report.label_health import labels
 from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.answers import answers
 from rag_assets.report.page.embedded_data import json_block
+from rag_assets.report.page.environment import PACKAGE, templates
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.first_hits import first_hits
-from rag_assets.report.page.glossary import glossary, meaning
+from rag_assets.report.page.glossary import glossary
 from rag_assets.report.page.history import history
 from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
@@ -30,8 +30,6 @@ from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slice_tables import slices
 from rag_assets.report.view import Context, View
-
-PACKAGE = "rag_assets.report.page"
 
 STYLES = ("page.css", "tables.css", "charts.css", "explorer.css", "print.css")
 SCRIPTS = (
@@ -103,7 +101,7 @@ def page(result: EvaluationResult, identity: str, *, small: bool = False) -> str
     script = "" if small else _script()
     plotly = _plotly() if data else ""
     return (
-        _environment()
+        templates()
         .get_template("page.html")
         .render(
             view=view,
@@ -118,28 +116,6 @@ def page(result: EvaluationResult, identity: str, *, small: bool = False) -> str
             identity=identity,
         )
     )
-
-
-@cache
-def _environment() -> Environment:
-    """Return the templates; each is compiled once a process, which takes longer than to fill it."""
-    loader = PackageLoader(PACKAGE, "templates")
-    made = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    made.filters["code"] = _code
-    made.filters["meaning"] = meaning
-    return made
-
-
-def _code(text: str) -> Markup:
-    """Return an escaped text in which what stands between two backticks is code."""
-    parts = text.split("`")
-    if len(parts) % 2 == 0:  # one backtick is alone
-        parts[-2:] = ["`".join(parts[-2:])]
-    shown = [
-        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
-        for number, part in enumerate(parts)
-    ]
-    return Markup("").join(shown)
 
 
 def _file(*path: str) -> str:
