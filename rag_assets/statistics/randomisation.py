@@ -96,7 +96,7 @@ def joint_p_values(
     shares = extreme / 2**n if is_exact else (extreme + 1) / (resampling.resamples + 1)
     p_values = np.empty(shape[1:])
     np.put_along_axis(p_values, order[0], np.maximum.accumulate(shares, axis=1), axis=1)
-    tested = zip(p_values.ravel().tolist(), is_tested.tolist(), strict=True)
+    tested = zip(p_values.ravel().tolist(), is_tested, strict=True)
     return [p if is_one else None for p, is_one in tested]
 
 
