@@ -75,6 +75,7 @@ def answer_comparisons(
     counting: pa.Table,
     names: Sequence[str],
     resampling: Resampling,
+    golds: Collection[str] = (),
 ) -> pa.Table:
     """Compare every pair of answerers by every metric whose mean is a plain one.
 
@@ -86,11 +87,14 @@ def answer_comparisons(
         counting: query_id, weight, split, cluster of every query.
         names: the metrics.
         resampling: of intervals and of the randomisation test.
+        golds: the answerers that read the relevant texts.
 
     Returns:
         Table of :data:`rag_assets.schemas.ANSWER_COMPARISONS`.
     """
-    one = {cell.key: comparable(table) for cell, table in tables.items()}
+    one = {
+        cell.key: comparable(table, reads_gold=cell.name in golds) for cell, table in tables.items()
+    }
     found = [ANSWER_COMPARISONS.empty()]
     for name in (name for name in names if METRICS[name].is_mean):
         table = comparisons(one, counting, (name, 0), resampling, all_pairs(list(one)))
@@ -102,14 +106,22 @@ def answer_comparisons(
     return pa.concat_tables(found).combine_chunks()
 
 
-def comparable(metrics: pa.Table) -> pa.Table:
+def comparable(metrics: pa.Table, *, reads_gold: bool = False) -> pa.Table:
     """Return metrics of answers as statistics of retrieval read them.
 
     Of retrievers answerable queries are compared; of answerers, all questions that have a value.
+    Who reads the relevant texts has nothing to read for an unanswerable question, and so always
+    refuses it: there it has no value, so that nobody is compared with it on these questions.
 
     Args:
         metrics: table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`.
+        reads_gold: whether the answerer reads the relevant texts.
     """
+    for name in METRICS if reads_gold else ():
+        if name in metrics.column_names:
+            place, column = metrics.column_names.index(name), metrics[name]
+            fair = pc.if_else(metrics["answerable"], column, pa.scalar(None, column.type))
+            metrics = metrics.set_column(place, metrics.schema.field(name), fair)
     return metrics.append_column("n_relevant", pa.array([1] * metrics.num_rows, pa.int32()))
 
 

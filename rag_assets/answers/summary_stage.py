@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.answers.metrics_stage import answer_metrics_key, metric_names
-from rag_assets.answers.options import AnswerCell
+from rag_assets.answers.options import GOLD, AnswerCell
 from rag_assets.answers.summary import answer_comparisons, answer_summary
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
@@ -86,6 +86,7 @@ class AnswerComparisons(Stage):
             "metrics": list(metric_names(experiment)),
             **asdict(resampling_of(experiment)),
             SHARED: _shares_documents(experiment),
+            "gold": _golds(experiment),
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
@@ -96,10 +97,14 @@ class AnswerComparisons(Stage):
         counting = counting_of(lambda key: context.artifact(key).table())
         if _shares_documents(experiment):
             counting = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
-        names = metric_names(experiment)
-        tables = _tables(context)
-        found = answer_comparisons(tables, counting, names, resampling_of(experiment))
-        return TableProduct(found)
+        names, tables = metric_names(experiment), _tables(context)
+        resampling, golds = resampling_of(experiment), _golds(experiment)
+        return TableProduct(answer_comparisons(tables, counting, names, resampling, golds))
+
+
+def _golds(experiment: Experiment) -> list[str]:
+    """Return the answerers that read the relevant texts."""
+    return [name for name, one in experiment.answerers.items() if one.context == GOLD]
 
 
 def _shares_documents(experiment: Experiment) -> bool:

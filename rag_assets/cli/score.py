@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.answers.prediction_files import read_answers, read_na_probs
-from rag_assets.cli.options import paper_format_option, refuse_given
+from rag_assets.cli.options import paper_format_option, refuse_given, store_option
 from rag_assets.cli.score_runs import named_runs, print_runs
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
 from rag_assets.errors import UsageError, allowed_names
@@ -20,13 +22,17 @@ from rag_assets.evaluation.dialects.dialect import (
     repetitions,
     tool_input,
 )
-from rag_assets.evaluation.label_files import read_labels
+from rag_assets.evaluation.label_files import Labels, read_labels
 from rag_assets.evaluation.metric_names import split_metrics
+from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.evaluation.run_files import read_hits, read_run_file
 from rag_assets.evaluation.score import Scores, checked_metric, nothing_shared, score, tie_rows
 from rag_assets.evaluation.ties import BOUNDED
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.report.formats import Rows, as_json, columns_of, formatted
+from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import rows_view
+from rag_assets.store.settings import StoreSettings
 
 SHOWN_REPETITIONS = 20
 DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
@@ -64,6 +70,17 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     "those with a relevant document.",
 )
 @click.option(
+    "--split",
+    type=click.Choice([DEV, TEST]),
+    help="Only the queries of this split of --experiment; without it, all of the qrels.",
+)
+@click.option(
+    "--experiment",
+    type=click.Path(path_type=Path),
+    help="With --split: the experiment whose last evaluation says which queries are in it.",
+)
+@store_option
+@click.option(
     "--dialect",
     type=click.Choice([*DIALECTS, squad_v2_official.NAME]),
     metavar="TOOL",
@@ -88,6 +105,9 @@ def command(
     metrics: str | None,
     per_query: bool,
     trec_mean: bool,
+    split: str | None,
+    experiment: Path | None,
+    store: Path | None,
     dialect: str | None,
     na_prob_file: Path | None,
     ties: bool,
@@ -98,10 +118,27 @@ def command(
     Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10
     """
     named = named_runs(run_files)
+    if split is None:
+        refuse_given(["experiment", "store"], "goes with --split")
+    else:
+        refuse_given(["dialect"], "scores all queries; leave out --split")
+    queries = None if split is None else _queries_of(split, experiment, store)
     if len(named) > 1:
-        alone = ["per_query", "trec_mean", "dialect", "na_prob_file", "ties"]
+        alone = ["trec_mean", "dialect", "na_prob_file", "ties"]
         refuse_given(alone, "is of one run; give one --run")
-        print_runs(named, qrels_file, _names_in(metrics or DEFAULT_METRICS), form)
+        names = _names_in(metrics or DEFAULT_METRICS)
+        labels = _labels_of(qrels_file, queries)
+        if per_query:
+            _print_rows(
+                [
+                    {"run": name, **row}
+                    for name, file in named.items()
+                    for row in score(read_run_file(file), labels.judgments, names).per_query
+                ],
+                form,
+            )
+        else:
+            print_runs(named, labels, names, form)
         return
     run_file = next(iter(named.values()))
     _check_flags(trec_mean, per_query, dialect, ties)
@@ -114,7 +151,7 @@ def command(
         _print_dialect(dialect, run_file, qrels_file, metrics, per_query, form)
         return
     names = _names_in(metrics if metrics is not None else DEFAULT_METRICS)
-    run, labels = read_run_file(run_file), read_labels(qrels_file)
+    run, labels = read_run_file(run_file), _labels_of(qrels_file, queries)
     scores = score(run, labels.judgments, names, trec_mean=trec_mean)
     if ties or per_query:
         _print_rows(tie_rows(run, labels.judgments, names) if ties else scores.per_query, form)
@@ -124,6 +161,28 @@ def command(
     if ties:
         print_note(_without_bounds(names))
     print_note(nothing_shared(run, labels.judgments))
+
+
+def _queries_of(split: str, path: Path | None, store: Path | None) -> set[str]:
+    """Return the ids of the queries of a split, as the last evaluation of an experiment has it."""
+    if path is None:
+        raise UsageError("--split needs --experiment: its last evaluation knows the splits")
+    settings = StoreSettings.resolve(store)
+    experiment = open_to_read(path, settings)
+    result = EvaluationResult.current(settings.store / experiment.name)
+    return set(result.weights(result.chosen_split(split)))
+
+
+def _labels_of(qrels_file: Path, queries: set[str] | None) -> Labels:
+    """Return the judgments of a file; of these queries alone where some are given."""
+    labels = read_labels(qrels_file)
+    if queries is None:
+        return labels
+    wanted = pa.array(sorted(queries), pa.string())
+    chosen = pc.is_in(labels.judgments["query_id"], wanted)
+    if not pc.any(chosen).as_py():
+        raise UsageError(f"{qrels_file} has no judgment of a query of the split")
+    return labels._replace(judgments=labels.judgments.filter(chosen))
 
 
 def _without_bounds(names: Sequence[str]) -> str | None:

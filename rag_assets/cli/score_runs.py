@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 
 from rag_assets.cli.terminal import messages, output, print_data, print_note
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.label_files import read_labels
+from rag_assets.evaluation.label_files import Labels
 from rag_assets.evaluation.run_files import read_run_file
 from rag_assets.evaluation.score import nothing_shared
 from rag_assets.evaluation.score_runs import RunScores, score_runs
@@ -49,10 +49,9 @@ def _name_of(file: Path) -> str:
 
 
 def print_runs(
-    named: Mapping[str, Path], qrels_file: Path, metrics: Sequence[str], form: str
+    named: Mapping[str, Path], labels: Labels, metrics: Sequence[str], form: str
 ) -> None:
     """Print means with intervals, and all pairs with their tests."""
-    labels = read_labels(qrels_file)
     runs = {name: read_run_file(file) for name, file in named.items()}
     scores = score_runs(runs, labels.judgments, metrics)
     if form == "table":

@@ -17,7 +17,7 @@ from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.metric_names import shown_name
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.query_facts import facts_table, with_shared_documents
-from rag_assets.evaluation.score import checked_metric, count_not_in
+from rag_assets.evaluation.score import checked_metric, count_not_in, is_sum
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.paired_differences import shared_evidence
 from rag_assets.statistics.pairs import all_pairs, comparisons
@@ -70,7 +70,7 @@ def score_runs(
         UsageError: as :func:`rag_assets.evaluation.score.score` does.
     """
     resampling = resampling or Resampling()
-    by_name = {shown_name(name): checked_metric(name) for name in metrics}
+    by_name = {_shown(name): checked_metric(name) for name in metrics}
     depths = sorted({metric.cutoff or WHOLE_RANKING for metric in by_name.values()})
     queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
     cells = [(run, depth) for run in runs for depth in depths]
@@ -107,6 +107,11 @@ def score_runs(
         counts.num_rows - len(answerable),
         {name: count_not_in(answerable, run["query_id"]) for name, run in runs.items()},
     )
+
+
+def _shown(name: str) -> str:
+    """Return a metric as it is echoed; a mean is never shown by trec_eval's name of a sum."""
+    return str(checked_metric(name)) if is_sum(name) else shown_name(name)
 
 
 def _of_runs(row: Row, metric: str) -> Row:

@@ -86,4 +86,13 @@ def answer_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
                 cells.append(interval_text(bounds))
         table.add_row(plain_cell(str(row["answerer"])), *cells, str(row["n_failed"]))
     title = f"answers to {rows[0]['n_questions']} questions"
-    return ["", title_line(title), table]
+    parts: list[RenderableType] = ["", title_line(title), table]
+    unanswerable = answer_rows(result, split, "unanswerable")
+    if unanswerable:
+        parts += [
+            f"{name} reads the relevant texts: {n} questions have none, and it refuses them by "
+            "itself; compare is on the others"
+            for name in result.gold_answerers
+            for n in [unanswerable[0]["n_questions"]]
+        ]
+    return parts

@@ -98,6 +98,16 @@ COST_TIME = BoardColumn(
 )
 """In rows for programs too, where it was measured."""
 
+CHOSEN_WEIGHTS = BoardColumn(
+    "chosen_weights",
+    "chosen weights",
+    "s",
+    faces=(PAGE,),
+    help="of a tuned fusion: the weights of its inputs that were chosen on dev",
+    sparse=True,
+)
+"""In rows for programs too, and in a line below the table of a terminal."""
+
 _DECLARED = (
     _stored("tokens", "tokens@{top_k}", ".0f", faces=(TERMINAL, PAGE), sparse=True),
     BoardColumn(
@@ -109,6 +119,7 @@ _DECLARED = (
         missing="-",
     ),
     COST_TIME,
+    CHOSEN_WEIGHTS,
     _stored("n_attempted", "queries"),
     _stored("n_answered", "with results"),
     _stored("n_empty", "empty"),

@@ -26,7 +26,7 @@ from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY, SHARED
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.paired_differences import shared_evidence
-from rag_assets.statistics.pairs import Pairs, comparisons
+from rag_assets.statistics.pairs import Pairs, all_pairs, comparisons
 from rag_assets.statistics.resampling import Resampling
 from rag_assets.statistics.shared_evidence import SharedEvidence
 from rag_assets.statistics.units import counted_by_split
@@ -193,9 +193,15 @@ class Compared:
 
     @cached_property
     def family(self) -> dict[frozenset[str], float]:
-        """Pair -> p after Holm's correction; empty for a metric that was not tested."""
+        """Pair -> p after Holm's correction over all pairs by the metric."""
         if not self.is_tested:
-            return {}
+            pairs = all_pairs(list(self.cells))
+            rows = self._compared(pairs).to_pylist()
+            return {
+                frozenset((row["retriever_a"], row["retriever_b"])): row["p_adjusted"]
+                for row in rows
+                if row["p_adjusted"] is not None
+            }
         a, b = (f"{noun(self.metric)}_{side}" for side in "ab")
         return {
             frozenset((row[a], row[b])): row["p_adjusted"]
@@ -213,13 +219,15 @@ class Compared:
             NotEvaluated: a retriever has no such cell.
         """
         self.check(*dict.fromkeys(name for pair in wanted for name in pair))
-        metric = (self.column, self.metric.cutoff or 0)
-        table = comparisons(self.cells, self.tested_counting, metric, self.resampling, wanted)
-        rows: list[Row] = table.to_pylist()
+        rows: list[Row] = self._compared(wanted).to_pylist()
         for row in rows:
             pair = frozenset((str(row["retriever_a"]), str(row["retriever_b"])))
             row["p_adjusted"] = self.family.get(pair)
         return rows
+
+    def _compared(self, pairs: Pairs) -> pa.Table:
+        metric = (self.column, self.metric.cutoff or 0)
+        return comparisons(self.cells, self.tested_counting, metric, self.resampling, pairs)
 
     def verdict(self, row: Row) -> str:
         """Return what one of the rows comes to, in one sentence."""
@@ -264,7 +272,19 @@ class Compared:
 
     @property
     def notes(self) -> list[str]:
-        """That queries share documents, and what was done about it."""
+        """On which questions a pair is fair; that queries share documents, and what was done."""
+        return [*self._fair_notes(), *self._shared_notes()]
+
+    def _fair_notes(self) -> list[str]:
+        golds = self.result.gold_answerers if is_of_answers(self.metric) else []
+        return [
+            f"note: {name} refuses unanswerable questions by itself, as it has nothing to read "
+            "there; pairs with it are compared on the answerable ones"
+            for name in golds
+            if any(key.rpartition("@")[0] == name for key in self.cells)
+        ]
+
+    def _shared_notes(self) -> list[str]:
         n_queries = self.queries_per_document()
         if n_queries is None:
             return []

@@ -24,6 +24,7 @@ from rag_assets.report.answerability import answerability_parts
 from rag_assets.report.answers import answer_parts
 from rag_assets.report.board_columns import (
     CEILING,
+    CHOSEN_WEIGHTS,
     COST_TIME,
     LEADING,
     POSITION,
@@ -50,12 +51,19 @@ def result_rows(result: EvaluationResult, selection: Selection, split: str) -> l
     """Return :func:`leaderboard_rows` of an evaluation.
 
     At the primary cut-off a retriever that reads others has a ``ceiling`` too, see
-    :func:`rag_assets.report.leaderboard.ceilings`; a cell that was timed has a ``cost_time``.
+    :func:`rag_assets.report.leaderboard.ceilings`; a cell that was timed has a ``cost_time``, and a
+    tuned fusion its ``chosen_weights``.
     """
     rows = leaderboard_rows(result.leaderboard, selection, split)
     ceiling_of, times = ceilings(result, split), result.cost_times()
     rows = [_with_ceiling(row, ceiling_of, result.primary.cutoff) for row in rows]
+    rows = [_with_weights(row, result.chosen_weights) for row in rows]
     return [_with_cost_time(row, times) for row in rows]
+
+
+def _with_weights(row: Row, weights: Mapping[str, str]) -> Row:
+    name = str(row["retriever"])
+    return {**row, CHOSEN_WEIGHTS.name: weights[name]} if name in weights else row
 
 
 def _with_cost_time(row: Row, times: Mapping[tuple[str, int], float]) -> Row:
@@ -258,6 +266,8 @@ def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> list[str]:
         entry.partition["retriever"] for entry in result.evaluation.entries_of("external_units")
     }
     for row in rows:
+        if CHOSEN_WEIGHTS.name in row:
+            lines.append(f"{row['retriever']}: weights chosen on dev: {row[CHOSEN_WEIGHTS.name]}")
         if row["position"] is None:
             lines.append(
                 f"{row['retriever']}: not ranked, its parameters were chosen on {row['split']}; "

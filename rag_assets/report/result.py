@@ -9,6 +9,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from rag_assets.answers.options import GOLD
 from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary import comparable
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
@@ -195,8 +196,18 @@ class EvaluationResult:
             has_sample = self.evaluation.entries_of("sampled_estimates")
             return dict.fromkeys(self.run_retrievers, nothing) if has_sample else {}
         if is_of_answers(metric):
-            return {name: comparable(table) for name, table in self.answer_metrics.items()}
+            golds = self.gold_answerers
+            return {
+                key: comparable(table, reads_gold=key.rpartition("@")[0] in golds)
+                for key, table in self.answer_metrics.items()
+            }
         return self.query_metrics(metric.cutoff or 0)
+
+    @cached_property
+    def gold_answerers(self) -> list[str]:
+        """The answerers that read the relevant texts: they refuse what has none by themselves."""
+        configured = self.evaluation.origin.configuration.get("answers", {})
+        return [name for name, options in configured.items() if options.get("context") == GOLD]
 
     def chosen_metric(self, name: str | None, whose: Collection[str] = ()) -> Metric:
         """Return the metric of a name; for None the primary one, or that of answerers ``whose``.
@@ -440,6 +451,20 @@ class EvaluationResult:
                     cell = entry.partition["retriever"], int(entry.partition["top_k"])
                     times[cell] = measured[0]
         return times
+
+    @cached_property
+    def chosen_weights(self) -> dict[str, str]:
+        """Tuned fusion -> the weights that were chosen on dev, such as ``bm25 0.3, e5 0.7``."""
+        configured = self.evaluation.origin.configuration.get("retrievers", {})
+        texts = {}
+        for entry in self.evaluation.entries_of("tuning"):
+            name = entry.partition["retriever"]
+            inputs = configured.get(name, {}).get("inputs", [])
+            weights = [row["weights"] for row in self._table(entry).to_pylist() if row["chosen"]]
+            if weights and len(inputs) == len(weights[0]):
+                pairs = zip(inputs, weights[0], strict=True)
+                texts[name] = ", ".join(f"{one} {weight:.4g}" for one, weight in pairs)
+        return texts
 
     def tuning_note(self, retrievers: Collection[str], split: str) -> str | None:
         """Return that some of these retrievers were tuned on the split; None when none was."""

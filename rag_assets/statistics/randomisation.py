@@ -78,7 +78,7 @@ def joint_p_values(
     n, n_columns = sums.shape
     if n == 0:
         return [None] * n_columns
-    is_tested = sums.any(axis=0)
+    is_tested = np.asarray(sums.any(axis=0))
     size = np.abs(sums).sum(axis=0)
     exact, norm = on_grid(sums, size), np.where(is_tested, np.sqrt((sums**2).sum(axis=0)), 1.0)
     shape = (-1, n_columns // (family or n_columns), family or n_columns)

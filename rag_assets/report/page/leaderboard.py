@@ -9,7 +9,14 @@ from collections.abc import Mapping
 
 from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.evaluation.metric_names import best_value
-from rag_assets.report.board_columns import COST_TIME, PAGE, POSITION, RETRIEVER, columns_of
+from rag_assets.report.board_columns import (
+    CHOSEN_WEIGHTS,
+    COST_TIME,
+    PAGE,
+    POSITION,
+    RETRIEVER,
+    columns_of,
+)
 from rag_assets.report.comparison_views import against
 from rag_assets.report.leaderboard import ceilings
 from rag_assets.report.page.embedded_data import rounded
@@ -112,7 +119,8 @@ def leaderboard(view: View) -> Context | None:
         return None
     first = [view.cutoff] if view.cutoff in view.cutoffs else []
     order = [*first, *(k for k in view.cutoffs if k not in first)]
-    columns = columns_of(PAGE, view.rows)
+    weights = [{CHOSEN_WEIGHTS.name: text} for text in view.result.chosen_weights.values()]
+    columns = columns_of(PAGE, [*view.rows, *weights])
     ceiling_of = ceilings(view.result, view.split)
     return {
         "boards": [_board(view, k) for k in order],
@@ -143,6 +151,7 @@ def _row(view: View, row: Context, best: dict[str, float | None]) -> Context:
         "position": row.get("position"),
         "near": name in view.near,
         "speed": view.speed.get(name),
+        CHOSEN_WEIGHTS.name: view.result.chosen_weights.get(name),
         COST_TIME.name: view.cost_times.get((name, row["top_k"])),
     }
 
