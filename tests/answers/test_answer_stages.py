@@ -210,3 +210,15 @@ def test_validate_misses_right_answers(answering: Tiny) -> None:
     assert "answer_f1 compares with right answers" in next(
         row["message"] for row in found if row["check"] == "answers"
     )
+
+
+def test_pairs_with_gold_are_on_answerable_questions(answering: Tiny) -> None:
+    """Gold has nothing to read for the others, so that it cannot but refuse them."""
+    pipeline = answering.pipeline()
+    metrics = pipeline.artifact(answer_metrics_key("gold@-")).table().to_pylist()
+    n_answerable = sum(row["answerable"] for row in metrics)
+    assert n_answerable < len(metrics)
+    rows = pipeline.artifact(ANSWER_COMPARISONS_KEY).table().to_pylist()
+    for row in (row for row in rows if row["metric"] == "answer_f1"):
+        is_with_gold = "gold@-" in (row["answerer_a"], row["answerer_b"])
+        assert row["n"] == (n_answerable if is_with_gold else len(metrics))

@@ -86,6 +86,16 @@ def test_per_query(invoke: Invoke, files: tuple[object, ...]) -> None:
     ]
 
 
+def test_per_query_of_several_runs(invoke: Invoke, files: tuple[object, ...]) -> None:
+    several = (*files, "--run", f"copy={files[2]}", "--metrics", "mrr@10", "--per-query")
+    rows = json.loads(invoke(*several, "--format", "json").stdout)
+    assert [(row["run"], row["query_id"], row["mrr@10"]) for row in rows] == [
+        (name, query_id, value)
+        for name in (rows[0]["run"], "copy")
+        for query_id, value in (("q1", 0.5), ("q2", 0.0), ("q3", None))
+    ]
+
+
 def test_trec_mean_of_each_query_is_what_the_mean_counts(
     invoke: Invoke, files: tuple[object, ...]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.score import nothing_shared, score
+from rag_assets.evaluation.score_runs import score_runs
 from rag_assets.evaluation.trec_files import read_qrels, read_run
 from tests.made_tables import document_judgments, run_table
 
@@ -126,3 +127,20 @@ def test_ids_that_differ_by_leading_zeros_are_told() -> None:
     assert str(nothing_shared(run, judgments)).endswith(
         "the run has '1', they have '0001'; they are equal but for leading zeros"
     )
+
+
+def test_a_count_is_a_sum_under_trec_evals_name() -> None:
+    qrels = document_judgments({"a": {"x": 1, "y": 1}, "b": {"x": 1}, "c": {"z": 1}})
+    run = run_table({"a": ["x", "y"], "b": ["x"]})
+    found = score(run, qrels, ["num_rel_ret", "tp"])
+    assert found.means == {"num_rel_ret": 3.0, "tp": 1.0}
+    names = score_runs({"one": run, "two": run}, qrels, ["num_rel_ret"]).metrics
+    assert names == ("tp",), "a mean and its interval have no name of a sum"
+
+
+def test_judged_has_no_value_where_nothing_is_retrieved() -> None:
+    """A query that the run lacks is not judged by 0; ir_measures leaves it out too."""
+    found = score(RUN, QRELS, ["judged@5", "mrr"], trec_mean=True)
+    values = {row["query_id"]: (row["judged@5"], row["mrr"]) for row in found.per_query}
+    assert values["lost"] == (None, 0.0)
+    assert found.means["judged@5"] == 0.5, "of the one query that is answerable and has hits"
