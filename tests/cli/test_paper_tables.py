@@ -109,7 +109,7 @@ def test_names_of_runs(score: Invoke, folder: Path) -> None:
         assert problem in " ".join(refused.stderr.split())
 
 
-@pytest.mark.parametrize("flag", ["--per-query", "--trec-mean", "--ties"])
+@pytest.mark.parametrize("flag", ["--trec-mean", "--ties"])
 def test_what_is_of_one_run_is_refused_for_two(score: Invoke, folder: Path, flag: str) -> None:
     refused = score(*two(folder), flag)
     assert refused.exit_code == 2
