@@ -24,7 +24,7 @@ from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.report.comparisons import PREFERRED_SPLIT
-from rag_assets.report.metric_choice import check_paired
+from rag_assets.report.metric_choice import check_paired, is_judged, is_sampled
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.intervals import largest_value, number_or_none
@@ -253,7 +253,12 @@ class EvaluationPair:
 
     @cached_property
     def evidence(self) -> SharedEvidence | None:
-        """What the compared queries share; None: nothing, or clusters stand for it."""
+        """What the compared queries share; None: nothing, or clusters stand for it.
+
+        None also of what a judge or a sample of labels says: its intervals are of another kind.
+        """
+        if is_judged(self.metric) or is_sampled(self.metric):
+            return None
         tables = [*self.old_cells.values(), *self.new_cells.values()]
         counted = next(counted_by_split(self.counting, tables), None)
         return None if counted is None else shared_evidence(counted)

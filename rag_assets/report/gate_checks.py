@@ -167,7 +167,9 @@ def broken(pair: EvaluationPair, check: Check) -> Check | None:
     :data:`BROKEN` questions or more must have had hits in the older evaluation and have none now.
     """
     cutoff = pair.metric.cutoff or 0
-    queries = set(pair.counting["query_id"].to_pylist())
+    # A sample of labels has no table of facts about queries: it knows its questions itself.
+    ids = pair.queries if is_sampled(pair.metric) else pair.counting["query_id"].to_pylist()
+    queries = set(ids)
     answered = [
         queries & set(one.table(keys[cutoff])["query_id"].to_pylist())
         for one in (pair.old, pair.new)
