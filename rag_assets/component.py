@@ -139,4 +139,4 @@ def _place(context: dg.ComponentLoadContext) -> list[str]:
     folder, instance = context.component_path.file_path, context.component_path.instance_key
     if folder.is_relative_to(context.defs_module_path):
         folder = folder.relative_to(context.defs_module_path)
-    return [*folder.parts[-3:], *([] if instance is None else [str(instance)])]
+    return [*folder.parts[-3:], *([str(instance)] if instance else [])]  # 0 is the first of a file

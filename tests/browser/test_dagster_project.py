@@ -59,13 +59,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The UI of the project after its assets, the job and a tick of the sensor; its address."""
     browser_program()
     tiny = Tiny(tmp_path_factory.mktemp("project") / "shop")
-    tiny.config |= {"name": "ferry", "measurements": {"latency_sample": 0}}
+    tiny.config |= {"name": "ferry", "top_k": [5], "measurements": {"latency_sample": 0}}
+    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
     tiny.write()
     for name, text in FILES.items():
         (tiny.root / name).parent.mkdir(parents=True, exist_ok=True)
         (tiny.root / name).write_text(text, encoding="utf-8")
     tiny.settings.dagster_home.mkdir(parents=True)
-    (tiny.settings.dagster_home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    (tiny.settings.dagster_home / "dagster.yaml").write_text(
+        "telemetry: {enabled: false}\nnux: {enabled: false}\n"
+    )
     own = environment(tiny)
     own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], str(tiny.root)])
     for words in (
