@@ -57,7 +57,7 @@ TOPICS: Mapping[str, str] = {
     "compare moves": f"{PAIR} --moves 2",
     "history": "{path}",
     "diff": "{path}",
-    "gate": "{path}",
+    "gate": "{path} --against previous",
     "anchor": "{path} --show",
     "attribution": "{path}",
     "attribution queries": "{path} --queries",
@@ -81,11 +81,15 @@ DAGSTER = (
 
 _VARYING = (
     (r"127\.0\.0\.1:\d+", "<server>"),
-    (r"\d{8}T\d{6}(\.\d+)?Z?-[0-9a-f]+", "<evaluation>"),
+    (r"\b\d{8}T\d+(\.\d+)?Z?-[0-9a-f]+", "<evaluation>"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d| UTC)?", "<time>"),
     (r"\b202[67]-(?!01-31)\d\d-\d\d\b", "<date>"),
+    (r"<date>(\s+)[0-9a-f]{4}\b", r"<date>\1<id>"),
+    (r"^\d\d:\d\d\b", "<clock>"),
+    (r"^((code_)?seconds|bytes|size): [\d.]+", r"\1: <n>"),
+    (r"<time>(\s*)[0-9a-f]{4}\b", r"<time>\1<id>"),
     (r"\b\d+(\.\d+)? ?(ms|s|sec|seconds?|min|minutes?)\b(?! of| per)", "<duration>"),
-    (r"\b[0-9a-f]{16,64}\b", "<hash>"),
+    (r"(?<![\w.])(?=\d*[a-f])[0-9a-f]{16,64}\b", "<hash>"),
     (r"[ ]+$", ""),
 )
 

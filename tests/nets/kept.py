@@ -73,5 +73,7 @@ def machine() -> str:
     import numpy  # noqa: F401 (loads its library)
     from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
-    kernels = {one.get("architecture") for one in threadpool_info() if "openblas" in str(one)}
+    kernels = {
+        one.get("architecture") for one in threadpool_info() if "numpy" in str(one.get("filepath"))
+    }
     return " ".join(sorted(map(str, kernels)))
