@@ -233,7 +233,7 @@ def text_of(html: str) -> str:
 
 
 def _normal(tiny: Tiny, text: str) -> str:
-    text = text.replace(str(tiny.root), "<root>")
+    text = text.replace(str(tiny.root), "<root>").replace(str(Path(sys.executable).parent), "<bin>")
     for pattern, name in _VARYING:
         text = re.sub(pattern, name, text, flags=re.M)
     return f"{text.rstrip()}\n"
