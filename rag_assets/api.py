@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from rag_assets.errors import UsageError
+from rag_assets.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from rag_assets.evaluation.score import Scores
@@ -78,6 +78,7 @@ def evaluate(
     judgments: object = None,
     name: str = "live",
     settings: Mapping[str, Any] | None = None,
+    **others: object,
 ) -> EvaluationTable:
     """Evaluate the experiment at ``path``, or what is given: no file and no folder is needed.
 
@@ -117,6 +118,7 @@ def evaluate(
         name: of the experiment, in ``store``.
         settings: any other keys of an ``experiment.yaml``, such as ``metrics``, ``primary`` and
             ``chunking``.
+        **others: none; one is refused, and where it belongs is said.
 
     Returns:
         The evaluation: ``result.leaderboard`` is a table of
@@ -133,6 +135,10 @@ def evaluate(
         RagAssetsError: invalid configuration or data, a model that cannot be had, or a store that
             cannot be written.
     """
+    if others:
+        key, value = next(iter(others.items()))
+        how = f"`settings={{{key!r}: {value!r:.60}}}`" if path is None else "its experiment.yaml"
+        raise UsageError(f"evaluate has no argument '{key}'; a setting goes into {how}")
     if isinstance(top_k, int):
         raise _unexpected("top_k", top_k, f"a list, such as [{top_k}]")
     if path is None:
@@ -148,7 +154,10 @@ def evaluate(
         cutoffs = {"top_k": list(top_k)} if top_k else {}
         records = Records.of(documents, queries, judgments)
         chosen = {**(settings or {}), **cutoffs, "name": name}
-        return evaluate_records(records, retrievers, chosen, store)
+        try:
+            return evaluate_records(records, retrievers, chosen, store)
+        except (DataError, UsageError) as error:
+            raise error.with_traceback(None) from None  # the mistake is in what was given
     if documents is not None or queries is not None or isinstance(retrievers, Mapping):
         raise UsageError("give a path, or documents, queries and retrievers, not both")
     if isinstance(retrievers, str):

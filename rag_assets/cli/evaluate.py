@@ -30,7 +30,7 @@ from rag_assets.errors import Incomplete
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.evaluation.query_facts import ALL, DEV
 from rag_assets.experiment.hosts import clients, host_notes
-from rag_assets.pipeline.checks.circularity import question_circles
+from rag_assets.pipeline.checks.circularity import circle_warnings
 from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import (
     failed_answers,
@@ -114,7 +114,7 @@ def command(
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed")
     notes = (*narrow_search_warnings(experiment), *prompt_warnings(experiment))
-    notes = (*notes, *tokenizer_warnings(pipeline, selection), *question_circles(experiment))
+    notes = (*notes, *tokenizer_warnings(pipeline, selection), *circle_warnings(experiment))
     for line in (*notes, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     total = sum(map(len, required_partitions(experiment, selection).values()))

@@ -13,7 +13,7 @@ from rag_assets.cli.progress_bars import work_board
 from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import clients, host_notes
-from rag_assets.pipeline.checks.circularity import question_circles
+from rag_assets.pipeline.checks.circularity import circle_warnings
 from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
 from rag_assets.sources.folder_labels import LabelledFolder
@@ -46,7 +46,7 @@ def command(
         *_examples(experiment),
         *narrow_search_warnings(experiment),
         *prompt_warnings(experiment),
-        *question_circles(experiment),
+        *circle_warnings(experiment),
     )
     for line in (*warnings, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)

@@ -100,7 +100,9 @@ class Records(NamedTuple):
                 raise
             table = documents if error.file.stem == DOCUMENTS else error.file.stem
             place = table if error.line is None else placed[error.line - 1].place
-            raise DataError(error.problem, file=place, key=error.key) from error
+            how = '`columns`, as in `settings={"dataset": {"columns": {"text": "body"}}}`'
+            problem = error.problem.replace("`columns`", how)
+            raise DataError(problem, file=place, key=error.key) from error
 
 
 def document_rows(given: object, name: str = DOCUMENTS) -> list[Placed]:

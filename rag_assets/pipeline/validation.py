@@ -47,6 +47,7 @@ from rag_assets.labels.health.unusable_labels import (
     unreachable_evidence,
 )
 from rag_assets.pipeline.answer_findings import answer_findings
+from rag_assets.pipeline.checks.circularity import circle_warnings
 from rag_assets.pipeline.checks.drift import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
@@ -141,9 +142,10 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     compared, not_compared = _evaluation_checks(pipeline, sources, evaluation, judged_threshold)
     tables += compared
     skipped += not_compared
+    remarks = (*sources.notes, *circle_warnings(experiment))
     parts = {"documents": sources.documents, "queries": sources.queries, "qrels": sources.qrels}
     counts = {name: table.num_rows for name, table in parts.items()}
-    return Validation(_ordered(tables, sources.broken), counts, tuple(skipped), sources.notes)
+    return Validation(_ordered(tables, sources.broken), counts, tuple(skipped), remarks)
 
 
 def _evaluation_checks(

@@ -382,8 +382,27 @@ class EvaluationResult:
         }
 
     def table_of(self, asset: str) -> pa.Table:
-        """Return the table of an asset that has one partition, such as ``queries``."""
-        return self._table(self._entry(asset))
+        """Return the table of an asset, such as ``queries``, ``metrics`` or ``attributions``.
+
+        Of several partitions it holds all rows, with ``retriever``, ``top_k`` ... in front.
+
+        Raises:
+            UsageError: the evaluation has no such asset.
+        """
+        entries = self.evaluation.entries_of(asset)
+        if not entries:
+            assets = dict.fromkeys(entry.asset for entry in self.evaluation.entries)
+            raise UsageError(f"unknown asset {allowed_names(asset, assets)}")
+        tables = []
+        for entry in entries:
+            table = self._table(entry)
+            for number, (name, value) in enumerate(entry.partition.items()):
+                if name not in table.column_names:
+                    kind = pa.int64() if name == "top_k" else pa.string()
+                    column = pa.array([str(value)] * len(table), pa.string()).cast(kind)
+                    table = table.add_column(number, name, column)
+            tables.append(table)
+        return pa.concat_tables(tables)
 
     @cached_property
     def attributions(self) -> dict[str, pa.Table]:

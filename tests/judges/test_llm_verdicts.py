@@ -21,7 +21,9 @@ from rag_assets.judges.verdicts_stage import (
     relevance_verdicts_key,
 )
 from rag_assets.llm.budget import BudgetReached
+from rag_assets.pipeline.checks.circularity import circle_warnings
 from rag_assets.pipeline.failed_queries import try_again, unanswered
+from rag_assets.pipeline.validation import validate
 from rag_assets.sources.stage import QUERIES_KEY
 from tests.answers.answering import GOLDS, with_answers, write_predictions
 from tests.changed_code import change_code
@@ -310,3 +312,14 @@ def test_no_column_of_the_leaderboard_depends_on_a_judge(judged: Tiny) -> None:
     assert judged.run() == set()
     assert [judged.stored(name) for name in names] == with_judge
     assert all(with_judge)
+
+
+def test_a_judge_of_its_own_model_is_told_before_anything_is_computed(judged: Tiny) -> None:
+    assert circle_warnings(judged.pipeline().experiment) == []
+    judged.config["generators"]["w"] = {"type": "llm", "llm": "small"}
+    judged.config["answers"]["read"] = {"generator": "w", "retriever": "bm25"}
+    judged.write_config()
+    told = "judge strict uses small, which also writes the answers of read"
+    (line,) = circle_warnings(judged.pipeline().experiment)
+    assert line.startswith(told)
+    assert told in " ".join(validate(judged.pipeline()).notes)

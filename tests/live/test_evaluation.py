@@ -264,6 +264,11 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ConfigError,
         "`retrievers.a.retuns`: unknown key 'retuns' (did you mean 'returns'?)",
     ),
+    "a setting as an argument": (
+        {"metrics": ["mrr"]},
+        UsageError,
+        "evaluate has no argument 'metrics'; a setting goes into `settings={'metrics': ['mrr']}`",
+    ),
     "a setting": ({"settings": {"topk": [1]}}, ConfigError, "`topk`: unknown key 'topk'"),
     "retrievers twice": (
         {"settings": {"retrievers": {}}},
@@ -324,3 +329,15 @@ def test_ten_lines_in_a_project_of_ones_own_need_no_dagster_and_no_model(tmp_pat
     assert re.search(r"\n2~ +mine +0\.8155 \(0\.631 to 1\.000\)", done.stdout), done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
     assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]
+
+
+def test_tables_of_several_partitions_are_one(result: EvaluationTable) -> None:
+    metrics = result.table_of("metrics")
+    assert metrics.column_names[:2] == ["retriever", "top_k"]
+    assert len(metrics) == sum(
+        len(table)
+        for k in set(metrics["top_k"].to_pylist())
+        for table in result.query_metrics(k).values()
+    )
+    with pytest.raises(UsageError, match="unknown asset 'metric' \\(did you mean 'metrics'"):
+        result.table_of("metric")

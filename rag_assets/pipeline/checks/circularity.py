@@ -58,6 +58,17 @@ def question_circles(experiment: Experiment) -> list[str]:
     return [f"{line}: what uses it may look better than it is" for line in lines]
 
 
+def circle_warnings(experiment: Experiment) -> list[str]:
+    """Return what the YAML tells of judges and questions: all that the two functions above say.
+
+    Who wrote the questions, where these are not generated, is known when they were read.
+    """
+    stages = ("relevance_verdicts", "answer_verdicts")
+    keys = (key for stage in stages for key in STAGES[stage].keys(experiment))
+    lines = (line for key in keys for line in circular_uses(experiment, key, QUERIES.empty()))
+    return [*question_circles(experiment), *dict.fromkeys(lines)]
+
+
 def _uses(experiment: Experiment, key: ArtifactKey, queries: pa.Table) -> Iterator[Use]:
     """Yield what models do upstream, the nearest first; cells of one retriever once."""
     known: set[tuple[str, str]] = set()
