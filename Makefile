@@ -65,6 +65,11 @@ slow: $(INSTALLED) ## the tests that take longer: kills, daemons, clusters, the 
 quick: $(INSTALLED) ## the core tests of every package, in less than a minute (tests/quick.txt)
 	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal @tests/quick.txt $(ARGS)
 
+.PHONY: journeys
+journeys: $(INSTALLED) ## what people do, from a folder to a decision: the covering array, its journeys, the advices run
+	@$(BIN)/python -m tests.journeys.pairs
+	@OMP_NUM_THREADS=1 $(BIN)/pytest tests/journeys -q -n $(TEST_PROCESSES) --dist worksteal -m "not slow" $(ARGS)
+
 .PHONY: coverage
 coverage: $(INSTALLED) ## all tests, and which lines and branches of each package they run (ARGS="tests/retrieval/fusion")
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --cov --cov-report= $(ARGS); \

@@ -125,6 +125,6 @@ def _judged(
     said = ("relevance_verdicts", "answer_verdicts")
     calibrated = ("calibrated_means", "calibrated_differences", "calibrated_rankings")
     sampled = ("sampled_passages", "sampled_labels", "sampled_estimates")
-    return [
-        key for asset in (*said, *calibrated, *sampled) for key in STAGES[asset].keys(experiment)
-    ]
+    # Sheets and the page of labels read it before there is a label, and nothing else does then.
+    every_asset = ("query_facts", *said, *calibrated, *sampled)
+    return [key for asset in every_asset for key in STAGES[asset].keys(experiment)]

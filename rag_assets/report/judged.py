@@ -34,7 +34,11 @@ ASSETS = ("calibrated_means", "calibrated_rankings")
 SUMS = ("precision", "dcg")
 """Metrics of retrievers that a sample of single passages calibrates."""
 
-HOW = "`rag-assets judge sheet` draws the questions that people should label"
+
+def how(result: EvaluationResult) -> str:
+    """Return how people give the labels that calibrate the judges of an evaluation."""
+    kind = "" if result.evaluation.entries_of("answer_verdicts") else " --passages"
+    return f"`rag-assets judge sheet PATH{kind}` draws the questions that people should label"
 
 
 def judged_rows(result: EvaluationResult, split: str | None = None) -> list[Row]:
@@ -67,7 +71,7 @@ def shown(row: Row) -> Row:
 
 def worth(row: Row) -> float | None:
     """Return how many labels alone would give as narrow an interval; None without intervals."""
-    if None in (row["low"], row["human_low"]):
+    if None in (row["low"], row["human_low"]) or row["n_labels"] == 0:
         return None
     width, alone = row["high"] - row["low"], row["human_high"] - row["human_low"]
     return row["n_labels"] * (alone / width) ** 2 if width > 0 else None
@@ -90,7 +94,7 @@ def judged_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
         if not own:
             parts += [
                 "",
-                f"judge {judge}: no labels of people, so its verdicts count nowhere; {HOW}",
+                f"judge {judge}: no labels of people, so its verdicts count nowhere; {how(result)}",
             ]
     return parts
 
@@ -188,7 +192,7 @@ def judged_differences(
         problem = (
             f"the last evaluation of {result.evaluation.experiment} has no calibrated {metric}"
         )
-        raise NotEvaluated(f"{problem} to compare; {HOW}")
+        raise NotEvaluated(f"{problem} to compare; {how(result)}")
     return [{"by": judge, **shown(row)} for row in rows]
 
 

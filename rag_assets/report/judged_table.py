@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated
 from rag_assets.report.judge_check import kept_checks, outcome
-from rag_assets.report.judged import HOW, Row, judged_rows, shown, worth_text
+from rag_assets.report.judged import Row, how, judged_rows, shown, worth_text
 from rag_assets.report.notebook import (
     Cell,
     Shown,
@@ -40,7 +40,9 @@ class JudgedTable(Tabular):
         self.rows = judged_rows(result)
         if not self.rows:
             name = result.evaluation.experiment
-            raise NotEvaluated(f"the last evaluation of {name} has no calibrated verdicts; {HOW}")
+            raise NotEvaluated(
+                f"the last evaluation of {name} has no calibrated verdicts; {how(result)}"
+            )
 
     def to_arrow(self) -> pa.Table:
         """Return the rows of :func:`rag_assets.report.judged.judged_rows`, of all splits."""

@@ -13,9 +13,9 @@ from rag_assets.report.judge_check import (
     score_text,
 )
 from rag_assets.report.judged import (
-    HOW,
     by_metric,
     difference_text,
+    how,
     judge_names,
     judged_differences,
     judged_rows,
@@ -54,7 +54,7 @@ def _judge(view: View, name: str, metric: str, rows: list[Context]) -> Context:
     return {
         "name": name,
         "metric": metric,
-        "how": HOW,
+        "how": how(view.result),
         "rows": rows,
         "confidence": rows[0]["confidence"] if rows else None,
         "n": rows[0]["n"] if rows else 0,

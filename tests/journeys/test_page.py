@@ -1,0 +1,168 @@
+"""What people do on the page of labels, in every order: nothing is lost, and all numbers are."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.experiment import load_experiment
+from rag_assets.labels.page.server import LabelPage
+from rag_assets.labels.page.session import LabelSession
+from rag_assets.labels.sampling.label_pool import sampled_metrics
+from rag_assets.pipeline.label_sampling import (
+    question_clusters,
+    readable_texts,
+    sampled_pool,
+)
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.store.settings import StoreSettings
+from tests.forked import Forks
+from tests.journeys.folder import LAB, Row
+from tests.journeys.travel import Journey, Processes
+from tests.labels.page.served import Client, moment
+
+Travel = Callable[[Row], Journey]
+
+UNLABELLED = Row("none", "python", "none", "more", "10", "empty", "nothing", "label")
+DEPTH = 3
+EVENTS = ("mark", "answer", "undo", "later", "restart")
+
+
+class Page:
+    """The page of an evaluated experiment, as its server makes it; bodies are those of requests."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline, self._n = pipeline, 0
+        self.answered: dict[tuple[str, int, int, str], int] = {}
+        self._order: list[tuple[str, int, int, str]] = []
+        self.restart()
+
+    def restart(self) -> None:
+        pool, design, earlier, log = sampled_pool(self._pipeline, DEPTH)
+        texts, search = readable_texts(self._pipeline)
+        session = LabelSession(pool, design, log, texts, earlier)
+        metric, *_ = sampled_metrics(self._pipeline.experiment.primary, DEPTH)
+        clusters = question_clusters(self._pipeline, pool)
+        self._actions = LabelPage(session, search, metric, "ada", clusters).actions()
+
+    def ask(self, path: str, **body: Any) -> Any:
+        """Send a request, and return the answer as JSON."""
+        body_type, action = self._actions[path]
+        given = body_type.model_validate_json(json.dumps(body))
+        return json.loads(json.dumps(action(given), allow_nan=False, default=str))
+
+    def do(self, event: str) -> None:
+        """Let something happen, where it can."""
+        task = self.ask("next", by="ada")["task"]
+        self._n += 1
+        at = {"by": "ada", "at": moment(self._n)}
+        if event == "restart":
+            self.restart()
+        elif event == "undo":
+            if self._order:
+                back = self.ask("undo", **at)["undone"]
+                assert self.answered.pop(self._order.pop()) is not None
+                assert back["status"] in ("judged", "skipped")
+        elif event == "mark" and task is not None:
+            self.ask("mark", **at, query_id=task["query_id"], mark="unclear")
+        elif task is not None:
+            status, grade = ("judged", self._n % 4) if event == "answer" else ("skipped", None)
+            names = ("query_id", "document_id", "start", "end", "n_lines")
+            said: dict[str, Any] = {
+                "status": status,
+                "grade": grade,
+                "evidence": [],
+                "seconds": 1.0,
+            }
+            self.ask("answer", **at, **{name: task[name] for name in names}, **said)
+            place = tuple(task[name] for name in ("query_id", "start", "end", "document_id"))
+            if event == "answer":
+                self.answered[place] = self._n
+                self._order.append(place)
+            else:
+                self._order.append(place)
+                self.answered[place] = -1
+
+    def check(self) -> None:
+        """Nothing is asked twice, and what the page tells is a number inside its interval."""
+        task = self.ask("next", by="ada")["task"]
+        if task is not None:
+            place = tuple(task[name] for name in ("query_id", "start", "end", "document_id"))
+            assert self.answered.get(place, -1) == -1, "an answered passage is asked again"
+        for value in _numbers(self.ask("standing")):
+            assert math.isfinite(value)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(one)
+
+
+@pytest.fixture(scope="module")
+def evaluated(
+    tmp_path_factory: pytest.TempPathFactory, travel_in: Callable[[Path, Row], Journey]
+) -> Iterator[Pipeline]:
+    root = tmp_path_factory.mktemp("page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        travel_in(root, UNLABELLED).run("evaluate", LAB)
+        yield Pipeline(load_experiment(root / LAB), StoreSettings.resolve())
+
+
+@pytest.mark.parametrize("first", EVENTS)
+@pytest.mark.parametrize(
+    "n", [pytest.param(3, id="four"), pytest.param(5, id="six", marks=pytest.mark.slow)]
+)
+def test_in_every_order(evaluated: Pipeline, first: str, n: int) -> None:
+    folder = evaluated.experiment.judgments_log.parent
+    for events in product(EVENTS, repeat=n):
+        for file in folder.glob("labelling*"):
+            file.unlink()
+        page = Page(evaluated)
+        for event in (first, *events):
+            page.do(event)
+        try:
+            page.check()
+        except Exception as error:
+            pytest.fail(f"after {first}, {', '.join(events)}: {error!r}")
+
+
+def test_a_killed_page_has_lost_nothing(travel: Travel, forks: Forks) -> None:
+    journey = travel(UNLABELLED)
+    folder = journey.folder
+    journey.run("evaluate", LAB)
+    pages = Processes(forks, folder.root)
+    asked = []
+
+    def answers_and_kills(client: Client) -> None:
+        for _ in range(2):
+            task = client.ask("next", by="ada")["task"]
+            asked.append(place(task))
+            folder.answers(client, task)
+        client.ask("next", by="ada")
+        os.kill(pages.process, signal.SIGKILL)
+
+    def goes_on(client: Client) -> None:
+        task = client.ask("next", by="ada")
+        assert task["progress"]["answered"] == 2
+        asked.append(place(task["task"]))
+
+    assert pages(["label", LAB, "--no-browser"], answers_and_kills)[0] == -signal.SIGKILL
+    journey.command = pages
+    journey.run("label", LAB, "--no-browser", person=goes_on)
+    assert len(set(asked)) == 3
+
+
+def place(task: Any) -> tuple[Any, ...]:
+    return tuple(task[name] for name in ("query_id", "document_id", "start", "end"))
