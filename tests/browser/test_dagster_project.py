@@ -51,6 +51,7 @@ attributes: {path: ../../../typo, executor: in_process}
 """,
     "typo/experiment.yaml": "name: typo\ntop_kk: [1]\n",
 }
+STALE = "{assetNodes {assetKey {path} staleStatus staleCauses {reason}}}"
 MODULE = ("-m", "shop.definitions")
 
 
@@ -98,17 +99,11 @@ def test_all_else_is_fresh_and_the_typo_is_one_red_check(served: str, browser: B
     page.get_by_text("top_kk").first.wait_for()
     page.get_by_text("Failed", exact=True).first.wait_for(timeout=120_000)
     ui.picture("typo")
-    page = ui.open("/asset-groups")
-    page.get_by_text("raw_docs").first.wait_for()
-    page.wait_for_timeout(5_000)
+    ui.open("/assets/ferry/leaderboard", view="lineage", lineageScope="upstream", lineageDepth="9")
+    ui.sees("raw_docs", "documents", "leaderboard")
     ui.picture("project")
-    page = ui.open("/assets/ferry/documents")
-    ui.sees("raw_docs")
-    page.wait_for_timeout(3_000)
-    ui.picture("documents")
-    assert not page.get_by_text("Unsynced").count()
-    for query in ("ferry/documents", "raw_docs", "ferry/leaderboard"):
-        ui.open(f"/assets/{query}", view="lineage", lineageScope="upstream", lineageDepth="9")
-        page.get_by_text("Materialized").first.wait_for()
-        assert not page.get_by_text("Unsynced").count()
+    reply = page.request.post(f"{served}/graphql", data={"query": STALE}, timeout=120_000).json()
+    status = {"/".join(one["assetKey"]["path"]): one for one in reply["data"]["assetNodes"]}
+    assert {"raw_docs", "ferry/documents", "typo/experiment"} <= status.keys()
+    assert [one for one in status.values() if one["staleStatus"] != "FRESH"] == []
     assert ui.wrong == []
