@@ -32,8 +32,7 @@ from rag_assets.sources.csv_files import (
 from rag_assets.sources.fields import Place, checked_id, shown
 from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
 from rag_assets.sources.record_folders import JSONL_DOCUMENTS
-from rag_assets.sources.writers.jsonl import document_lines
-from rag_assets.sources.writers.tables import write_lines
+from rag_assets.sources.writers import document_lines, write_lines
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
 from rag_assets.store.canonical import canonical_json
 
