@@ -54,7 +54,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.query_filters_stage import uses_filters
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.problems import ANY, Met, RowError, collecting
+from rag_assets.sources.problems import ANY, RejectedIds, RowError, collecting
 from rag_assets.sources.rows import WITHOUT_RELEVANT
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -170,20 +170,20 @@ def _evaluation_checks(
 
 def _read(pipeline: Pipeline) -> _Sources:
     dataset = pipeline.experiment.dataset
-    met = Met()
-    documents = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents, met)
+    rejected = RejectedIds()
+    documents = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents, rejected)
     if pipeline.experiment.questions is not None:
         return _with_generated(pipeline, documents)
-    queries = _part(pipeline, QUERIES_KEY, QUERIES, pipeline.experiment.read_queries, met)
+    queries = _part(pipeline, QUERIES_KEY, QUERIES, pipeline.experiment.read_queries, rejected)
     parts = [documents, queries]
     for kind, part in (("document", documents), ("query", queries)):
         if not part.to_the_end:
-            met.add((kind, ANY))
+            rejected.add((kind, ANY))
     if pipeline.experiment.has_qrels:
         read = partial(pipeline.experiment.read_qrels, documents.table, queries.table)
         # Broken documents or queries are not in the store, and labels are checked against both.
         in_store = not (documents.problems or queries.problems)
-        parts.append(_part(pipeline, QRELS_KEY, QRELS, read, met, in_store=in_store))
+        parts.append(_part(pipeline, QRELS_KEY, QRELS, read, rejected, in_store=in_store))
     problems = [problem for part in parts for problem in part.problems]
     queried = (problem.query_id for problem in problems if isinstance(problem, RowError))
     return _Sources(
@@ -238,7 +238,7 @@ def _part(
     key: ArtifactKey,
     schema: TableSchema,
     read: Callable[[], Read],
-    met: Met,
+    rejected: RejectedIds,
     *,
     in_store: bool = True,
 ) -> _Part:
@@ -251,7 +251,7 @@ def _part(
         except DataError as error:
             first = [error]
     content: Read | None = None
-    with collecting(met) as problems:
+    with collecting(rejected) as problems:
         content = read()
     if content is None:
         return _Part(schema.empty(), problems or first, [], to_the_end=False)

@@ -25,7 +25,7 @@ from rag_assets.sources.fields import (
 )
 from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.parquet_rows import ParquetRows
-from rag_assets.sources.problems import tolerated
+from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.sources.strict_json import type_name
 
@@ -113,7 +113,7 @@ class AutoragDataset:
         ids = UniqueIds("document", "doc_id")
         for number, row in source.read():
             place = Place(self.corpus, number)
-            with tolerated():
+            with skipping_bad_rows():
                 document_id = identifier(row, "doc_id", place)
                 ids.add(document_id, place)
                 text = string(row, "contents", place)
@@ -126,7 +126,7 @@ class AutoragDataset:
         ids = UniqueIds("query", "qid")
         for number, row in source.read():
             place = Place(self.qa, number)
-            with tolerated():
+            with skipping_bad_rows():
                 query_id = identifier(row, "qid", place)
                 ids.add(query_id, place)
                 text = string(row, "query", place)
@@ -142,7 +142,7 @@ class AutoragDataset:
         empty, repeated = list[str](), list[str]()
         for number, row in ParquetRows(self.qa).read():
             place = Place(self.qa, number)
-            with tolerated():
+            with skipping_bad_rows():
                 query_id = identifier(row, "qid", place)
                 truth = _ground_truth(row, place)
                 empty += [query_id] if truth.empty else []

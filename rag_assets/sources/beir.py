@@ -35,7 +35,7 @@ from rag_assets.sources.fields import (
 from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.lines import read_raw_lines
 from rag_assets.sources.parquet_rows import ParquetRows
-from rag_assets.sources.problems import tolerated
+from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.sources.strict_json import parsed_objects, read_objects
 from rag_assets.text_files import suffix
@@ -130,7 +130,7 @@ class BeirDataset:
             return read
         rows, ids = DocumentRows(), UniqueIds("document", _ID_KEYS[0])
         for place, row in source.read():
-            with tolerated():
+            with skipping_bad_rows():
                 ids.add(identifier(row, _id_key(row), place), place)
                 _add(rows, row, place)
         return rows.read(source.place, [*source.notes(), *self._stray()])
@@ -139,8 +139,8 @@ class BeirDataset:
         if not self.place.is_dir():
             return []
         stray = [f.relative_to(self.root).as_posix() for f in document_paths(self.root).files]
-        about = ("file beside the BEIR files is", "files beside the BEIR files are")
-        return note(f"{about[0]} not read", f"{about[1]} not read", stray)
+        one, many = "file beside the BEIR files is not", "files beside the BEIR files are not"
+        return note(f"{one} read", f"{many} read", stray)
 
     def read_queries(self) -> Read:
         """Return the queries of the subset.
@@ -152,7 +152,7 @@ class BeirDataset:
         elsewhere = self._relevant_elsewhere()
         rows, ids, left_out = QueryRows(), UniqueIds("query", _ID_KEYS[0]), list[str]()
         for place, row in source.read():
-            with tolerated():
+            with skipping_bad_rows():
                 key = _id_key(row)
                 query_id = identifier(row, key, place)
                 ids.add(query_id, place)
@@ -172,7 +172,7 @@ class BeirDataset:
         rows = QrelRows(documents, queries)
         for pair in _pairs(files):
             keys = (QUERY_KEY, DOCUMENT_KEY)
-            with tolerated():
+            with skipping_bad_rows():
                 rows.resolve(pair.query_id, pair.document_id, pair.place, keys)
                 rows.add(pair.place, pair.query_id, pair.document_id, pair.grade)
         return rows.read(Place(files[0]), [])

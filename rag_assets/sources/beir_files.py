@@ -20,7 +20,7 @@ from rag_assets.errors import DataError
 from rag_assets.sources.fields import Place, Row, checked_grade, checked_id, identifier, shown
 from rag_assets.sources.lines import read_lines
 from rag_assets.sources.parquet_rows import ParquetRows
-from rag_assets.sources.problems import tolerated
+from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.strict_json import read_objects
 from rag_assets.text_files import ARCHIVE, members, plain_name, suffix
 from rag_assets.trec_lines import integral
@@ -212,7 +212,7 @@ def columns_of(path: Path) -> int:
 def _from_fields(path: Path, rows: Iterator[tuple[int, Row]]) -> Iterator[ScoredPair]:
     for number, row in rows:
         pair = None
-        with tolerated():
+        with skipping_bad_rows():
             pair = _field_pair(Place(path, number), row)
         if pair is not None:
             yield pair
@@ -230,7 +230,7 @@ def _from_table(path: Path) -> Iterator[ScoredPair]:
     for number, line in read_lines(path):
         place = Place(path, number)
         pair = None
-        with tolerated():
+        with skipping_bad_rows():
             columns = _columns(line, place, count)
             if count is not None or columns[-1].lower() not in _HEADER_END:
                 pair = _pair(place, columns)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rag_assets.sources.fields import Place, shown
 from rag_assets.sources.lines import decoded, read_raw_lines
-from rag_assets.sources.problems import tolerated
+from rag_assets.sources.problems import skipping_bad_rows
 
 _LONGEST_CELL = 64_000_000
 """Most characters of a cell; a quote that is never closed ends here, not in all of the memory."""
@@ -38,7 +38,7 @@ def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             yield line, dict(zip(header, cells, strict=True))
         else:
             problem = f"found {len(cells)} cells; the header has {len(header)}"
-            with tolerated():
+            with skipping_bad_rows():
                 raise Place(path, line).error(problem)
     if header is None:
         raise Place(path).error("is empty; a header with the names of the columns is needed")

@@ -22,7 +22,7 @@ from rag_assets.sources.html_document import read_html
 from rag_assets.sources.lines import unreadable
 from rag_assets.sources.markdown_document import read_markdown
 from rag_assets.sources.pdf_document import read_pdf
-from rag_assets.sources.problems import meet, tolerated
+from rag_assets.sources.problems import record_id, skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.file_stamps import readable_name
@@ -97,10 +97,10 @@ class MarkdownDataset(LabelledFolder):
         remarks: dict[str, list[str]] = {}
         for file in listing.files:
             name = file.relative_to(self.root).with_name(plain_name(file)).as_posix()
-            with tolerated():
+            with skipping_bad_rows():
                 _check_alone(file)
                 document_id = checked_id(name, Place(self.root), "document_id")
-                meet("document", document_id)
+                record_id("document", document_id)
                 document = read_file(file)
                 rows.add(document_id, document.title, document.text, document.metadata)
                 for remark in document.remarks:

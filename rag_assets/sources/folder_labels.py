@@ -28,7 +28,7 @@ from rag_assets.sources.fields import (
 )
 from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.judgments import has_quotes, read_judgments
-from rag_assets.sources.problems import tolerated
+from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.query_log import read_query_log
 from rag_assets.sources.query_template import example_problem
 from rag_assets.sources.rows import QueryRows
@@ -239,7 +239,7 @@ class LabelledFolder(ABC):
         for line, row in _query_rows(file):
             place = Place(file, line)
             names = names or self._query_names(row, place)
-            with tolerated():
+            with skipping_bad_rows():
                 query_id = identifier(row, names[0], place)
                 ids.add(query_id, place)
                 tags = optional_tags(row, "tags", place)

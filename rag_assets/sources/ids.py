@@ -21,8 +21,8 @@ from rag_assets.sources.problems import (
     FOLLOWS,
     ID_LEVEL,
     UNKNOWN_ID,
-    meet,
-    was_met,
+    record_id,
+    was_rejected,
 )
 
 _CHUNK_OF = (
@@ -61,7 +61,7 @@ class UniqueIds:
         Raises:
             DataError: it has been there before; both lines are named.
         """
-        meet(self._kind, new_id)
+        record_id(self._kind, new_id)
         number = self._files.setdefault(place.file, len(self._files))
         where = number * _LINES_OF_A_FILE + (place.line or 0)
         first = self._lines.setdefault(new_id, where)
@@ -91,7 +91,7 @@ class UniquePlaces:
         Raises:
             DataError: it has been there before; both places are named.
         """
-        meet(self._kind, new_id)
+        record_id(self._kind, new_id)
         if new_id not in self._places:
             self._places[new_id] = (place, key)
             return
@@ -127,7 +127,7 @@ class KnownIds:
             DataError: it does not exist; the nearest one is named.
         """
         row = self._rows.get(name)
-        if row is None and was_met(self._kind, name):
+        if row is None and was_rejected(self._kind, name):
             problem = f"{self._kind} {shown(name)} is refused where it stands"
             raise place.error(problem, key, FOLLOWS)
         if row is None:

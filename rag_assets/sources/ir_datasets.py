@@ -17,7 +17,7 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import Place, checked_grade, checked_id
 from rag_assets.sources.ids import UniquePlaces
-from rag_assets.sources.problems import tolerated
+from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.store.canonical import canonical_json
 
@@ -100,7 +100,7 @@ class IrDataset:
         for number, row in self._rows("docs"):
             key = f"docs[{number}].doc_id"
             fields = row._asdict()
-            with tolerated():
+            with skipping_bad_rows():
                 document_id = checked_id(fields.pop("doc_id", None), place, key)
                 ids.add(document_id, place, key)
                 title, text = _title_and_text(row, fields)
@@ -113,7 +113,7 @@ class IrDataset:
         for number, row in self._rows("queries"):
             key = f"queries[{number}].query_id"
             fields = row._asdict()
-            with tolerated():
+            with skipping_bad_rows():
                 query_id = checked_id(fields.pop("query_id", None), place, key)
                 ids.add(query_id, place, key)
                 text = row.default_text()
@@ -126,7 +126,7 @@ class IrDataset:
         rows, place = QrelRows(documents, queries), self._place()
         for number, row in self._rows("qrels"):
             key = f"qrels[{number}]"
-            with tolerated():
+            with skipping_bad_rows():
                 keys = (f"{key}.query_id", f"{key}.doc_id")
                 rows.resolve(row.query_id, row.doc_id, place, keys)
                 grade = checked_grade(row.relevance, place, f"{key}.relevance")

@@ -31,8 +31,8 @@ from rag_assets.sources.problems import (
     QUOTE_MOVED,
     QUOTE_TWICE,
     QUOTE_VANISHED,
-    about,
-    tolerated,
+    error_context,
+    skipping_bad_rows,
 )
 from rag_assets.sources.rows import QrelRows
 from rag_assets.sources.strict_json import read_objects
@@ -85,12 +85,12 @@ def read_judgments(
     ignored: dict[str, None] = {}
     for line, given in _rows(path):
         row = given
-        with tolerated():
+        with skipping_bad_rows():
             row = _with_id(given, id_parts, Place(path, line))
             _add(row, Place(path, line), rows, quotes)
         ignored.update(dict.fromkeys(row.keys() - _KEYS))
-    about = ("key is not understood and ignored", "keys are not understood and ignored")
-    return rows.read(Place(path), note(*about, sorted(ignored)))
+    unused = ("key is not understood and ignored", "keys are not understood and ignored")
+    return rows.read(Place(path), note(*unused, sorted(ignored)))
 
 
 def _with_id(row: Row, parts: Sequence[str], place: Place) -> Row:
@@ -108,7 +108,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
         row: dict[str, object] = {
             key: cell for key, cell in cells.items() if cell or key not in _OPTIONAL
         }
-        with tolerated():
+        with skipping_bad_rows():
             if "relevance" in row:
                 row["relevance"] = _grade(cells["relevance"], Place(path, line))
             yield line, row
@@ -127,7 +127,7 @@ def _add(row: Row, place: Place, rows: QrelRows, quotes: Quotes) -> None:
     document_row = rows.resolve(query_id, document_id, place, ("query_id", "doc_id"))
     named = row.get("evidence_id") is not None
     evidence_id = identifier(row, "evidence_id", place) if named else None
-    with about(query_id, document_id, evidence_id):
+    with error_context(query_id, document_id, evidence_id):
         quote = optional_string(row, QUOTE, place)
         start = _start(row, place)
         span = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rag_assets.errors import DataError
-from rag_assets.sources.problems import RowError, tolerated
+from rag_assets.sources.problems import RowError, skipping_bad_rows
 from rag_assets.text_files import opened, read_bytes
 
 BOM = codecs.BOM_UTF8
@@ -42,7 +42,7 @@ def read_lines(path: Path, *, blank: bool = False) -> Iterator[tuple[int, str]]:
     """
     for number, raw in read_raw_lines(path, blank=blank):
         line = None
-        with tolerated():
+        with skipping_bad_rows():
             line = decoded(raw, path, number).rstrip("\r\n")
         if line is not None:
             yield number, line

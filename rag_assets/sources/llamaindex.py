@@ -11,7 +11,7 @@ from rag_assets.errors import DataError
 from rag_assets.sources.dataset import Read, SingleFileDataset
 from rag_assets.sources.fields import Place, checked_id, note, shown
 from rag_assets.sources.lines import read_text
-from rag_assets.sources.problems import meet, tolerated
+from rag_assets.sources.problems import record_id, skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.sources.strict_json import JsonError, parse_json, type_name
 
@@ -39,18 +39,18 @@ class LlamaIndexDataset(SingleFileDataset):
         content, place = self._content(), Place(self.file)
         rows = DocumentRows()
         for document_id, text in content[CORPUS_KEY].items():
-            with tolerated():
+            with skipping_bad_rows():
                 rows.add(document_id, "", _checked_text(CORPUS_KEY, document_id, text, place))
         unknown = sorted(content.keys() - {*_KEYS, "mode"})
-        about = ("top-level key is ignored", "top-level keys are ignored")
-        return rows.read(place, note(*about, unknown))
+        unused = ("top-level key is ignored", "top-level keys are ignored")
+        return rows.read(place, note(*unused, unknown))
 
     def read_queries(self) -> Read:
         """Return the queries, without tags."""
         place = Place(self.file)
         rows = QueryRows()
         for query_id, text in self._content()[QUERIES_KEY].items():
-            with tolerated():
+            with skipping_bad_rows():
                 rows.add(query_id, _checked_text(QUERIES_KEY, query_id, text, place), [])
         return rows.read(place, [])
 
@@ -59,7 +59,7 @@ class LlamaIndexDataset(SingleFileDataset):
         place = Place(self.file)
         rows = QrelRows(documents, queries)
         for query_id, nodes in self._content()[RELEVANT_KEY].items():
-            with tolerated():
+            with skipping_bad_rows():
                 _add(rows, query_id, nodes, place)
         return rows.read(place, [])
 
@@ -85,13 +85,13 @@ def _add(rows: QrelRows, query_id: str, nodes: object, place: Place) -> None:
     if not isinstance(nodes, list):
         raise place.error(f"is {type_name(nodes)}; must be a list of node ids", path)
     is_known = False
-    with tolerated():
+    with skipping_bad_rows():
         if nodes:
             rows.resolve_query(query_id, place, path)
         is_known = True
     for position, node in enumerate(nodes):
         node_path = f"{path}[{position}]"
-        with tolerated():
+        with skipping_bad_rows():
             document_id = checked_id(node, place, node_path)
             rows.resolve_document(query_id, document_id, place, node_path)
             if is_known:
@@ -100,7 +100,7 @@ def _add(rows: QrelRows, query_id: str, nodes: object, place: Place) -> None:
 
 def _checked_text(key: str, found_id: str, text: object, place: Place) -> str:
     path = _path(key, found_id)
-    meet("query" if key == QUERIES_KEY else "document", checked_id(found_id, place, path))
+    record_id("query" if key == QUERIES_KEY else "document", checked_id(found_id, place, path))
     if not isinstance(text, str):
         raise place.error(f"is {type_name(text)}; must be a string", path)
     return text

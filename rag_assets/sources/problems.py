@@ -1,8 +1,8 @@
 """What is wrong in a file: raised at the first problem, or collected until the end.
 
-Readers raise :class:`RowError`. They read each row inside ``with tolerated():``, which changes
-nothing unless a caller is ``collecting()``: then the problem is kept, its row is left out, and the
-reader goes on. So there is one code path, whether the first problem is wanted or all of them.
+Readers raise :class:`RowError`. They read each row inside ``with skipping_bad_rows():``. This
+changes nothing unless a caller is ``collecting()``: then the problem is kept, its row is left out,
+and the reader goes on. So there is one code path, whether the first problem is wanted or all.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RowError(DataError):
 
 
 @contextmanager
-def about(
+def error_context(
     query_id: str | None = None, document_id: str | None = None, evidence_id: str | None = None
 ) -> Iterator[None]:
     """Name what a row is about in every problem that is raised inside."""
@@ -78,44 +78,44 @@ def about(
 
 _COLLECTED: ContextVar[list[DataError] | None] = ContextVar("collected", default=None)
 
-Met = set[tuple[str, str]]
-"""Kind (``document``, ``query``) and id of every row that was read, sound or not."""
+RejectedIds = set[tuple[str, str]]
+"""Kind (``document``, ``query``) and id of every row that was read; rejected if in no table."""
 
 ANY = ""
 """In place of an id: the reader ended at a problem, so that nobody knows which rows there are."""
 
-_MET: ContextVar[Met | None] = ContextVar("met", default=None)
+_REJECTED: ContextVar[RejectedIds | None] = ContextVar("rejected_ids", default=None)
 
 
 @contextmanager
-def collecting(met: Met | None = None) -> Iterator[list[DataError]]:
+def collecting(rejected: RejectedIds | None = None) -> Iterator[list[DataError]]:
     """Let readers go on after a problem; gives the list that all problems are put into.
 
-    What still ends a reader, such as a file that cannot be opened, is put there too. ``met`` is
-    shared by the parts of one dataset: a judgment of a row that was refused then is no unknown id,
-    but ``follows`` from that problem.
+    What still ends a reader, such as a file that cannot be opened, is put there too. ``rejected``
+    is shared by the parts of one dataset: a judgment of a row that was refused then is no unknown
+    id, but ``follows`` from that problem.
     """
     problems: list[DataError] = []
-    token, met_token = _COLLECTED.set(problems), _MET.set(met)
+    token, rejected_token = _COLLECTED.set(problems), _REJECTED.set(rejected)
     try:
-        with tolerated():
+        with skipping_bad_rows():
             yield problems
     finally:
         _COLLECTED.reset(token)
-        _MET.reset(met_token)
+        _REJECTED.reset(rejected_token)
 
 
-def meet(kind: str, name: str) -> None:
+def record_id(kind: str, name: str) -> None:
     """Remember that there is a row with this id, where somebody collects."""
-    met = _MET.get()
-    if met is not None:
-        met.add((kind, name))
+    rejected = _REJECTED.get()
+    if rejected is not None:
+        rejected.add((kind, name))
 
 
-def was_met(kind: str, name: str) -> bool:
+def was_rejected(kind: str, name: str) -> bool:
     """Return whether there is a row with this id; False where nobody collects."""
-    met = _MET.get()
-    return met is not None and not met.isdisjoint({(kind, name), (kind, ANY)})
+    rejected = _REJECTED.get()
+    return rejected is not None and not rejected.isdisjoint({(kind, name), (kind, ANY)})
 
 
 class _Tolerated:
@@ -143,6 +143,6 @@ class _Tolerated:
 _TOLERATED = _Tolerated()
 
 
-def tolerated() -> _Tolerated:
+def skipping_bad_rows() -> _Tolerated:
     """Return the block around one row."""
     return _TOLERATED

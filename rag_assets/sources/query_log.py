@@ -28,7 +28,7 @@ from rag_assets.sources.fields import (
     string,
 )
 from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.problems import meet, tolerated
+from rag_assets.sources.problems import record_id, skipping_bad_rows
 from rag_assets.sources.rows import QueryRows
 from rag_assets.store.canonical import canonical_json
 
@@ -66,11 +66,11 @@ def read_query_log(file: Path, rows: Iterable[tuple[int, Row]], names: tuple[str
     """
     by_text: dict[str, _LoggedQuery] = {}
     for line, row in rows:
-        with tolerated():
+        with skipping_bad_rows():
             _add(by_text, row, Place(file, line), names)
     queries, ids = QueryRows(), UniqueIds("query", "query_id")
     for text, query in by_text.items():
-        with tolerated():
+        with skipping_bad_rows():
             query_id = query.query_id or hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
             ids.add(query_id, query.named if query.query_id else query.place)
             fields: dict[str, Any] = json.loads(query.metadata)
@@ -83,7 +83,7 @@ def _add(queries: dict[str, _LoggedQuery], row: Row, place: Place, names: tuple[
     text = string(row, names[1], place).strip()
     query_id = identifier(row, names[0], place) if row.get(names[0]) not in (None, "") else None
     if query_id is not None:
-        meet("query", query_id)
+        record_id("query", query_id)
     count = _count(row, place)
     tags = optional_tags(row, "tags", place)
     query = queries.get(text)

@@ -32,7 +32,7 @@ from rag_assets.sources.folder_labels import Columns, LabelledFolder
 from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.lines import read_raw_lines
 from rag_assets.sources.parquet_rows import ParquetRows
-from rag_assets.sources.problems import meet, tolerated
+from rag_assets.sources.problems import record_id, skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows
 from rag_assets.sources.strict_json import parsed_objects, read_objects
 from rag_assets.text_files import existing
@@ -240,9 +240,9 @@ def _add(
         if names is None:
             names = _names(columns, row, place)
             used = names.used
-        with tolerated():
+        with skipping_bad_rows():
             document_id = joined_id(row, names.document_id, place)
-            meet("document", document_id)
+            record_id("document", document_id)
             title = optional_string(row, names.title, place) or ""
             text = string(row, names.text, place)
             rows.add(document_id, title, text, metadata_json(row, used))
@@ -265,7 +265,7 @@ def _refuse_repeated(file: Path, records: _Records, keys: tuple[str, ...]) -> No
     unique, n_rows = UniqueIds("document", key), 0
     for line, row in records:
         place = Place(file, line)
-        with tolerated():
+        with skipping_bad_rows():
             document_id = joined_id(row, keys, place)
             n_rows += 1
             unique.add(document_id, place)

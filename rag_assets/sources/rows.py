@@ -17,7 +17,7 @@ from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import Place, note, shown
 from rag_assets.sources.ids import KnownIds
-from rag_assets.sources.problems import DUPLICATE_JUDGMENT, EMPTY, about, was_met
+from rag_assets.sources.problems import DUPLICATE_JUDGMENT, EMPTY, error_context, was_rejected
 
 BATCH_ROWS = 16_384
 BATCH_CHARACTERS = 8_000_000
@@ -136,7 +136,7 @@ class QrelRows:
         Raises:
             DataError: the query or the document does not exist.
         """
-        with about(query_id, document_id):
+        with error_context(query_id, document_id):
             self.resolve_query(query_id, place, keys[0])
             return self.resolve_document(query_id, document_id, place, keys[1])
 
@@ -146,7 +146,7 @@ class QrelRows:
         Raises:
             DataError: it does not.
         """
-        with about(query_id):
+        with error_context(query_id):
             self._queries.row(query_id, place, key)
 
     def resolve_document(
@@ -160,9 +160,9 @@ class QrelRows:
             DataError: the document does not exist.
         """
         unknown = document_id not in self._documents
-        if self._keeps and unknown and not was_met("document", document_id):
+        if self._keeps and unknown and not was_rejected("document", document_id):
             return None
-        with about(query_id, document_id):
+        with error_context(query_id, document_id):
             return self._documents.row(document_id, place, key)
 
     def add(
@@ -186,7 +186,7 @@ class QrelRows:
         evidence = evidence_id or (document_id if span is None else f"{document_id}#{start}-{end}")
         key = (query_id, evidence, document_id, start, end)
         if key in self._lines:
-            with about(query_id, document_id, evidence):
+            with error_context(query_id, document_id, evidence):
                 raise self._twice(place, key)
         self._lines[key] = place.line
         self._rows.add(*key, grade)

@@ -26,7 +26,7 @@ from rag_assets.sources.fields import (
 )
 from rag_assets.sources.ids import UniquePlaces
 from rag_assets.sources.lines import read_text
-from rag_assets.sources.problems import tolerated
+from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.sources.strict_json import JsonError, parse_json, type_name
 
@@ -65,15 +65,15 @@ class SquadDataset(SingleFileDataset):
                 continue
             metadata = metadata_json(paragraph.content, _PARAGRAPH_KEYS)
             rows.add(paragraph.document_id, paragraph.title, paragraph.context, metadata)
-        about = ("repeated context is", "repeated contexts are")
-        notes = note(f"{about[0]} one document", f"{about[1]} one document each", repeated)
+        one, many = "repeated context is one document", "repeated contexts are one document each"
+        notes = note(one, many, repeated)
         return rows.read(Place(self.file), notes)
 
     def read_queries(self) -> Read:
         """Return the questions; a note counts those without answer that are not marked so."""
         rows, ids, unmarked = QueryRows(), UniquePlaces("query"), list[str]()
         for paragraph, question, place in self._questions():
-            with tolerated():
+            with skipping_bad_rows():
                 query_id = identifier(question, "id", place)
                 ids.add(query_id, place, "id")
                 parsed = answers(question, place, paragraph)
@@ -96,7 +96,7 @@ class SquadDataset(SingleFileDataset):
         left_out, lost = list[str](), list[str]()
         for paragraph, question, place in self._questions():
             document_id = paragraph.document_id
-            with tolerated():
+            with skipping_bad_rows():
                 query_id = identifier(question, "id", place)
                 rows.resolve(query_id, document_id, place, ("id", "title"))
                 parsed = answers(question, place, paragraph)

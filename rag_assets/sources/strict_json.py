@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rag_assets.sources.lines import decoded, read_raw_lines
-from rag_assets.sources.problems import RowError, tolerated
+from rag_assets.sources.problems import RowError, skipping_bad_rows
 
 
 class JsonError(ValueError):
@@ -78,7 +78,7 @@ def parsed_objects(
     """
     for number, raw in lines:
         value = None
-        with tolerated():
+        with skipping_bad_rows():
             value = _object(raw, path, number)
         if value is not None:
             yield number, value

@@ -16,7 +16,7 @@ from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import Parse, read_in_blocks
 from rag_assets.sources.fields import Place
 from rag_assets.sources.ids import UniqueIds, UniquePlaces
-from rag_assets.sources.problems import tolerated
+from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.sources.trec_corpus import parsed_document, raw_documents, read_corpus_file
 from rag_assets.sources.trec_topics import read_topics
@@ -116,7 +116,7 @@ class TrecDataset:
         rows, ids = DocumentRows(), UniquePlaces("document")
         for file in files:
             for place, key, document_id, title, text, metadata in read_corpus_file(file):
-                with tolerated():
+                with skipping_bad_rows():
                     ids.add(document_id, place, key)
                     rows.add(document_id, title, text, metadata)
         return rows.read(Place(self.corpus), [])
@@ -125,7 +125,7 @@ class TrecDataset:
         """Return the topics."""
         rows, ids = QueryRows(), UniqueIds("query", "num")
         for place, query_id, text, metadata in read_topics(self.topics):
-            with tolerated():
+            with skipping_bad_rows():
                 ids.add(query_id, place)
                 rows.add(query_id, text, [], metadata)
         return rows.read(Place(self.topics), [])
@@ -134,7 +134,7 @@ class TrecDataset:
         """Return the judgments, negative and zero grades included."""
         rows = QrelRows(documents, queries)
         for number, fields in read_fields(self.qrels):
-            with tolerated():
+            with skipping_bad_rows():
                 place = Place(self.qrels, number)
                 _, query_id, document_id, grade = qrel_line(self.qrels, number, fields)
                 rows.resolve(query_id, document_id, place, ("query", "document"))

@@ -23,7 +23,7 @@ from rag_assets.sources.fields import (
     string,
 )
 from rag_assets.sources.lines import decoded, read_lines, read_raw_lines
-from rag_assets.sources.problems import tolerated
+from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.strict_json import parsed_objects
 from rag_assets.store.canonical import canonical_json
 from rag_assets.text_files import suffix
@@ -64,7 +64,7 @@ def read_corpus_file(path: Path) -> Iterator[TrecDocument]:
     """
     for place, record in raw_documents(path):
         document = None
-        with tolerated():
+        with skipping_bad_rows():
             document = parsed_document(place, record)
         if document is not None:
             yield document
