@@ -46,8 +46,9 @@ def problems(step: Step, allowed: Collection[int]) -> Iterator[str]:
     failed = step.code in (1, 2) and step.arguments[0] not in ("gate", "diff")
     if failed and "error: " not in step.stdout + step.stderr:
         yield "it failed without an error"
-    if step.stdout.lstrip().startswith(("[", "{")):
-        for row in _objects(json.loads(step.stdout)):
+    printed = step.stdout.lstrip()
+    if printed.startswith(("[", "{")):  # of a process, notes may follow
+        for row in _objects(json.JSONDecoder().raw_decode(printed)[0]):
             yield from _interval_problems(row)
 
 

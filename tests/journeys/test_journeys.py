@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from tests.forked import Forks
 from tests.journeys.checks import advice_templates, advices, is_of
@@ -39,20 +38,7 @@ def walk(journey: Journey) -> None:
     follow(journey)
 
 
-NOT_YET = pytest.mark.xfail(
-    strict=True, reason="grades of the whole pool, given on the page, are no labels for metrics yet"
-)
-
-
-def marked(row: Row) -> ParameterSet:
-    """Return a journey with the mark of what is known to be broken."""
-    stays_whole = row.between in ("nothing", "label", "deleted", "marked")
-    reads_metrics = row.then in ("leaderboard", "compare", "history")
-    broken = row.labels == "page" and stays_whole and reads_metrics and row.metric != "answers"
-    return pytest.param(row, id="-".join(row), marks=[NOT_YET] if broken else [])
-
-
-@pytest.mark.parametrize("row", [marked(row) for row in ROWS])
+@pytest.mark.parametrize("row", ROWS, ids="-".join)
 def test_journey(row: Row, travel: Travel, forks: Forks) -> None:
     journey = travel(row)
     if ROWS.index(row) % IN_PROCESSES == 0:
