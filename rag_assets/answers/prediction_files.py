@@ -153,11 +153,11 @@ def _refuse_repetition(text: str, path: Path) -> None:
 
 
 def _of_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    ids = UniqueIds("query", "query_id")
+    ids = UniqueIds("query")
     for number, row in read_objects(path):
         place = Place(path, number)
         query_id = identifier(row, "query_id", place)
-        ids.add(query_id, place)
+        ids.add(query_id, place, "query_id")
         yield query_id, _columns(row, place)
 
 

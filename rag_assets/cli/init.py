@@ -26,8 +26,12 @@ from rag_assets.pipeline.corpus_summary import (
     summarise,
 )
 from rag_assets.pipeline.durations import Durations, duration_text
-from rag_assets.sources.folder_labels import LabelledFolder
-from rag_assets.sources.query_template import N_EXAMPLES, QUERIES_FILE, template_text
+from rag_assets.sources.folder_labels import (
+    N_EXAMPLES,
+    QUERIES_FILE,
+    LabelledFolder,
+    template_text,
+)
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings

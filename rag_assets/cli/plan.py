@@ -16,8 +16,7 @@ from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.checks.circularity import circle_warnings
 from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
-from rag_assets.sources.folder_labels import LabelledFolder
-from rag_assets.sources.query_template import QUERIES_FILE, examples_left
+from rag_assets.sources.folder_labels import QUERIES_FILE, LabelledFolder, examples_left
 
 
 @click.command("plan")

@@ -24,8 +24,8 @@ from rag_assets.sources.fields import (
     string,
 )
 from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.parquet_rows import ParquetRows
 from rag_assets.sources.problems import skipping_bad_rows
+from rag_assets.sources.row_files import ParquetFile
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.sources.strict_json import type_name
 
@@ -109,26 +109,24 @@ class AutoragDataset:
 
     def read_documents(self) -> Read:
         """Return the corpus, without titles; rows are counted from 1 in messages."""
-        source, rows = ParquetRows(self.corpus), DocumentRows()
-        ids = UniqueIds("document", "doc_id")
-        for number, row in source.read():
-            place = Place(self.corpus, number)
+        source, rows = ParquetFile(self.corpus), DocumentRows()
+        ids = UniqueIds("document")
+        for place, row in source.rows():
             with skipping_bad_rows():
                 document_id = identifier(row, "doc_id", place)
-                ids.add(document_id, place)
+                ids.add(document_id, place, "doc_id")
                 text = string(row, "contents", place)
                 rows.add(document_id, "", text, metadata_json(_present(row), _DOCUMENT_KEYS))
         return rows.read(Place(self.corpus), source.notes())
 
     def read_queries(self) -> Read:
         """Return the questions, without tags."""
-        source, rows = ParquetRows(self.qa), QueryRows()
-        ids = UniqueIds("query", "qid")
-        for number, row in source.read():
-            place = Place(self.qa, number)
+        source, rows = ParquetFile(self.qa), QueryRows()
+        ids = UniqueIds("query")
+        for place, row in source.rows():
             with skipping_bad_rows():
                 query_id = identifier(row, "qid", place)
-                ids.add(query_id, place)
+                ids.add(query_id, place, "qid")
                 text = string(row, "query", place)
                 rows.add(query_id, text, [], metadata_json(_present(row), _QUERY_KEYS))
         return rows.read(Place(self.qa), source.notes())
@@ -140,8 +138,7 @@ class AutoragDataset:
         """
         rows = QrelRows(documents, queries)
         empty, repeated = list[str](), list[str]()
-        for number, row in ParquetRows(self.qa).read():
-            place = Place(self.qa, number)
+        for place, row in ParquetFile(self.qa).rows():
             with skipping_bad_rows():
                 query_id = identifier(row, "qid", place)
                 truth = _ground_truth(row, place)
@@ -187,7 +184,7 @@ def _only(files: dict[str, Path], part: str, path: Path) -> Path:
     return next(iter(files.values()))
 
 
-def _present(row: dict[str, Any]) -> dict[str, Any]:
+def _present(row: Row) -> dict[str, Any]:
     """Return the row without what Parquet cannot tell from an absent key: null, no answer."""
     present = {key: value for key, value in row.items() if value is not None}
     if present.get(ANSWERS) == []:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.sources.beir_files import (
     DOCUMENT_KEY,
-    PARQUET,
     QUERY_KEY,
     Parts,
     ScoredPair,
@@ -22,23 +22,21 @@ from rag_assets.sources.beir_files import (
     read_scored_pairs,
 )
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.document_blocks import Parse, read_in_blocks
 from rag_assets.sources.document_folder import document_paths
 from rag_assets.sources.fields import (
+    DocumentFields,
     Place,
+    Row,
     identifier,
     metadata_json,
     note,
-    optional_string,
     string,
 )
 from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.lines import read_raw_lines
-from rag_assets.sources.parquet_rows import ParquetRows
 from rag_assets.sources.problems import skipping_bad_rows
-from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
-from rag_assets.sources.strict_json import parsed_objects, read_objects
-from rag_assets.text_files import suffix
+from rag_assets.sources.row_files import JsonLinesFile, Rows, row_file
+from rag_assets.sources.rows import DocumentRows, Parse, QrelRows, QueryRows, Record, read_in_blocks
+from rag_assets.sources.strict_json import parse_object
 
 CORPUS = "corpus.jsonl"
 QUERIES_FILE = "queries.jsonl"
@@ -46,6 +44,7 @@ QRELS_FOLDER = "qrels"
 DEFAULT_SUBSET = "test"
 
 _ID_KEYS = ("_id", "id")
+_FIELDS = {key: DocumentFields((key,)) for key in _ID_KEYS}
 
 
 @dataclass(frozen=True)
@@ -125,14 +124,14 @@ class BeirDataset:
     def read_documents(self) -> Read:
         """Return the corpus; a note counts Markdown and text files that are not part of it."""
         source = _Rows(files_of(self._parts.corpus, self.subset))
-        read = read_in_blocks(source.raw, _parser, self._stray) if source.has_lines else None
-        if read is not None:
+        if source.has_lines and (read := read_in_blocks(source.raw_rows, _parser, self._stray)):
             return read
-        rows, ids = DocumentRows(), UniqueIds("document", _ID_KEYS[0])
-        for place, row in source.read():
+        rows, ids = DocumentRows(), UniqueIds("document")
+        for place, row in source.rows():
             with skipping_bad_rows():
-                ids.add(identifier(row, _id_key(row), place), place)
-                _add(rows, row, place)
+                document = _FIELDS[_id_key(row)].read(row, place)
+                ids.add(document[0], place, _ID_KEYS[0])
+                rows.add(*document)
         return rows.read(source.place, [*source.notes(), *self._stray()])
 
     def _stray(self) -> list[str]:
@@ -150,12 +149,12 @@ class BeirDataset:
         """
         source = _Rows(files_of(self._parts.queries, self.subset))
         elsewhere = self._relevant_elsewhere()
-        rows, ids, left_out = QueryRows(), UniqueIds("query", _ID_KEYS[0]), list[str]()
-        for place, row in source.read():
+        rows, ids, left_out = QueryRows(), UniqueIds("query"), list[str]()
+        for place, row in source.rows():
             with skipping_bad_rows():
                 key = _id_key(row)
                 query_id = identifier(row, key, place)
-                ids.add(query_id, place)
+                ids.add(query_id, place, _ID_KEYS[0])
                 text = string(row, "text", place)
                 if query_id in elsewhere:
                     left_out.append(query_id)
@@ -186,65 +185,49 @@ class BeirDataset:
         return {pair.query_id for pair in _pairs(others) if pair.grade > 0} - here
 
 
-def _parser(_: tuple[Place, bytes]) -> tuple[str, Parse[Place]]:
-    def parse(block: Sequence[tuple[Place, bytes]]) -> pa.Table:
+def _parser(_: Record) -> tuple[str, Parse]:
+    def parse(block: Sequence[Record]) -> pa.Table:
         rows = DocumentRows()
         for place, content in block:
-            for _, row in parsed_objects(place.file, [(place.line or 0, content)]):
-                _add(rows, row, place)
+            row = parse_object(content, place.file, place.line)
+            rows.add(*_FIELDS[_id_key(row)].read(row, place))
         return rows.table()
 
     return "beir", parse
-
-
-def _add(rows: DocumentRows, row: dict[str, Any], place: Place) -> None:
-    key = _id_key(row)
-    document_id = identifier(row, key, place)
-    text = string(row, "text", place)
-    title = optional_string(row, "title", place) or ""
-    rows.add(document_id, title, text, metadata_json(row, frozenset({key, "title", "text"})))
 
 
 class _Rows:
     """The rows of JSON lines or Parquet, file after file."""
 
     def __init__(self, files: list[Path]) -> None:
-        self._files = files
-        self._parquet = [ParquetRows(file) for file in files if suffix(file) == PARQUET]
+        self._sources = [row_file(file) for file in files]
         self.place = Place(files[0])
 
-    def read(self) -> Iterator[tuple[Place, dict[str, Any]]]:
-        for source in self._parquet:
-            for number, row in source.read():
-                yield Place(source.file, number), row
-        for file in self._files:
-            if suffix(file) != PARQUET:
-                for number, row in read_objects(file):
-                    yield Place(file, number), row
+    def rows(self) -> Rows:
+        return chain.from_iterable(source.rows() for source in self._sources)
 
     @property
     def has_lines(self) -> bool:
-        return not self._parquet
+        return all(isinstance(source, JsonLinesFile) for source in self._sources)
 
-    def raw(self) -> Iterator[tuple[Place, bytes]]:
-        for file in self._files:
-            for number, content in read_raw_lines(file):
-                yield Place(file, number), content
+    def raw_rows(self) -> Iterator[Record]:
+        return chain.from_iterable(
+            JsonLinesFile(source.file).raw_rows() for source in self._sources
+        )
 
     def notes(self) -> list[str]:
-        return list(dict.fromkeys(line for source in self._parquet for line in source.notes()))
+        return list(dict.fromkeys(line for source in self._sources for line in source.notes()))
 
 
-def _id_key(row: dict[str, Any]) -> str:
+def _id_key(row: Row) -> str:
     return next((key for key in _ID_KEYS if key in row), _ID_KEYS[0])
 
 
 def _pairs(files: Iterable[Path]) -> Iterator[ScoredPair]:
-    for file in files:
-        yield from read_scored_pairs(file)
+    return chain.from_iterable(map(read_scored_pairs, files))
 
 
-def _split_tags(row: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+def _split_tags(row: Row) -> tuple[list[str], Row]:
     metadata = row.get("metadata")
     tags = metadata.get("tags") if isinstance(metadata, dict) else None
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):

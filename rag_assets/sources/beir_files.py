@@ -19,9 +19,8 @@ from typing import NamedTuple
 from rag_assets.errors import DataError
 from rag_assets.sources.fields import Place, Row, checked_grade, checked_id, identifier, shown
 from rag_assets.sources.lines import read_lines
-from rag_assets.sources.parquet_rows import ParquetRows
-from rag_assets.sources.problems import skipping_bad_rows
-from rag_assets.sources.strict_json import read_objects
+from rag_assets.sources.problems import parse_each, skipping_bad_rows
+from rag_assets.sources.row_files import PARQUET, row_file
 from rag_assets.text_files import ARCHIVE, members, plain_name, suffix
 from rag_assets.trec_lines import integral
 
@@ -34,7 +33,6 @@ SOURCES_SUFFIX = ".sources.jsonl"
 """Beside qrels, which have no column for it: who judged what; no qrels themselves."""
 
 LINES = ".jsonl"
-PARQUET = ".parquet"
 _PAIRS = (".tsv", LINES, PARQUET)
 _SHARD = re.compile(r"(?P<name>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})")
 Split = Mapping[str, list[Path]]
@@ -194,12 +192,9 @@ def read_scored_pairs(path: Path) -> Iterator[ScoredPair]:
         DataError: a row has not three columns or four, or not as many as the first; or its score
             is not an integer (``1.0`` is one).
     """
-    if suffix(path) == ".parquet":
-        yield from _from_fields(path, ParquetRows(path).read())
-    elif suffix(path) == ".jsonl":
-        yield from _from_fields(path, read_objects(path))
-    else:
-        yield from _from_table(path)
+    if suffix(path) in (LINES, PARQUET):
+        return parse_each(lambda row: _field_pair(*row), row_file(path).rows())
+    return _from_table(path)
 
 
 def columns_of(path: Path) -> int:
@@ -207,15 +202,6 @@ def columns_of(path: Path) -> int:
     for _, line in read_lines(path):
         return len(_split(line))
     return 3
-
-
-def _from_fields(path: Path, rows: Iterator[tuple[int, Row]]) -> Iterator[ScoredPair]:
-    for number, row in rows:
-        pair = None
-        with skipping_bad_rows():
-            pair = _field_pair(Place(path, number), row)
-        if pair is not None:
-            yield pair
 
 
 def _field_pair(place: Place, row: Row) -> ScoredPair:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from rag_assets.sources.problems import FORMAT, RowError
+from rag_assets.sources.problems import FORMAT, RowError, record_id
 from rag_assets.sources.strict_json import type_name
 from rag_assets.store.canonical import canonical_json
 
@@ -140,6 +142,38 @@ def metadata_json(row: Row, used: frozenset[str]) -> str:
     elif nested is not None:
         rest["metadata"] = nested
     return _canonical(rest)
+
+
+@dataclass(frozen=True)
+class DocumentFields:
+    """Which fields of a row hold a document; all others are its metadata.
+
+    Attributes:
+        document_id: the field of the id, or several that make it together; those stay metadata,
+            since the source of a document is a field of its own.
+        title: a string, absent or null where there is none.
+        text: a string.
+    """
+
+    document_id: tuple[str, ...]
+    title: str = "title"
+    text: str = "text"
+
+    @cached_property
+    def _used(self) -> frozenset[str]:
+        one_id = self.document_id if len(self.document_id) == 1 else ()
+        return frozenset((*one_id, self.title, self.text))
+
+    def read(self, row: Row, place: Place) -> tuple[str, str, str, str]:
+        """Return id, title, text and metadata of a row.
+
+        Raises:
+            DataError: a field breaks the contract.
+        """
+        document_id = joined_id(row, self.document_id, place)
+        record_id("document", document_id)
+        title = optional_string(row, self.title, place) or ""
+        return document_id, title, string(row, self.text, place), metadata_json(row, self._used)
 
 
 def _canonical(fields: dict[str, Any]) -> str:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
@@ -15,7 +16,6 @@ from typing import ClassVar, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.csv_files import read_csv
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import (
     Place,
@@ -30,9 +30,8 @@ from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.judgments import has_quotes, read_judgments
 from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.query_log import read_query_log
-from rag_assets.sources.query_template import example_problem
+from rag_assets.sources.row_files import Rows, row_file
 from rag_assets.sources.rows import QueryRows
-from rag_assets.sources.strict_json import read_objects
 from rag_assets.text_files import GZIP, suffix
 
 DOCUMENT_ID = "document_id"
@@ -51,6 +50,7 @@ _OTHERWISE_THE_FIRST = frozenset({"title", "query_id", "query"})
 """Fields that are absent under their first name: optional, or missed by the reader itself."""
 
 QUERIES = "queries"
+QUERIES_FILE = f"{QUERIES}.jsonl"
 QUERY_LOG = "query_log"
 JUDGMENTS = "judgments"
 SUFFIXES = (".jsonl", ".csv")
@@ -234,14 +234,13 @@ class LabelledFolder(ABC):
         file = self.query_files()[0]
         if file.name.startswith(QUERY_LOG):
             return self._read_query_log(file)
-        rows, ids = QueryRows(), UniqueIds("query", "query_id")
+        rows, ids = QueryRows(), UniqueIds("query")
         names: tuple[str, str] | None = None
-        for line, row in _query_rows(file):
-            place = Place(file, line)
+        for place, row in _query_rows(file):
             names = names or self._query_names(row, place)
             with skipping_bad_rows():
                 query_id = identifier(row, names[0], place)
-                ids.add(query_id, place)
+                ids.add(query_id, place, "query_id")
                 tags = optional_tags(row, "tags", place)
                 rest = metadata_json(row, frozenset({*names, "tags"}))
                 text = string(row, names[1], place)
@@ -254,8 +253,8 @@ class LabelledFolder(ABC):
         rows = list(_query_rows(file))
         if not rows:
             raise Place(file).error("holds no query; at least one is needed")
-        line, first = rows[0]
-        return read_query_log(file, rows, self._query_names(first, Place(file, line)))
+        place, first = rows[0]
+        return read_query_log(file, rows, self._query_names(first, place))
 
     def _query_names(self, row: Row, place: Place) -> tuple[str, str]:
         present = list(row)
@@ -267,17 +266,14 @@ class LabelledFolder(ABC):
         return read_judgments(self.qrels_files()[0], documents, queries, self.columns.id_parts)
 
 
-def _query_rows(file: Path) -> Iterator[tuple[int, Row]]:
-    if suffix(file) != ".csv":
-        yield from read_objects(file)
-        return
-    for line, cells in read_csv(file):
-        tags = cells.get("tags")
-        if tags is None:
-            yield line, cells
+def _query_rows(file: Path) -> Rows:
+    is_csv = suffix(file) == ".csv"
+    for place, row in row_file(file).rows():
+        if is_csv and "tags" in row:
+            tags = [tag.strip() for tag in row["tags"].split(",")] if row["tags"].strip() else []
+            yield place, {**row, "tags": tags}
         else:
-            split = [tag.strip() for tag in tags.split(",")] if tags.strip() else []
-            yield line, {**cells, "tags": split}
+            yield place, row
 
 
 def _files(root: Path, stem: str) -> list[Path]:
@@ -311,3 +307,46 @@ def _missing(
     looked_for = " or ".join(shown(name) for name in names)
     advice = "correct `columns`" if is_mapped else f"name it as `{field_name}` under `columns`"
     return f"no {looked_for} for {field_name}; found: {listed}; {advice}"
+
+
+_EXAMPLES: tuple[dict[str, object], ...] = (
+    {"query_id": "q1", "text": "EXAMPLE: replace this line by a question as your users ask it"},
+    {
+        "query_id": "q2",
+        "text": "EXAMPLE: one line a question; results are shown by its tags, if it has any",
+        "tags": ["how-to"],
+    },
+    {
+        "query_id": "q3",
+        "text": "EXAMPLE: ten questions show something, a hundred tell close retrievers apart",
+    },
+)
+"""What ``rag-assets init`` writes where there are no questions: never read as such."""
+
+_TEXTS = frozenset(example["text"] for example in _EXAMPLES)
+
+N_EXAMPLES = len(_EXAMPLES)
+
+
+def template_text() -> str:
+    """Return the lines of a ``queries.jsonl`` to fill in."""
+    return "".join(f"{json.dumps(example)}\n" for example in _EXAMPLES)
+
+
+def examples_left(file: Path) -> int:
+    """Return how many examples still stand in a file as they were written."""
+    if not file.is_file():
+        return 0
+    examples = set(template_text().encode().splitlines())
+    with file.open("rb") as lines:
+        return sum(line.strip() in examples for line in lines)
+
+
+def example_problem(text: str) -> str | None:
+    """Return why a query is none where it is still an example; None for every other text."""
+    if text not in _TEXTS:
+        return None
+    return (
+        "is still the example that `rag-assets init` wrote; put your own question in its place, "
+        "or delete the line"
+    )

@@ -42,48 +42,17 @@ NEAREST_FOR = 20
 
 
 class UniqueIds:
-    """The ids met so far, each with its file and line, in little memory."""
-
-    def __init__(self, kind: str, key: str) -> None:
-        """Watch over ids of ``kind`` (``document``, ``query``) that stand under ``key``."""
-        self._kind = kind
-        self._key = key
-        self._files: dict[Path, int] = {}
-        self._lines: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        """Return how many ids there are."""
-        return len(self._lines)
-
-    def add(self, new_id: str, place: Place) -> None:
-        """Remember an id.
-
-        Raises:
-            DataError: it has been there before; both lines are named.
-        """
-        record_id(self._kind, new_id)
-        number = self._files.setdefault(place.file, len(self._files))
-        where = number * _LINES_OF_A_FILE + (place.line or 0)
-        first = self._lines.setdefault(new_id, where)
-        if first != where:
-            problem = (
-                f"{self._kind} id {shown(new_id)} occurs twice, first {self._told(first, number)}"
-            )
-            raise place.error(problem, self._key, DUPLICATE_ID)
-
-    def _told(self, where: int, here: int) -> str:
-        number, line = divmod(where, _LINES_OF_A_FILE)
-        file = next(file for file, file_number in self._files.items() if file_number == number)
-        return f"on line {line}" if number == here else f"on line {line} of {file.name}"
-
-
-class UniquePlaces:
-    """The ids met so far, each with its place: for several files, and for files without lines."""
+    """The ids met so far, each with its first place, in little memory."""
 
     def __init__(self, kind: str) -> None:
         """Watch over ids of ``kind`` (``document``, ``query``)."""
         self._kind = kind
-        self._places: dict[str, tuple[Place, str]] = {}
+        self._files: dict[Path, int] = {}
+        self._places: dict[str, int | tuple[int, str]] = {}
+
+    def __len__(self) -> int:
+        """Return how many ids there are."""
+        return len(self._places)
 
     def add(self, new_id: str, place: Place, key: str) -> None:
         """Remember an id that stands under ``key``.
@@ -92,15 +61,26 @@ class UniquePlaces:
             DataError: it has been there before; both places are named.
         """
         record_id(self._kind, new_id)
-        if new_id not in self._places:
-            self._places[new_id] = (place, key)
+        number = self._files.setdefault(place.file, len(self._files))
+        here: int | tuple[int, str] = (number, full_key(place, key))
+        if place.line is not None:
+            here = number * _LINES_OF_A_FILE + place.line  # one integer for a corpus of millions
+        first = self._places.get(new_id)
+        if first is None:
+            self._places[new_id] = here
             return
-        first, first_key = self._places[new_id]
-        where = f"`{full_key(first, first_key)}`" if first.line is None else f"line {first.line}"
-        if first.file != place.file:
-            where += f" of {first.file.name}"
-        problem = f"{self._kind} id {shown(new_id)} occurs twice, first at {where}"
+        where = self._described(first, number)
+        problem = f"{self._kind} id {shown(new_id)} occurs twice, first {where}"
         raise place.error(problem, key, DUPLICATE_ID)
+
+    def _described(self, first: int | tuple[int, str], number: int) -> str:
+        if isinstance(first, int):
+            first_number, line = divmod(first, _LINES_OF_A_FILE)
+            where = f"on line {line}"
+        else:
+            first_number, where = first[0], f"at `{first[1]}`"
+        file = list(self._files)[first_number]
+        return where if first_number == number else f"{where} of {file.name}"
 
 
 class KnownIds:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from rag_assets.errors import DataError, UsageError
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import Place, checked_grade, checked_id
-from rag_assets.sources.ids import UniquePlaces
+from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.store.canonical import canonical_json
@@ -96,7 +96,7 @@ class IrDataset:
 
     def read_documents(self) -> Read:
         """Return the documents, one after the other from the library's own reader."""
-        rows, ids, place = DocumentRows(), UniquePlaces("document"), self._place()
+        rows, ids, place = DocumentRows(), UniqueIds("document"), self._place()
         for number, row in self._rows("docs"):
             key = f"docs[{number}].doc_id"
             fields = row._asdict()
@@ -109,7 +109,7 @@ class IrDataset:
 
     def read_queries(self) -> Read:
         """Return the queries; the text is the one that the library recommends."""
-        rows, ids, place = QueryRows(), UniquePlaces("query"), self._place()
+        rows, ids, place = QueryRows(), UniqueIds("query"), self._place()
         for number, row in self._rows("queries"):
             key = f"queries[{number}].query_id"
             fields = row._asdict()

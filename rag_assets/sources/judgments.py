@@ -6,7 +6,7 @@ And :class:`Quotes`, which tells where a quoted passage stands in a document.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,10 +32,11 @@ from rag_assets.sources.problems import (
     QUOTE_TWICE,
     QUOTE_VANISHED,
     error_context,
+    parse_each,
     skipping_bad_rows,
 )
+from rag_assets.sources.row_files import Rows, row_file
 from rag_assets.sources.rows import QrelRows
-from rag_assets.sources.strict_json import read_objects
 from rag_assets.store.canonical import fingerprint
 from rag_assets.text_files import suffix
 from rag_assets.trec_lines import integral
@@ -83,11 +84,11 @@ def read_judgments(
     rows = QrelRows(documents, queries)
     quotes = Quotes(documents)
     ignored: dict[str, None] = {}
-    for line, given in _rows(path):
+    for place, given in _rows(path):
         row = given
         with skipping_bad_rows():
-            row = _with_id(given, id_parts, Place(path, line))
-            _add(row, Place(path, line), rows, quotes)
+            row = _with_id(given, id_parts, place)
+            _add(row, place, rows, quotes)
         ignored.update(dict.fromkeys(row.keys() - _KEYS))
     unused = ("key is not understood and ignored", "keys are not understood and ignored")
     return rows.read(Place(path), note(*unused, sorted(ignored)))
@@ -100,18 +101,17 @@ def _with_id(row: Row, parts: Sequence[str], place: Place) -> Row:
     return {**rest, "doc_id": joined_id(row, parts, place)}
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _rows(path: Path) -> Rows:
+    rows = row_file(path).rows()
     if suffix(path) != ".csv":
-        yield from read_objects(path)
-        return
-    for line, cells in read_csv(path):
-        row: dict[str, object] = {
-            key: cell for key, cell in cells.items() if cell or key not in _OPTIONAL
-        }
-        with skipping_bad_rows():
-            if "relevance" in row:
-                row["relevance"] = _grade(cells["relevance"], Place(path, line))
-            yield line, row
+        return rows
+    return parse_each(lambda row: (row[0], _of_cells(*row)), rows)
+
+
+def _of_cells(place: Place, cells: Row) -> Row:
+    """Return a row of CSV as one of JSON: without empty cells, its grade a number."""
+    row = {key: cell for key, cell in cells.items() if cell or key not in _OPTIONAL}
+    return {**row, "relevance": _grade(row["relevance"], place)} if "relevance" in row else row
 
 
 def _grade(cell: str, place: Place) -> int:

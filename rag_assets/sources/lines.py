@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rag_assets.errors import DataError
-from rag_assets.sources.problems import RowError, skipping_bad_rows
+from rag_assets.sources.problems import RowError, parse_each
 from rag_assets.text_files import opened, read_bytes
 
 BOM = codecs.BOM_UTF8
@@ -40,12 +40,10 @@ def read_lines(path: Path, *, blank: bool = False) -> Iterator[tuple[int, str]]:
     Raises:
         DataError: the file cannot be read or is not UTF-8.
     """
-    for number, raw in read_raw_lines(path, blank=blank):
-        line = None
-        with skipping_bad_rows():
-            line = decoded(raw, path, number).rstrip("\r\n")
-        if line is not None:
-            yield number, line
+    return parse_each(
+        lambda line: (line[0], decoded(line[1], path, line[0]).rstrip("\r\n")),
+        read_raw_lines(path, blank=blank),
+    )
 
 
 def read_text(path: Path) -> str:

@@ -10,10 +10,9 @@ import pyarrow as pa
 from rag_assets.errors import DataError
 from rag_assets.sources.dataset import Read, SingleFileDataset
 from rag_assets.sources.fields import Place, checked_id, note, shown
-from rag_assets.sources.lines import read_text
 from rag_assets.sources.problems import record_id, skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
-from rag_assets.sources.strict_json import JsonError, parse_json, type_name
+from rag_assets.sources.strict_json import read_object, type_name
 
 QUERIES_KEY = "queries"
 CORPUS_KEY = "corpus"
@@ -64,12 +63,7 @@ class LlamaIndexDataset(SingleFileDataset):
         return rows.read(place, [])
 
     def _content(self) -> dict[str, Any]:
-        try:
-            value = parse_json(read_text(self.file))
-        except JsonError as error:
-            raise DataError(error.problem, file=self.file, line=error.line) from error
-        if not isinstance(value, dict):
-            raise DataError(f"found {type_name(value)}; must be an object", file=self.file)
+        value = read_object(self.file)
         for key in _KEYS:
             if key not in value:
                 raise DataError(f"is missing; needed: {', '.join(_KEYS)}", file=self.file, key=key)

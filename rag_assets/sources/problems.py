@@ -7,11 +7,12 @@ and the reader goes on. So there is one code path, whether the first problem is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from rag_assets.errors import DataError
 
@@ -118,7 +119,7 @@ def was_rejected(kind: str, name: str) -> bool:
     return rejected is not None and not rejected.isdisjoint({(kind, name), (kind, ANY)})
 
 
-class _Tolerated:
+class _SkippingBadRows:
     """Keeps a ``DataError`` and goes on behind the block, when somebody collects."""
 
     def __enter__(self) -> None:
@@ -131,18 +132,30 @@ class _Tolerated:
         trace: TracebackType | None,
     ) -> bool:
         """Return whether the error was taken."""
-        if not isinstance(error, DataError):
-            return False
         problems = _COLLECTED.get()
-        if problems is None:
+        if problems is None or not isinstance(error, DataError):
             return False
         problems.append(error)
         return True
 
 
-_TOLERATED = _Tolerated()
+_SKIPPING = _SkippingBadRows()
 
 
-def skipping_bad_rows() -> _Tolerated:
+def skipping_bad_rows() -> _SkippingBadRows:
     """Return the block around one row."""
-    return _TOLERATED
+    return _SKIPPING
+
+
+Raw = TypeVar("Raw")
+Parsed = TypeVar("Parsed")
+
+
+def parse_each(parse: Callable[[Raw], Parsed], rows: Iterable[Raw]) -> Iterator[Parsed]:
+    """Yield what each row is parsed to; a bad one is skipped where somebody collects."""
+    for raw in rows:
+        parsed: Parsed | None = None
+        with skipping_bad_rows():
+            parsed = parse(raw)
+        if parsed is not None:
+            yield parsed

@@ -53,26 +53,26 @@ class _LoggedQuery:
     named: Place = field(default_factory=lambda: Place(Path()))
 
 
-def read_query_log(file: Path, rows: Iterable[tuple[int, Row]], names: tuple[str, str]) -> Read:
+def read_query_log(file: Path, rows: Iterable[tuple[Place, Row]], names: tuple[str, str]) -> Read:
     """Return the queries of a log, in the order in which they were first asked.
 
     Args:
         file: for errors.
-        rows: line and fields of each row.
+        rows: place and fields of each row.
         names: the fields of the id and of the text.
 
     Raises:
         DataError: a count is no positive integer, a text has two ids, or an id two texts.
     """
     by_text: dict[str, _LoggedQuery] = {}
-    for line, row in rows:
+    for place, row in rows:
         with skipping_bad_rows():
-            _add(by_text, row, Place(file, line), names)
-    queries, ids = QueryRows(), UniqueIds("query", "query_id")
+            _add(by_text, row, place, names)
+    queries, ids = QueryRows(), UniqueIds("query")
     for text, query in by_text.items():
         with skipping_bad_rows():
             query_id = query.query_id or hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
-            ids.add(query_id, query.named if query.query_id else query.place)
+            ids.add(query_id, query.named if query.query_id else query.place, "query_id")
             fields: dict[str, Any] = json.loads(query.metadata)
             metadata = canonical_json({**fields, COUNT: query.count})
             queries.add(query_id, text, query.tags, metadata)

@@ -1,13 +1,17 @@
 """The three tables in the making: what all formats check alike.
 
-They are built batch by batch, so that a large corpus never exists as Python rows.
+They are built batch by batch, so that a large corpus never exists as Python rows. Documents of
+formats in which each stands in a record of its own are read in blocks: of a file in which little
+changed, only that is parsed. Whatever is wrong in such a file is left to the reader of whole files,
+which alone decides what is said first, and on which line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +22,7 @@ from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import Place, note, shown
 from rag_assets.sources.ids import KnownIds
 from rag_assets.sources.problems import DUPLICATE_JUDGMENT, EMPTY, error_context, was_rejected
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, in_blocks, records_digest
 
 BATCH_ROWS = 16_384
 BATCH_CHARACTERS = 8_000_000
@@ -265,3 +270,56 @@ class TableBuilder:
             self._batches.append(pa.record_batch(columns, schema=self._arrow))
         self._rows = []
         self._characters = 0
+
+
+_KNOWN: ContextVar[KnownBlocks | None] = ContextVar("known_blocks", default=None)
+
+
+Record = tuple[Place, bytes]
+Parse = Callable[[Sequence[Record]], pa.Table]
+"""Parses the records of a block."""
+
+
+@contextmanager
+def reading_in_blocks(known: KnownBlocks) -> Iterator[None]:
+    """Let readers inside read in blocks, and parse those only that are not known."""
+    token = _KNOWN.set(known)
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
+def read_in_blocks(
+    records: Callable[[], Iterable[Record]],
+    parser: Callable[[Record], tuple[str, Parse]],
+    notes: Callable[[], Sequence[str]] = tuple,
+) -> Read | None:
+    """Return the documents of some records.
+
+    Args:
+        records: gives them in their order, each with its place.
+        parser: gives, for the first record, what parses the records of a block into a table of
+            :data:`rag_assets.schemas.DOCUMENTS`, and all that this depends on besides them.
+        notes: what was odd about the records, asked for after the last one.
+
+    Returns:
+        None where nobody wants blocks, there is no document, or anything is wrong: the file is then
+        to be read as a whole.
+    """
+    known = _KNOWN.get()
+    if known is None:
+        return None
+    built, made = BlockedTable(known), None
+    try:
+        for block in in_blocks(records()):
+            seed, parse = made = made or parser(block[0])
+            built.add(records_digest([raw for _, raw in block], seed), partial(parse, block))
+    except DataError:
+        return None
+    if not built.blocks:
+        return None
+    table = built.table()
+    if pc.count_distinct(table.column("document_id")).as_py() < table.num_rows:
+        return None
+    return Read(table, [*notes(), *empty_documents(table)], built.blocks)

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.errors import DataError
 from rag_assets.sources.dataset import Read, SingleFileDataset
 from rag_assets.sources.fields import (
     Inside,
@@ -24,11 +23,10 @@ from rag_assets.sources.fields import (
     shown,
     string,
 )
-from rag_assets.sources.ids import UniquePlaces
-from rag_assets.sources.lines import read_text
+from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
-from rag_assets.sources.strict_json import JsonError, parse_json, type_name
+from rag_assets.sources.strict_json import read_object, type_name
 
 _START = "answer_start"
 GRADE = 1
@@ -71,7 +69,7 @@ class SquadDataset(SingleFileDataset):
 
     def read_queries(self) -> Read:
         """Return the questions; a note counts those without answer that are not marked so."""
-        rows, ids, unmarked = QueryRows(), UniquePlaces("query"), list[str]()
+        rows, ids, unmarked = QueryRows(), UniqueIds("query"), list[str]()
         for paragraph, question, place in self._questions():
             with skipping_bad_rows():
                 query_id = identifier(question, "id", place)
@@ -172,7 +170,7 @@ def read_paragraphs(file: Path) -> Iterator[Paragraph]:
     top = Inside(file)
     ids: dict[str, str] = {}
     numbers: Counter[str] = Counter()
-    for article, place in items(_content(file), "data", top):
+    for article, place in items(read_object(file), "data", top):
         title = string(article, "title", place)
         slug = "_".join(title.split(" "))
         for paragraph, inside in items(article, "paragraphs", place):
@@ -184,16 +182,6 @@ def read_paragraphs(file: Path) -> Iterator[Paragraph]:
             yield Paragraph(
                 inside, document_id, title.replace("_", " "), context, repeated, paragraph
             )
-
-
-def _content(file: Path) -> dict[str, Any]:
-    try:
-        value = parse_json(read_text(file))
-    except JsonError as error:
-        raise DataError(error.problem, file=file, line=error.line) from error
-    if not isinstance(value, dict):
-        raise DataError(f"found {type_name(value)}; must be an object", file=file)
-    return value
 
 
 class Answer(NamedTuple):

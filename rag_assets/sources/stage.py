@@ -21,11 +21,10 @@ from rag_assets.labels.generation.question_tables import qrels_of, queries_of
 from rag_assets.labels.question_marks import acting, marked_queries
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.document_blocks import reading_in_blocks
 from rag_assets.sources.document_folder import engine_versions, reader_code
 from rag_assets.sources.folder_labels import LabelledFolder
 from rag_assets.sources.ir_datasets import IrDataset
-from rag_assets.sources.rows import KEEP, UNKNOWN_DOCUMENTS
+from rag_assets.sources.rows import KEEP, UNKNOWN_DOCUMENTS, reading_in_blocks
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.blocks import KnownBlocks
 

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rag_assets.sources.lines import decoded, read_raw_lines
-from rag_assets.sources.problems import RowError, skipping_bad_rows
+from rag_assets.errors import DataError
+from rag_assets.sources.lines import decoded, read_raw_lines, read_text
+from rag_assets.sources.problems import RowError, parse_each
 
 
 class JsonError(ValueError):
@@ -65,27 +66,33 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: the file cannot be read, is not UTF-8, or a line is not one strict JSON object.
     """
-    return parsed_objects(path, read_raw_lines(path))
+    return parse_each(
+        lambda line: (line[0], parse_object(line[1], path, line[0])), read_raw_lines(path)
+    )
 
 
-def parsed_objects(
-    path: Path, lines: Iterable[tuple[int, bytes]]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) for each of some lines of a file.
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file is.
 
     Raises:
-        DataError: a line is not UTF-8, or not one strict JSON object.
+        DataError: the file cannot be read, is not UTF-8, or is not one strict JSON object.
     """
-    for number, raw in lines:
-        value = None
-        with skipping_bad_rows():
-            value = _object(raw, path, number)
-        if value is not None:
-            yield number, value
+    try:
+        value = parse_json(read_text(path))
+    except JsonError as error:
+        raise DataError(error.problem, file=path, line=error.line) from error
+    if not isinstance(value, dict):
+        raise DataError(f"found {type_name(value)}; must be an object", file=path)
+    return value
 
 
-def _object(raw: bytes, path: Path, number: int) -> dict[str, Any]:
-    line = decoded(raw, path, number).rstrip("\r\n")
+def parse_object(raw: bytes, path: Path, number: int | None) -> dict[str, Any]:
+    """Return the object on line ``number`` of a file of JSON lines.
+
+    Raises:
+        DataError: the line is not UTF-8, or not one strict JSON object.
+    """
+    line = decoded(raw, path, number or 1).rstrip("\r\n")
     try:
         value = parse_json(line)
     except JsonError as error:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -13,11 +14,10 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.document_blocks import Parse, read_in_blocks
 from rag_assets.sources.fields import Place
-from rag_assets.sources.ids import UniqueIds, UniquePlaces
+from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.problems import skipping_bad_rows
-from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.sources.rows import DocumentRows, Parse, QrelRows, QueryRows, Record, read_in_blocks
 from rag_assets.sources.trec_corpus import parsed_document, raw_documents, read_corpus_file
 from rag_assets.sources.trec_topics import read_topics
 from rag_assets.text_files import suffix
@@ -113,7 +113,7 @@ class TrecDataset:
             read = read_in_blocks(partial(_raw, files), _parser)
             if read is not None:
                 return read
-        rows, ids = DocumentRows(), UniquePlaces("document")
+        rows, ids = DocumentRows(), UniqueIds("document")
         for file in files:
             for place, key, document_id, title, text, metadata in read_corpus_file(file):
                 with skipping_bad_rows():
@@ -123,10 +123,10 @@ class TrecDataset:
 
     def read_queries(self) -> Read:
         """Return the topics."""
-        rows, ids = QueryRows(), UniqueIds("query", "num")
+        rows, ids = QueryRows(), UniqueIds("query")
         for place, query_id, text, metadata in read_topics(self.topics):
             with skipping_bad_rows():
-                ids.add(query_id, place)
+                ids.add(query_id, place, "num")
                 rows.add(query_id, text, [], metadata)
         return rows.read(Place(self.topics), [])
 
@@ -142,18 +142,15 @@ class TrecDataset:
         return rows.read(Place(self.qrels), [])
 
 
-def _raw(files: Sequence[Path]) -> Iterator[tuple[Place, bytes]]:
-    for file in files:
-        yield from raw_documents(file)
+def _raw(files: Sequence[Path]) -> Iterator[Record]:
+    return chain.from_iterable(map(raw_documents, files))
 
 
-def _parser(first: tuple[Place, bytes]) -> tuple[str, Parse[Place]]:
-    def parse(block: Sequence[tuple[Place, bytes]]) -> pa.Table:
+def _parser(first: Record) -> tuple[str, Parse]:
+    def parse(block: Sequence[Record]) -> pa.Table:
         rows = DocumentRows()
         for place, record in block:
-            document = parsed_document(place, record)
-            if document is not None:
-                rows.add(*document[2:])
+            rows.add(*parsed_document(place, record)[2:])
         return rows.table()
 
     return f"trec{suffix(first[0].file)}", parse

@@ -12,19 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from rag_assets.sources.fields import (
-    Place,
-    Row,
-    checked_id,
-    identifier,
-    metadata_json,
-    optional_string,
-    shown,
-    string,
-)
+from rag_assets.sources.fields import DocumentFields, Place, Row, checked_id, shown
 from rag_assets.sources.lines import decoded, read_lines, read_raw_lines
-from rag_assets.sources.problems import skipping_bad_rows
-from rag_assets.sources.strict_json import parsed_objects
+from rag_assets.sources.problems import parse_each
+from rag_assets.sources.strict_json import parse_object
 from rag_assets.store.canonical import canonical_json
 from rag_assets.text_files import suffix
 
@@ -62,12 +53,7 @@ def read_corpus_file(path: Path) -> Iterator[TrecDocument]:
     Raises:
         DataError: a line or block breaks the format or has no id.
     """
-    for place, record in raw_documents(path):
-        document = None
-        with skipping_bad_rows():
-            document = parsed_document(place, record)
-        if document is not None:
-            yield document
+    return parse_each(lambda record: parsed_document(*record), raw_documents(path))
 
 
 def raw_documents(path: Path) -> Iterator[tuple[Place, bytes]]:
@@ -78,16 +64,15 @@ def raw_documents(path: Path) -> Iterator[tuple[Place, bytes]]:
     return ((Place(path, line), block.encode()) for line, _, block in blocks)
 
 
-def parsed_document(place: Place, record: bytes) -> TrecDocument | None:
-    """Return a document; None where a problem of it is collected.
+def parsed_document(place: Place, record: bytes) -> TrecDocument:
+    """Return a document.
 
     Raises:
         DataError: it breaks the format or has no id.
     """
     kind, line = suffix(place.file), place.line or 0
     if kind == ".jsonl":
-        objects = parsed_objects(place.file, [(line, record)])
-        return next((_line_document(row, place) for _, row in objects), None)
+        return _line_document(parse_object(record, place.file, line), place)
     if kind == ".tsv":
         text = decoded(record, place.file, line).rstrip("\r\n")
         return _column_document(text.split("\t"), place)
@@ -96,11 +81,7 @@ def parsed_document(place: Place, record: bytes) -> TrecDocument | None:
 
 def _line_document(row: Row, place: Place) -> TrecDocument:
     key, text_key = _first(row, _ID_KEYS), _first(row, _TEXT_KEYS)
-    document_id = identifier(row, key, place)
-    text = string(row, text_key, place)
-    title = optional_string(row, "title", place) or ""
-    metadata = metadata_json(row, frozenset({key, text_key, "title"}))
-    return TrecDocument(place, key, document_id, title, text, metadata)
+    return TrecDocument(place, key, *DocumentFields((key,), text=text_key).read(row, place))
 
 
 def _column_document(columns: list[str], place: Place) -> TrecDocument:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rag_assets.sources.fields import Place, checked_id
 from rag_assets.sources.lines import read_lines
-from rag_assets.sources.problems import skipping_bad_rows
+from rag_assets.sources.problems import parse_each
 from rag_assets.sources.trec_corpus import TAG, elements, plain_text, read_blocks, replaced
 from rag_assets.store.canonical import canonical_json
 
@@ -54,12 +54,7 @@ def _first_tag(path: Path) -> str:
 
 
 def _read_plain(path: Path) -> Iterator[Topic]:
-    for number, line in read_lines(path):
-        topic = None
-        with skipping_bad_rows():
-            topic = _plain_topic(line, Place(path, number))
-        if topic is not None:
-            yield topic
+    return parse_each(lambda line: _plain_topic(line[1], Place(path, line[0])), read_lines(path))
 
 
 def _plain_topic(line: str, place: Place) -> Topic:
@@ -73,12 +68,9 @@ def _plain_topic(line: str, place: Place) -> Topic:
 
 
 def _read_blocks(path: Path) -> Iterator[Topic]:
-    for line, _, block in read_blocks(path, "top"):
-        topic = None
-        with skipping_bad_rows():
-            topic = _block_topic(block, Place(path, line))
-        if topic is not None:
-            yield topic
+    return parse_each(
+        lambda block: _block_topic(block.content, Place(path, block.line)), read_blocks(path, "top")
+    )
 
 
 def _block_topic(block: str, place: Place) -> Topic:
@@ -134,12 +126,10 @@ def _read_xml(path: Path, tag: str) -> Iterator[Topic]:
     Raises:
         DataError: a topic has no number or no text, or is not closed.
     """
-    for block in read_blocks(path, tag):
-        topic = None
-        with skipping_bad_rows():
-            topic = _topic(block.opening, block.content, Place(path, block.line))
-        if topic is not None:
-            yield topic
+    return parse_each(
+        lambda block: _topic(block.opening, block.content, Place(path, block.line)),
+        read_blocks(path, tag),
+    )
 
 
 def _topic(opening: str, block: str, place: Place) -> Topic:

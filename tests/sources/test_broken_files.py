@@ -9,8 +9,7 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.sources import Dataset, Read, open_dataset
-from rag_assets.sources.folder_labels import NO_QUESTIONS
-from rag_assets.sources.query_template import template_text
+from rag_assets.sources.folder_labels import NO_QUESTIONS, template_text
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]

@@ -133,7 +133,7 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
     (
         "corpus.txt",
         "<DOC><DOCNO>a</DOCNO></DOC>" * 2,
-        "/corpus.txt:1: `DOCNO`: document id 'a' occurs twice, first at line 1",
+        "/corpus.txt:1: `DOCNO`: document id 'a' occurs twice, first on line 1",
     ),
     ("corpus.txt", "<docs></docs>", "/corpus.txt: holds no document; at least one is needed"),
     (

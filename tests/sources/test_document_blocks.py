@@ -13,8 +13,8 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.document_blocks import reading_in_blocks
 from rag_assets.sources.formats import open_dataset
+from rag_assets.sources.rows import reading_in_blocks
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import ArtifactStore, Manifest
 from rag_assets.store.blocks import KnownBlocks

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.sources import open_dataset
+from rag_assets.sources.fields import Place
 from rag_assets.sources.problems import collecting
 from rag_assets.sources.query_log import read_query_log
 
@@ -138,8 +139,9 @@ def test_queries_do_not(write: Write) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["a", " a", "b", "c "]), st.integers(1, 9)), min_size=1))
 def test_no_count_is_lost(asked: list[tuple[str, int]]) -> None:
-    rows = [(n, {"text": text, "count": count}) for n, (text, count) in enumerate(asked, 1)]
-    table = read_query_log(Path("log"), rows, ("query_id", "text")).table
+    log = Path("log")
+    rows = [(Place(log, n), {"text": t, "count": count}) for n, (t, count) in enumerate(asked, 1)]
+    table = read_query_log(log, rows, ("query_id", "text")).table
     counts = [json.loads(text)["count"] for text in table["metadata"].to_pylist()]
     assert sum(counts) == sum(count for _, count in asked)
     assert len(counts) == len({text.strip() for text, _ in asked})

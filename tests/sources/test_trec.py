@@ -137,7 +137,7 @@ def test_ids_of_all_files_are_unique(write: Any, read_all: Any) -> None:
     with pytest.raises(DataError) as caught:
         read_all(open_dataset(folder))
     assert str(caught.value) == (
-        f"{folder}/docs/2:1: `DOCNO`: document id 'a' occurs twice, first at line 1 of 1"
+        f"{folder}/docs/2:1: `DOCNO`: document id 'a' occurs twice, first on line 1 of 1"
     )
 
 

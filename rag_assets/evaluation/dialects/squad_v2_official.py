@@ -29,7 +29,7 @@ from pathlib import Path
 from rag_assets.answers.metrics.token_f1 import token_f1
 from rag_assets.answers.normalisation import normal_form
 from rag_assets.sources.fields import identifier, items, string
-from rag_assets.sources.ids import UniquePlaces
+from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.squad import read_paragraphs
 
 NAME = "squad_v2_official"
@@ -60,7 +60,7 @@ def read_golds(path: Path) -> dict[str, tuple[str, ...]]:
         DataError: it is not of that form, or a question stands twice.
     """
     golds: dict[str, tuple[str, ...]] = {}
-    ids = UniquePlaces("query")
+    ids = UniqueIds("query")
     for paragraph in read_paragraphs(path):
         for question, place in paragraph.questions():
             query_id = identifier(question, "id", place)

@@ -15,7 +15,6 @@ from rag_assets.sources.beir import BeirDataset
 from rag_assets.sources.beir_files import (
     DOCUMENT_KEY,
     LINES,
-    PARQUET,
     QUERY_KEY,
     SCORE_KEY,
     SOURCES_SUFFIX,
@@ -23,6 +22,7 @@ from rag_assets.sources.beir_files import (
     read_scored_pairs,
 )
 from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.row_files import PARQUET
 from rag_assets.sources.strict_json import read_objects
 from rag_assets.sources.trec import TrecDataset
 from rag_assets.store.atomic import atomic_file

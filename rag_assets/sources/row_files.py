@@ -1,39 +1,122 @@
-"""Rows of a Parquet file as values that JSON can hold, batch by batch."""
+"""Rows of a file of JSON lines, CSV or Parquet, each with its place: the suffix says which it is.
+
+A row maps names to values that JSON can hold. A row of Parquet is counted from 1 where others have
+a line.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
 from rag_assets.regular_files import content_file
-from rag_assets.sources.fields import Place, note, shown
-from rag_assets.sources.lines import unreadable
+from rag_assets.sources.csv_files import read_csv
+from rag_assets.sources.fields import Place, Row, note, shown
+from rag_assets.sources.lines import read_raw_lines, unreadable
+from rag_assets.sources.problems import parse_each
+from rag_assets.sources.strict_json import parse_object, read_objects
+from rag_assets.text_files import suffix
 
+PARQUET = ".parquet"
 BATCH_ROWS = 1_024
+
+Rows = Iterator[tuple[Place, Row]]
+RawRow = tuple[Place, bytes]
 
 _BROKEN = (pa.ArrowException, UnicodeDecodeError, ValueError, OverflowError, TypeError)
 
 
-class ParquetRows:
-    """Reads a file, and remembers what it could not hand on as it was."""
+class RowFile(ABC):
+    """One file; nothing is opened before its rows are asked for."""
 
     def __init__(self, file: Path) -> None:
-        """Read ``file``; nothing is opened yet."""
         self.file = file
+
+    @abstractmethod
+    def rows(self) -> Rows:
+        """Yield place and fields of every row.
+
+        Raises:
+            DataError: the file cannot be read, or a row breaks the format.
+        """
+
+    def notes(self) -> list[str]:
+        """Return what could not be handed on as it was, after the last row."""
+        return []
+
+
+class RawRowFile(RowFile):
+    """A file of which each row can be parsed without the others."""
+
+    @abstractmethod
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield place and bytes of every row."""
+
+    @abstractmethod
+    def parsed(self, raw_rows: Iterable[RawRow]) -> Rows:
+        """Yield place and fields of some raw rows."""
+
+
+class JsonLinesFile(RawRowFile):
+    """JSON lines, one object a line."""
+
+    def rows(self) -> Rows:
+        """Yield place and fields of every line that is not blank."""
+        for number, row in read_objects(self.file):
+            yield Place(self.file, number), row
+
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield place and bytes of every line that is not blank."""
+        for number, line in read_raw_lines(self.file):
+            yield Place(self.file, number), line
+
+    def parsed(self, raw_rows: Iterable[RawRow]) -> Rows:
+        """Yield place and object of some lines."""
+        return parse_each(
+            lambda row: (row[0], parse_object(row[1], row[0].file, row[0].line)), raw_rows
+        )
+
+
+class CsvFile(RawRowFile):
+    """CSV with a header; every value is text."""
+
+    def rows(self) -> Rows:
+        """Yield place and cells of every row below the header."""
+        for line, cells in read_csv(self.file):
+            yield Place(self.file, line), cells
+
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield every row as bytes; where a row ends, only a parser of all lines can tell."""
+        for line, cells in read_csv(self.file):
+            yield Place(self.file, line), msgspec.json.encode(cells)
+
+    def parsed(self, raw_rows: Iterable[RawRow]) -> Rows:
+        """Yield place and cells of some rows."""
+        for place, row in raw_rows:
+            yield place, msgspec.json.decode(row)
+
+
+class ParquetFile(RowFile):
+    """Parquet, read batch by batch; remembers what it could not hand on as it was."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
         self._left_out: list[str] = []
         self._not_finite: dict[str, int] = {}
 
-    def read(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield (row number from 1, value of each column).
+    def rows(self) -> Rows:
+        """Yield place and value of each column of every row.
 
         Dates, times and decimals become text, as ISO 8601 where that applies; NaN and infinite
         numbers become null and are counted; columns of bytes are left out and named.
@@ -47,7 +130,7 @@ class ParquetRows:
         for batch in self._batches():
             for row in self._values(batch):
                 number += 1
-                yield number, row
+                yield Place(self.file, number), row
 
     def notes(self) -> list[str]:
         """Return one line for each thing that was not handed on as it was."""
@@ -134,3 +217,11 @@ def _holds_bytes(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _holds_bytes(kind.value_type)
     return any(_holds_bytes(kind.field(i).type) for i in range(kind.num_fields))
+
+
+_FILES: dict[str, type[RowFile]] = {".csv": CsvFile, PARQUET: ParquetFile}
+
+
+def row_file(path: Path) -> RowFile:
+    """Return the reader of a file, by its suffix; JSON lines where it says nothing else."""
+    return _FILES.get(suffix(path), JsonLinesFile)(path)
