@@ -15,16 +15,6 @@ from rag_assets.errors import SchemaMismatch
 SCHEMA_VERSION = 1
 """Version of the shapes below, written into every file of the store."""
 
-FORMER_COLUMNS = {"item_id": "unit_id"}
-"""Column of runs and relevant units -> its name now; the old one is read for one version."""
-
-
-def with_current_names(table: pa.Table) -> pa.Table:
-    """Return a table that may be of the last version with the names that columns have now."""
-    if FORMER_COLUMNS.keys().isdisjoint(table.column_names):
-        return table
-    return table.rename_columns([FORMER_COLUMNS.get(n, n) for n in table.column_names])
-
 
 @dataclass(frozen=True)
 class Column:

@@ -31,7 +31,6 @@ from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.evaluation.query_facts import ALL, DEV
 from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.checks.circularity import circle_warnings
-from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import (
     failed_answers,
     failed_index_texts,
@@ -109,8 +108,6 @@ def command(
     experiment = open_experiment(path, settings, take_over=take_over)
     selection = Selection.of(experiment, retrievers, top_k)
     pipeline = Pipeline(experiment, settings, progress_bar, allow_code=allow_code)
-    if is_of_older_store(pipeline.root):
-        print_note(OLDER_STORE)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed")
     notes = (*narrow_search_warnings(experiment), *prompt_warnings(experiment))
@@ -167,11 +164,6 @@ def _print_ready(pipeline: Pipeline, selection: Selection, names: Sequence[str])
             mean = None if shown is None else shown[primary.column]
         value = "its runs are there" if mean is None else f"{primary} {mean:.4f}"
         messages().print(f"ready: {name}: {value}", soft_wrap=True)
-
-
-OLDER_STORE = (
-    "the store is of an older version: results are computed again; the history and the anchor stay"
-)
 
 
 def _incomplete(

@@ -41,8 +41,8 @@ _log = logging.getLogger(__name__)
 MEASUREMENTS = "measurements"
 """Their folder below the store; a folder in it for each ``what``."""
 
-MEASURED_FILES = (f"{MEASUREMENTS}/*/*.json", f"*/{MEASUREMENTS}/*/*.json")
-"""Patterns below the store; older versions kept those of each experiment in its folder."""
+MEASURED_FILES = f"{MEASUREMENTS}/*/*.json"
+"""Pattern below the store."""
 
 CHECKSUM = "sha256"
 """Last key of a stored measurement; one of an older version has none."""

@@ -28,7 +28,7 @@ from rag_assets.evaluation.json_files import (
 )
 from rag_assets.evaluation.parquet_runs import is_parquet, read_table
 from rag_assets.evaluation.trec_files import read_qrels
-from rag_assets.schemas import RELEVANT_UNITS, with_current_names
+from rag_assets.schemas import RELEVANT_UNITS
 
 QUERY, GROUND_TRUTH = "qid", "retrieval_gt"
 QUOTE_KEYS = ("quote", "start")
@@ -78,9 +78,9 @@ def _parquet_labels(path: Path) -> Labels:
     table = read_table(path)
     if {QUERY, GROUND_TRUTH} <= set(table.column_names):
         return _ground_truth(table.select([QUERY, GROUND_TRUTH]).to_pylist(), path)
-    names, current = RELEVANT_UNITS.arrow().names, with_current_names(table)
-    if set(names) <= set(current.column_names):
-        judgments = RELEVANT_UNITS.check(current.select(names).cast(RELEVANT_UNITS.arrow()))
+    names = RELEVANT_UNITS.arrow().names
+    if set(names) <= set(table.column_names):
+        judgments = RELEVANT_UNITS.check(table.select(names).cast(RELEVANT_UNITS.arrow()))
         return Labels(judgments, _groups(judgments))
     for keys in PAIR_KEYS:
         if set(keys) <= set(table.column_names):

@@ -1,8 +1,8 @@
 """Reads runs from a Parquet file: one retrieved unit of one query a row.
 
-Columns are ``query_id`` (``q_id`` in ranx), an id (``chunk_id``, ``unit_id``, its former name
-``item_id``, ``document_id`` or ``doc_id``, the first that is there), and ``rank``, ``score`` or
-both; others are ignored. A rank goes before a score.
+Columns are ``query_id`` (``q_id`` in ranx), an id (``chunk_id``, ``unit_id``, ``document_id`` or
+``doc_id``, the first that is there), and ``rank``, ``score`` or both; others are ignored. A rank
+goes before a score.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rag_assets.errors import DataError
 from rag_assets.regular_files import content_file
 
 QUERY_COLUMNS = ("query_id", "q_id")
-ID_COLUMNS = ("chunk_id", "unit_id", "item_id", "document_id", "doc_id")
+ID_COLUMNS = ("chunk_id", "unit_id", "document_id", "doc_id")
 RANK_COLUMN = "rank"
 SCORE_COLUMN = "score"
 

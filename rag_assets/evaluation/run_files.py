@@ -37,7 +37,7 @@ TREC_ID = "document"
 """What the third field of a TREC run line is called."""
 
 
-UNIT_COLUMNS = ("unit_id", "item_id", "document_id", "doc_id", "chunk_id")
+UNIT_COLUMNS = ("unit_id", "document_id", "doc_id", "chunk_id")
 """Where Parquet has what is judged; files that `export-run` writes have it in the first."""
 
 

@@ -38,7 +38,6 @@ from rag_assets.experiment.index_text_rules import check_index_texts
 from rag_assets.experiment.judge_rules import checked_judge
 from rag_assets.experiment.llm_rules import check_llm, check_llms
 from rag_assets.experiment.names import name_from
-from rag_assets.experiment.older_names import with_names_of_today
 from rag_assets.experiment.question_rules import checked_questions, statistics_of
 from rag_assets.experiment.retriever_rules import (
     Fail,
@@ -117,7 +116,7 @@ def load_experiment(path: Path | str) -> Experiment:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     if file is None:
         return default_experiment(path)
-    yaml_file = with_names_of_today(expand_grids(with_names_of_today(read_yaml(file))))
+    yaml_file = expand_grids(read_yaml(file))
     return complete(file, yaml_file, validate(yaml_file))
 
 

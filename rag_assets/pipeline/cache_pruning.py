@@ -20,7 +20,7 @@ from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.pipeline.cleaning import named_by, snapshots_of
 from rag_assets.pipeline.remote_sync import experiment_roots
 from rag_assets.store.artifacts import read_manifest
-from rag_assets.store.atomic import table_file
+from rag_assets.store.atomic import TABLE
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CacheSegment,
@@ -107,7 +107,7 @@ def _used_keys(store: Path) -> pa.Array:
     paths = {(entry.asset, store / entry.path) for own in named.values() for entry in own}
     for asset, path in sorted(paths):
         if path.exists():
-            texts.update(_texts(asset, table_file(path)))
+            texts.update(_texts(asset, path / TABLE))
             prompts.update(prompts_in(path))
     return vector_keys(texts, prompts)
 

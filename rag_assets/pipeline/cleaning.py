@@ -18,19 +18,15 @@ from rag_assets.pipeline.evaluation_names import anchor_id, snapshot_ids
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     FOLDER,
-    FORMER_ASSETS,
     Evaluation,
     SnapshotEntry,
     pointed,
     read_evaluation,
 )
-from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
-from rag_assets.pipeline.stages import STAGES
-from rag_assets.store.artifacts import OBJECTS, read_manifest
+from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.cache_files import CACHE
-from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.removals import stored_files
 
 SPARED = timedelta(hours=1)
@@ -40,12 +36,10 @@ SNAPSHOTS = "snapshots"
 TEMPORARY = "temporary files"
 
 OTHER = "other files"
+"""Never removed: what the user, or a version before 0.1.0, put beside evaluations and history."""
 
 SHARED = (OBJECTS, MEASUREMENTS, CACHE)
 """Folders of what all experiments share."""
-
-ARTIFACTS = frozenset({*STAGES, *FORMER_ASSETS, RANKINGS})
-"""Kinds that have a manifest."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +87,9 @@ def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
         return OTHER, len(parts)
     if parts[0] == OBJECTS:
         return parts[1], 3
-    if parts[1] in ARTIFACTS and parts[0] not in SHARED:  # by partition, as older versions had them
-        return parts[1], next((n for n, p in enumerate(parts[2:], 3) if "=" not in p), len(parts))
-    known = {CACHE: CACHE, MEASUREMENTS: MEASUREMENTS}.get(parts[0])
-    kinds = {FOLDER: SNAPSHOTS, MEASUREMENTS: MEASUREMENTS, HISTORY: HISTORY}
-    return known or kinds.get(parts[1], OTHER), len(parts)
+    if parts[0] in SHARED:
+        return parts[0], len(parts)
+    return {FOLDER: SNAPSHOTS, HISTORY: HISTORY}.get(parts[1], OTHER), len(parts)
 
 
 def snapshots_of(root: Path) -> list[Evaluation]:
@@ -171,10 +163,7 @@ def _outdated(root: Path, snapshots: list[Evaluation], limit: datetime | None) -
 
 @dataclass(frozen=True)
 class _Named:
-    """What snapshots name, by whom: paths, and first digits of fingerprints.
-
-    By their fingerprints go measurements, and the rankings of older stores.
-    """
+    """What snapshots name, by whom: paths, and first digits of fingerprints for measurements."""
 
     paths: Mapping[Path, set[str]]
     prints: Mapping[str, set[str]]
@@ -187,14 +176,12 @@ class _Named:
             for entry in entries:
                 paths.setdefault(store / entry.path, set()).add(root.name)
                 prints.setdefault(entry.fingerprint[:16], set()).add(root.name)
-            for ranking in _rankings(store, entries):
-                prints.setdefault(ranking[:16], set()).add(root.name)
         return cls(paths, prints)
 
     def of(self, item: Item) -> set[str]:
         """Return the experiments that name it."""
         named = self.paths.get(item.path, set())
-        if item.kind in (RANKINGS, MEASUREMENTS):
+        if item.kind == MEASUREMENTS:
             named = named | self.prints.get(item.path.name[:16], set())
         return named
 
@@ -205,13 +192,3 @@ def named_by(snapshots: Mapping[Path, Iterable[Evaluation]]) -> dict[Path, list[
         root: list({e.path: e for one in own for e in (*one.entries, *one.rankings)}.values())
         for root, own in snapshots.items()
     }
-
-
-def _rankings(store: Path, entries: Iterable[SnapshotEntry]) -> set[str]:
-    """Return those from which runs were cut, by runs of older stores: snapshots name them now."""
-    runs = [store / e.path for e in entries if e.asset.endswith("_runs") and not e.files]
-    copy = working_copy_of(store)
-    if copy is not None:
-        copy.bring(runs)
-    manifests = [read_manifest(path) for path in runs]
-    return {str(one.facts.get("ranking")) for one in manifests if one is not None}

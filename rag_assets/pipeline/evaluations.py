@@ -19,10 +19,9 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline.remote_sync import RANKINGS, bring_current, in_store
+from rag_assets.pipeline.remote_sync import RANKINGS, bring_current
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
-    OBJECTS,
     Artifact,
     ArtifactKey,
     Manifest,
@@ -32,13 +31,10 @@ from rag_assets.store.artifacts import (
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.mirror import shown_store
 
-FORMER_ASSETS = {"judgments": "relevant_units", "dev_judgments": "dev_relevant_units"}
-"""Asset -> its name now: snapshots and SQL with the old one are read for one version."""
-
 FOLDER = "evaluations"
 CURRENT = "current"
 CHECKSUM = "sha256"
-"""In a snapshot: the fingerprint of its other fields. One of an older version has none."""
+"""In a snapshot: the fingerprint of its other fields."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +252,7 @@ def read_evaluation(file: Path) -> Evaluation:
         if stated not in (None, fingerprint(data)):
             raise ValueError("it is damaged")
         entries, rankings = (
-            tuple(_entry(one) for one in in_store(file, data.pop(name, ())))
+            tuple(SnapshotEntry(**fields) for fields in data.pop(name, ()))
             for name in ("entries", RANKINGS)
         )
         runs = tuple(data.pop("dagster_runs"))
@@ -273,11 +269,6 @@ def read_evaluation(file: Path) -> Evaluation:
     return evaluation
 
 
-def _entry(fields: Mapping[str, Any]) -> SnapshotEntry:
-    asset = fields["asset"]
-    return SnapshotEntry(**{**fields, "asset": FORMER_ASSETS.get(asset, asset)})
-
-
 def source_of_current(root: Path) -> str | None:
     """Return whose current evaluation lies in a folder of the store, as far as it is here."""
     try:
@@ -286,15 +277,6 @@ def source_of_current(root: Path) -> str | None:
         return str(data["source"])
     except (OSError, ValueError, TypeError, KeyError, StoreError):
         return None
-
-
-def is_of_older_store(root: Path) -> bool:
-    """Return whether the current evaluation names artifacts that lie where none is written now."""
-    try:
-        evaluation = read_current(root)
-    except (NotEvaluated, StoreError):
-        return False
-    return any(not entry.path.startswith(f"{OBJECTS}/") for entry in evaluation.entries)
 
 
 def _check_version(file: Path, data: dict[str, Any]) -> None:

@@ -100,23 +100,10 @@ def _unnested(files: str, column: str, names: Sequence[str]) -> str:
 def _once(files: str, names: Sequence[str]) -> str:
     """A row may stand in two files; see :mod:`rag_assets.pipeline.history_files`."""
     rows = f"FROM read_parquet({files}, union_by_name = true, hive_partitioning = false)"
-    for column in _LATER.keys() & set(names):
-        # It may be in no file: all may be of an older version.
-        rows = f"FROM ({_LATER[column]} UNION ALL BY NAME {rows})"
     return (
         f"SELECT {', '.join(names)} {rows} "
         "QUALIFY row_number() OVER (PARTITION BY experiment, evaluation_id) = 1"
     )
-
-
-_LATER = {
-    "answers": "SELECT NULL::STRUCT(answerer VARCHAR, split VARCHAR, metric VARCHAR, "
-    '"value" DOUBLE, n_questions BIGINT, n_failed BIGINT)[] AS answers WHERE false',
-    "judged": "SELECT NULL::STRUCT(judge VARCHAR, fingerprint VARCHAR, name VARCHAR, "
-    'split VARCHAR, metric VARCHAR, "value" DOUBLE, low DOUBLE, high DOUBLE, n BIGINT, '
-    "n_labels BIGINT)[] AS judged WHERE false",
-}
-"""Lists that older files lack -> a table of no row that has them."""
 
 
 _DIGESTS = {

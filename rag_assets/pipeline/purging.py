@@ -25,12 +25,12 @@ from rag_assets.pipeline.cache_pruning import (
     to_prune,
     vector_keys,
 )
-from rag_assets.pipeline.cleaning import ARTIFACTS, SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
+from rag_assets.pipeline.cleaning import SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
 from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import Manifest, read_manifest
-from rag_assets.store.atomic import table_file
+from rag_assets.store.atomic import TABLE
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CACHE,
@@ -132,7 +132,7 @@ class _Texts:
     def take_index_texts(self, item: Item) -> None:
         """Add the texts by which chunks that were taken are found."""
         try:
-            table = read_parquet(table_file(item.path), ["chunk_id", "text"])
+            table = read_parquet(item.path / TABLE, ["chunk_id", "text"])
         except (OSError, pa.ArrowException):
             return  # damaged: its vectors cannot be told from others
         own = pc.is_in(table["chunk_id"], pa.array(sorted(self.chunk_ids), pa.string()))
@@ -234,9 +234,7 @@ def _named(store: Path) -> tuple[dict[Path, set[str]], dict[str, str]]:
 def _rows_of(item: Item, chosen: pc.Expression) -> pa.Table | None:
     names = (DOCUMENTS if item.kind == "documents" else CHUNKS).arrow().names
     try:
-        return pq.read_table(
-            table_file(item.path), columns=names, partitioning=None, filters=chosen
-        )
+        return pq.read_table(item.path / TABLE, columns=names, partitioning=None, filters=chosen)
     except (OSError, pa.ArrowException):
         return None  # damaged: what of it can be read is searched with all other files
 
@@ -270,7 +268,7 @@ def _digests_shown(contents: Iterable[Item], texts: _Texts) -> set[str]:
         if manifest is None:
             continue
         try:
-            shown = read_parquet(table_file(item.path), ["document_id"])["document_id"]
+            shown = read_parquet(item.path / TABLE, ["document_id"])["document_id"]
         except (OSError, pa.ArrowException):
             shown = ids  # nobody knows what it shows, and it is made again
         if pc.any(pc.is_in(shown, ids)).as_py():
@@ -295,7 +293,7 @@ def _is_made_of(item: Item, digests: set[str]) -> bool:
 def _entries(store: Path, contents: Iterable[Item], texts: _Texts) -> Iterator[Dropped]:
     prompts = {
         "",
-        *(prompt for i in contents if i.kind in ARTIFACTS for prompt in prompts_in(i.path)),
+        *(prompt for item in contents for prompt in prompts_in(item.path)),
     }
     keys = vector_keys(texts.all | texts.index_texts, prompts)
     dropped: dict[Path, Dropped] = {}

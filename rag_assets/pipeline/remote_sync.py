@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.experiment.names import RESERVED
-from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import TABLE, TEMPORARY_MARK, remove, write_text
 from rag_assets.store.cache_files import CACHE
 from rag_assets.store.remote.mirror import working_copy_of
@@ -163,20 +162,11 @@ def named(snapshot: Path) -> list[dict[str, Any]]:
     """Return the entries of a snapshot, rankings too; none where it cannot be read."""
     content = read_json(snapshot)
     entries = [content.get(name, []) for name in ("entries", RANKINGS)]
-    return in_store(snapshot, [one for part in entries if isinstance(part, list) for one in part])
-
-
-def in_store(snapshot: Path, entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return entries with paths in the store; older snapshots have them in the experiment's."""
-    folder = snapshot.parents[1].name
-    return [
-        one if one["path"].startswith(f"{OBJECTS}/") else {**one, "path": f"{folder}/{one['path']}"}
-        for one in entries
-    ]
+    return [one for part in entries if isinstance(part, list) for one in part]
 
 
 def _is_table(entry: dict[str, Any]) -> bool:
-    return TABLE in entry.get("files", {}) or entry["path"].endswith(".parquet")
+    return TABLE in entry.get("files", {})
 
 
 def _there(copy: WorkingCopy, folder: Path) -> list[Path]:

@@ -16,14 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq
 
 from rag_assets.engine.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.errors import StoreError
 from rag_assets.evaluation.list_similarities_stage import SIMILARITIES
 from rag_assets.pipeline.evaluations import (
     CURRENT,
-    FORMER_ASSETS,
     Evaluation,
     SnapshotEntry,
     all_experiments,
@@ -43,14 +41,11 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.warehouse_record import save, write_ahead_log
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import (
-    FORMER_COLUMNS,
     HISTORY,
     HISTORY_ANSWERS,
     HISTORY_JUDGED,
     HISTORY_METRICS,
     HISTORY_RETRIEVERS,
-    RELEVANT_UNITS,
-    RUNS,
     TableSchema,
 )
 from rag_assets.store.atomic import atomic_file, remove
@@ -121,11 +116,6 @@ _VIEWS = {
     "runs": _RUNS,
 }
 """View -> the assets whose partitions it unites: all that have rows and are no table."""
-
-_RENAMED = (RUNS, RELEVANT_UNITS)
-"""Tables with a column of :data:`rag_assets.schemas.FORMER_COLUMNS`."""
-
-_RENAMED_NOTE = "is called {} now; this name goes with the next version"
 
 _INDEXES = ("lexical_index", "embedding_index")
 """Assets that are folders; the rows of an index are its units."""
@@ -200,7 +190,6 @@ class _Builder:
         for view, assets in _VIEWS.items():
             selects = list(self._views(self._files(assets), STAGES[assets[0]].schema))
             self._create(connection, "VIEW", view, selects, assets[0])
-        self._create_former(connection)
         self._create(connection, "VIEW", "indexes", list(self._views(self._units())), "indexes")
         self._create_history(connection)
         self._create_measurements(connection)
@@ -222,22 +211,12 @@ class _Builder:
         if stage is not None and stage.schema is not None:
             _document(connection, kind, name, stage.schema, stage.dimensions)
 
-    def _create_former(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Create views of the names that relations had in the last version."""
-        views = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
-        for former, name in FORMER_ASSETS.items():
-            if name in views:
-                connection.execute(f"CREATE VIEW {former} AS FROM {name}")
-                note = quoted(_RENAMED_NOTE.format(name))
-                connection.execute(f"COMMENT ON VIEW {former} IS {note}")
-
     def _views(
         self, files: Iterable[tuple[Labels, Path]], schema: TableSchema | None = None
     ) -> Iterator[str]:
         for labels, path in files:
             rows = self._place.parquet_rows(path.relative_to(self._store).as_posix())
-            renamed = _beside_labels(labels, schema)
-            yield _select(labels, rows, _second_names(path) if schema in _RENAMED else renamed)
+            yield _select(labels, rows, _beside_labels(labels, schema))
 
     def _files(self, assets: tuple[str, ...]) -> Iterator[tuple[Labels, Path]]:
         """Yield the files of assets, every byte of which was checked, with what they are of."""
@@ -286,16 +265,12 @@ class _Builder:
         A thing belongs to the evaluation that ended next: a measurement is made before its id is.
         """
         fields = json.dumps({"experiment": "VARCHAR", **_MEASURED})
-        rows = " UNION ALL ".join(
-            "SELECT coalesce(experiment, parse_path(filename)[-4]) AS experiment, "
-            "* EXCLUDE (experiment, filename) FROM (SELECT filename, "
-            f"unnest(try(from_json(text, {quoted(fields)}))) "
-            "FROM (SELECT filename, try(decode(content)) AS text "
-            f"FROM read_blob({self._place.files(files)})) WHERE {_UNDAMAGED})"
-            for files in MEASURED_FILES
-            if any(self._store.glob(files))
-        )
-        if rows:
+        if any(self._store.glob(MEASURED_FILES)):
+            rows = (
+                f"SELECT unnest(try(from_json(text, {quoted(fields)}))) "
+                "FROM (SELECT try(decode(content)) AS text "
+                f"FROM read_blob({self._place.files(MEASURED_FILES)})) WHERE {_UNDAMAGED}"
+            )
             connection.execute(
                 "CREATE VIEW measurements AS SELECT m.*, e.evaluation_id "
                 f"FROM (FROM ({rows}) WHERE what IS NOT NULL) m ASOF LEFT JOIN evaluations e "
@@ -311,13 +286,6 @@ class _Builder:
 
 def _labels(evaluation: Evaluation, entry: SnapshotEntry) -> Labels:
     return {"experiment": evaluation.experiment, **entry.partition}
-
-
-def _second_names(path: Path) -> str:
-    """Return further columns: one that was renamed has both names, whichever the file has."""
-    names = pq.read_schema(path).names
-    pairs = [pair for both in FORMER_COLUMNS.items() for pair in (both, both[::-1])]
-    return "".join(f", {a} AS {b}" for a, b in pairs if a in names and b not in names)
 
 
 def _beside_labels(labels: Iterable[str], schema: TableSchema | None) -> str:
@@ -343,7 +311,7 @@ def _document(
     there = {row[0] for row in connection.execute(f"DESCRIBE {name}").fetchall()}
     meanings = {
         f"{one.name}_1" if one.name in labels else one.name: one.meaning for one in schema.columns
-    } | {former: _RENAMED_NOTE.format(current) for former, current in FORMER_COLUMNS.items()}
+    }
     comments = [f"COMMENT ON {kind} {name} IS {quoted(schema.row)}"] + [
         f'COMMENT ON COLUMN {name}."{column}" IS {quoted(meaning)}'
         for column, meaning in meanings.items()

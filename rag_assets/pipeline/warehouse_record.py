@@ -99,7 +99,7 @@ def _read(settings: StoreSettings) -> Mapping[str, Any]:
 def _made(settings: StoreSettings) -> str:
     """Return the hash of what lays out the tables, of where they look, and of what is there."""
     there = [
-        any(settings.store.glob(pattern)) for pattern in (f"*/{HISTORY}/*.parquet", *MEASURED_FILES)
+        any(settings.store.glob(pattern)) for pattern in (f"*/{HISTORY}/*.parquet", MEASURED_FILES)
     ]
     places = [str(place.resolve()) for place in (settings.store, settings.state_dir)]
     code = [_sha256(_PACKAGE / source) for source in _LAYOUT]

@@ -46,14 +46,22 @@ from rag_assets.schemas import (
     ANSWER_VERDICTS,
     TableSchema,
 )
-from rag_assets.store.artifacts import ArtifactKey, Manifest
+from rag_assets.store.artifacts import OBJECTS, ArtifactKey, Manifest
 
 
 class EvaluationResult:
     """An evaluation and its tables."""
 
     def __init__(self, root: Path, evaluation: Evaluation) -> None:
-        """Open ``evaluation`` of the experiment in folder ``root`` of the store."""
+        """Open ``evaluation`` of the experiment in folder ``root`` of the store.
+
+        Raises:
+            StoreError: it is from before 0.1.0, whose tables are not read.
+        """
+        if not all(entry.path.startswith(f"{OBJECTS}/") for entry in evaluation.entries):
+            name = evaluation.experiment
+            problem = f"evaluation {evaluation.evaluation_id} of {name} is from before 0.1.0"
+            raise StoreError(f"{problem}: only its history is read; evaluate {name} again")
         self.root = root
         self.evaluation = evaluation
 
@@ -99,11 +107,7 @@ class EvaluationResult:
             NotEvaluated: the experiment had no labels, so no metric exists.
         """
         self.check_labels()
-        board = self._table(self._entry("leaderboard"))
-        if "split" not in board.column_names:
-            name = self.evaluation.experiment
-            raise StoreError(f"the evaluation of {name} is of an older version; evaluate it again")
-        return board
+        return self._table(self._entry("leaderboard"))
 
     @property
     def splits(self) -> list[str]:

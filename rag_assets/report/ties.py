@@ -115,7 +115,7 @@ def _fingerprint(result: EvaluationResult, run: ArtifactKey) -> str:
 
 
 def _stored(root: Path, fingerprint: str, depth: int) -> Artifact | None:
-    """Return a ranking that is deep enough; those of before objects are not looked for."""
+    """Return a ranking that is deep enough."""
     if int(fingerprint.partition(DEPTH_MARK)[2] or 0) < depth:
         return None
     artifact = read_intact(root.parent / OBJECTS / ASSET / short(fingerprint))

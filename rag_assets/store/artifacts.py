@@ -6,8 +6,7 @@ or the files of an index, and ``manifest.json`` with the SHA-256 of each of them
 its name when it is whole, and whoever comes second takes what is there: nothing is ever changed in
 place or written over, so going back to an old configuration costs nothing.
 
-What was written can be told from what is there, and what is damaged counts as absent. Older stores
-have tables as plain Parquet files with the manifest in their metadata; those are believed.
+What was written can be told from what is there, and what is damaged counts as absent.
 """
 
 from __future__ import annotations
@@ -24,16 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
-from rag_assets.schemas import SCHEMA_VERSION, with_current_names
+from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import MANIFEST as MANIFEST_FILE
-from rag_assets.store.atomic import TABLE, TEMPORARY_MARK, atomic_directory, remove, table_file
+from rag_assets.store.atomic import TABLE, TEMPORARY_MARK, atomic_directory, remove
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
 from rag_assets.store.file_stamps import RecentFiles, VerifiedFiles
 from rag_assets.store.locks import locked
 from rag_assets.store.remote.mirror import folder_manifest
-
-MANIFEST_KEY = b"rag_assets"
-"""Where tables of older stores have their manifest."""
 
 CHECKSUM = "sha256"
 """In a stored manifest: the fingerprint of its fields."""
@@ -92,10 +88,9 @@ class Manifest:
     """What an artifact is: all that determined it, and the digests of what it contains.
 
     ``digests`` maps a projection (``all`` always exists) to the digest of that part. ``failures``
-    maps the id of a query that could not be answered to the reason. Without a ``code_version`` it
-    was made before code versions were found in the source. ``files`` maps the name of each file to
-    its SHA-256; one of an older store has none. ``blocks`` are those that a table was put together
-    from, see :mod:`rag_assets.store.blocks`.
+    maps the id of a query that could not be answered to the reason. ``files`` maps the name of each
+    file to its SHA-256. ``blocks`` are those that a table was put together from, see
+    :mod:`rag_assets.store.blocks`.
     """
 
     asset: str
@@ -158,7 +153,7 @@ class Artifact:
     @property
     def file(self) -> Path:
         """The Parquet file of a table."""
-        return table_file(self.path)
+        return self.path / TABLE
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the table of an artifact that is one, or some columns of a large one.
@@ -174,23 +169,17 @@ class Artifact:
             raise unreadable(self.path, error) from error
 
     def is_intact(self) -> bool:
-        """Return whether it holds what was written; a table of an older store is believed."""
+        """Return whether it holds what was written."""
         stated = self.manifest.files
         try:
-            if stated:
-                return all(file_digest(self.path / name) == stated[name] for name in stated)
-            if self.path.is_file():
-                return True
-            digests = file_digests(self.path, MANIFEST_FILE)
-            return fingerprint(digests) == self.manifest.digests["all"]
+            return all(file_digest(self.path / name) == stated[name] for name in stated)
         except OSError:
             return False
 
     @property
     def size(self) -> int:
-        """Bytes on disk: of the file, or of all files of the folder."""
-        files = self.path.rglob("*") if self.path.is_dir() else [self.path]
-        return sum(file.stat().st_size for file in files if file.is_file())
+        """Bytes on disk of all its files."""
+        return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
 
 
 class ArtifactStore:
@@ -320,8 +309,7 @@ def short(fingerprint: str) -> str:
 def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     # Not `pq.read_table`, which takes twice as long for a small file.
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        table = file.read(columns=columns)
-        return with_current_names(table.replace_schema_metadata(None))
+        return file.read(columns=columns).replace_schema_metadata(None)
 
 
 def _rows_at_once(table: pa.Table) -> int:
@@ -353,15 +341,9 @@ def read_intact(path: Path) -> Artifact | None:
 def read_manifest(path: Path) -> Manifest | None:
     """Return the manifest of an artifact; None when there is no readable one."""
     try:
-        if path.suffix == ".parquet":
-            return _MANIFESTS.get(path, _in_metadata)
         file = path / MANIFEST_FILE
         if file.is_file():
             return _MANIFESTS.get(file, lambda _: Manifest.from_json(file.read_bytes()))
         return Manifest.from_json(folder_manifest(path))
-    except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
+    except (OSError, TypeError, ValueError):
         return None
-
-
-def _in_metadata(path: Path) -> Manifest:
-    return Manifest.from_json(pq.read_schema(path).metadata[MANIFEST_KEY])

@@ -25,11 +25,6 @@ TABLE = "table.parquet"
 """The file of an artifact that is a table."""
 
 
-def table_file(path: Path) -> Path:
-    """Return the Parquet file of a table at a path; in older stores that is the path itself."""
-    return path if path.suffix == ".parquet" else path / TABLE
-
-
 @contextmanager
 def atomic_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that replaces it when the block ends well.

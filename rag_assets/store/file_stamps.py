@@ -176,7 +176,7 @@ class VerifiedFiles:
 
         Args:
             path: of it.
-            files: name -> SHA-256 of its files; empty: it is of an older store.
+            files: name -> SHA-256 of its files.
         """
         stamp = _stamp(path, files)
         name = self._name(path)
@@ -223,9 +223,6 @@ def _stamp(path: Path, files: Mapping[str, str]) -> str | None:
     try:
         # No Path, which costs more than the question: every artifact is asked about.
         statuses = [(name, stated, os.stat(f"{path}/{name}")) for name, stated in files.items()]  # noqa: PTH116
-        if not files:
-            older = sorted(path.rglob("*")) if path.is_dir() else [path]
-            statuses = [(file.relative_to(path).as_posix(), "", file.stat()) for file in older]
     except OSError:
         return None
     rows = [

@@ -97,18 +97,6 @@ LABELS: dict[str, Made] = {
 }
 
 
-def test_files_with_the_former_name_of_a_unit_are_read(tmp_path: Path) -> None:
-    run = read_run_file(as_text("run.txt", RUN)(tmp_path))
-    judgments = read_labels(as_text("qrels.txt", QRELS)(tmp_path)).judgments
-    for name, table in (("run", run), ("qrels", judgments)):
-        names = ["item_id" if n == "unit_id" else n for n in table.column_names]
-        former = table.rename_columns(names).drop_columns({"chunk_id"} & set(names))
-        pq.write_table(former, tmp_path / f"{name}.parquet")
-    assert read_labels(tmp_path / "qrels.parquet").judgments == judgments
-    columns = ["query_id", "rank", "unit_id"]
-    assert read_run_file(tmp_path / "run.parquet").select(columns) == run.select(columns)
-
-
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_of_every_layout_has_the_same_scores(tmp_path: Path, name: str) -> None:
     trec = read_run_file(as_text("trec.txt", RUN)(tmp_path))

@@ -11,7 +11,7 @@ import pytest
 
 from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.store.artifacts import OBJECTS
-from rag_assets.store.atomic import table_file
+from rag_assets.store.atomic import TABLE
 from tests.changed_code import change_code
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 
@@ -124,7 +124,7 @@ def flipped(asset: str, *values: str | int, name: str = "*.parquet") -> Change:
 def truncated(asset: str, *values: str | int) -> Change:
     def change(matrix: Matrix) -> None:
         (path,) = matrix.stored(asset, *values)
-        file = table_file(path)
+        file = path / TABLE
         file.write_bytes(file.read_bytes()[:-9])
 
     return change

@@ -8,7 +8,7 @@ import pytest
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
-from rag_assets.store.atomic import table_file, write_text
+from rag_assets.store.atomic import TABLE, write_text
 from tests.tiny_experiment import Tiny, short
 
 TOP_K = (1, 3, 5)
@@ -76,7 +76,7 @@ def test_an_interruption_leaves_the_current_evaluation(
 
 def test_old_evaluations_stay_readable(tiny: Tiny) -> None:
     old = tiny.snapshot()
-    board = table_file(tiny.settings.store / old.entries_of("leaderboard")[0].path)
+    board = tiny.settings.store / old.entries_of("leaderboard")[0].path / TABLE
     before = board.read_bytes()
     tiny.configure("bm25-whole", b=0.1)
     tiny.run()

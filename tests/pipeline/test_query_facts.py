@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.html import render
-from rag_assets.report.result import EvaluationResult
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny
 
@@ -177,25 +175,3 @@ def test_tuned_retrievers_are_not_ranked_on_dev_and_it_is_said(one: Tiny) -> Non
     reason = "bm25: not ranked, its parameters were chosen on dev; `--split test` ranks it"
     assert [line for line in lines if "not ranked" in line] == [reason]
     assert not any("not ranked" in line for line in shown(result))
-
-
-def test_an_evaluation_of_an_older_version_asks_for_another(tiny: Tiny) -> None:
-    import pyarrow.parquet as pq
-
-    from rag_assets.errors import StoreError
-
-    result = EvaluationResult.current(tiny.artifacts)
-    board = result.evaluation.entries_of("leaderboard")[0]
-    artifact = tiny.pipeline().store.read(tiny.settings.store / board.path)
-    assert artifact is not None
-    text = dataclasses.replace(artifact.manifest, files={}).to_json()
-    old = artifact.table().drop_columns(["split"]).replace_schema_metadata({"rag_assets": text})
-    pq.write_table(old, tiny.artifacts / "board.parquet")
-    snapshot = tiny.artifacts / "evaluations" / f"{result.evaluation.evaluation_id}.json"
-    content = json.loads(snapshot.read_text())
-    del content["sha256"]
-    (entry,) = [one for one in content["entries"] if one["asset"] == "leaderboard"]
-    entry |= {"path": "board.parquet", "files": {}}
-    snapshot.write_text(json.dumps(content))
-    with pytest.raises(StoreError, match="is of an older version; evaluate it again"):
-        EvaluationResult.current(tiny.artifacts).leaderboard  # noqa: B018

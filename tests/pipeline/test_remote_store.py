@@ -27,7 +27,7 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.atomic import table_file, write_text
+from rag_assets.store.atomic import TABLE, write_text
 from rag_assets.store.remote import mirror as opened
 from rag_assets.store.remote.mirror import mirror, write_shared
 from rag_assets.store.remote.objects import ANY, AT_ONCE, Objects
@@ -322,7 +322,7 @@ def test_what_is_damaged_here_is_brought_again(machines: Machines) -> None:
     machine = machines["a"]
     _, evaluation = machine.evaluate()
     for asset in ("chunks", "leaderboard"):
-        path = table_file(machine.settings.store / evaluation.entries_of(asset)[0].path)
+        path = machine.settings.store / evaluation.entries_of(asset)[0].path / TABLE
         path.write_bytes(path.read_bytes()[:-40] + bytes(40))
     assert machine.evaluate()[0] == set()
 

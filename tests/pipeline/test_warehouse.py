@@ -79,7 +79,7 @@ def test_views_show_what_the_snapshot_names(tiny: Tiny) -> None:
     assert queries == rows_of(tiny, QUERIES_KEY)
     run = ask(
         warehouse,
-        "SELECT * EXCLUDE (experiment, retriever, top_k, item_id) FROM runs WHERE "
+        "SELECT * EXCLUDE (experiment, retriever, top_k) FROM runs WHERE "
         "retriever = 'hybrid' AND top_k = 3 ORDER BY query_id, rank",
     )
     assert run == rows_of(tiny, ArtifactKey.of("fused_runs", retriever="hybrid", top_k=3))
@@ -89,16 +89,6 @@ def test_views_show_what_the_snapshot_names(tiny: Tiny) -> None:
     )
     for view in ("chunks", "relevant_units", "qrels"):
         assert ask(warehouse, f"SELECT count(*) AS n FROM {view}")[0]["n"] > 0
-
-
-def test_a_view_that_was_renamed_has_its_former_name_too(tiny: Tiny) -> None:
-    tiny.snapshot()
-    warehouse = rebuild(tiny.settings)
-    assert ask(warehouse, "FROM judgments") == ask(warehouse, "FROM relevant_units") != []
-    assert ask(warehouse, "SELECT item_id FROM runs") != []
-    assert ask(warehouse, "FROM runs WHERE item_id IS DISTINCT FROM unit_id") == []
-    (view,) = ask(warehouse, "SELECT comment FROM duckdb_views() WHERE view_name = 'judgments'")
-    assert view["comment"] == ("is called relevant_units now; this name goes with the next version")
 
 
 def test_history_and_measurements(tiny: Tiny) -> None:

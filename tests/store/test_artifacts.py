@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from rag_assets.store.artifacts import (
     Manifest,
     read_manifest,
 )
-from rag_assets.store.canonical import canonical_json, fingerprint
+from rag_assets.store.canonical import fingerprint
 
 KEY = ArtifactKey.of("runs", retriever="bm25", top_k=10)
 TABLE = pa.table({"query_id": ["q1", "q2"], "score": [1.5, None]})
@@ -121,17 +121,6 @@ def test_a_damaged_body_is_not_found_and_is_replaced(
     assert "is damaged" in caplog.text
     other.write_table(TABLE, MANIFEST)
     assert again(store).find(KEY.asset, MANIFEST.fingerprint) is not None
-
-
-def test_a_table_of_an_older_store_is_believed(store: ArtifactStore) -> None:
-    path = store.root / "tiny" / "runs" / "0123456789abcdef.parquet"
-    path.parent.mkdir(parents=True)
-    old = canonical_json({k: v for k, v in asdict(MANIFEST).items() if k != "files"}).encode()
-    pq.write_table(TABLE.replace_schema_metadata({b"rag_assets": old}), path)
-    found = again(store).read(path)
-    assert found is not None
-    assert found.manifest == MANIFEST
-    assert found.table().equals(TABLE)
 
 
 @pytest.mark.parametrize(

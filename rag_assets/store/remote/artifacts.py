@@ -59,20 +59,15 @@ class RemoteArtifacts(ArtifactStore):
         Raises:
             StoreError: the remote store cannot be used.
         """
-        artifact = super().read(path) if _is_here(path) else None
+        artifact = super().read(path) if (path / MANIFEST).is_file() else None
         if artifact is not None:
             return artifact
-        if self._copy.knows_damaged(path) or not self._copy.has(path, self._asset(path)):
+        if self._copy.knows_damaged(path) or not self._copy.has(path, path.parent):
             return None
         if self._before_first is not None:
             before, self._before_first = self._before_first, None
             before()
-        return self._older_table(path) if path.suffix == ".parquet" else self._artifact(path)
-
-    def _older_table(self, path: Path) -> Artifact | None:
-        # Anew, even if it is here: it cannot be read here.
-        self._copy.bring([path], anew=True)
-        return super().read(path)
+        return self._artifact(path)
 
     def _artifact(self, path: Path) -> Artifact | None:
         try:
@@ -90,7 +85,7 @@ class RemoteArtifacts(ArtifactStore):
         return artifact
 
     def _bring(self, path: Path) -> None:
-        if _is_here(path):
+        if (path / MANIFEST).is_file():
             return
         if not self._copy.bring_folder(path) or super().read(path) is None:
             remove(path)
@@ -124,14 +119,3 @@ class RemoteArtifacts(ArtifactStore):
                 self._copy.flush()
             raise
         self._copy.flush()
-
-    def _asset(self, path: Path) -> Path:
-        return path.parent if path.is_relative_to(self.objects) else self._oldest(path)
-
-    def _oldest(self, path: Path) -> Path:
-        """Return the folder of an asset as stores of before objects had them."""
-        return self.root.joinpath(*path.relative_to(self.root).parts[:2])
-
-
-def _is_here(path: Path) -> bool:
-    return path.is_file() if path.suffix == ".parquet" else (path / MANIFEST).is_file()

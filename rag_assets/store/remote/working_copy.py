@@ -18,7 +18,6 @@ from rag_assets.store.atomic import (
     TEMPORARY_MARK,
     atomic_directory,
     remove,
-    table_file,
 )
 from rag_assets.store.remote.objects import ABSENT, ANY, Listed, Objects
 
@@ -86,13 +85,13 @@ class WorkingCopy:
         return sum(Objects.each(lambda path: self.objects.fetch(self.name(path), path), missing))
 
     def bring_tables(self, paths: Iterable[Path]) -> None:
-        """Fetch artifacts that are tables and not here; one of an older store is one file.
+        """Fetch artifacts that are tables and not here.
 
         Raises:
             StoreError: the remote store cannot be used, or the folder cannot be written.
         """
         tables = list(paths)
-        self.bring(map(table_file, tables))
+        self.bring(path / TABLE for path in tables)
         self.bring(path / MANIFEST for path in tables if (path / TABLE).is_file())
 
     def bring_folder(self, path: Path) -> bool:
