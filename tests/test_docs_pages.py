@@ -151,7 +151,7 @@ def test_store(folder: Path) -> None:
     used = {
         command.line.split()[1] for command in walk("store.md", folder) if "rag-" in command.line
     }
-    assert used == {"evaluate", "clean", "cache", "purge"}
+    assert used == {"evaluate", "clean", "cache"}
 
 
 def test_remote_store(folder: Path, s3_store: str, monkeypatch: pytest.MonkeyPatch) -> None:

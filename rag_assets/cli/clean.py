@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
@@ -11,18 +12,23 @@ import click
 
 from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
 from rag_assets.cli.terminal import messages, output, print_data, print_line
-from rag_assets.errors import UsageError, allowed_names
+from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import removable
+from rag_assets.pipeline.forgetting import Forgotten, to_forget
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.remote_sync import bring_records, experiment_roots
+from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.formats import Row, formatted, size_text
 from rag_assets.report.store_contents import removed_rows
 from rag_assets.report.terminal_table import rows_view
+from rag_assets.store.atomic import remove
 from rag_assets.store.cache_files import CACHE, COMPLETIONS
 from rag_assets.store.locks import removing
+from rag_assets.store.remote.mirror import shown_store, working_copy_of
 from rag_assets.store.remote.removals import remove_everywhere
 from rag_assets.store.settings import StoreSettings
+from rag_assets.text_files import read_bytes
 
 REMOVED = ("experiment", "what", "why", "count", "bytes")
 """Columns of what is removed from a store."""
@@ -38,6 +44,19 @@ REMOVED = ("experiment", "what", "why", "count", "bytes")
     help="Evaluations that began more than this many days ago, and what only they need.",
 )
 @click.option("--orphans", is_flag=True, help="Artifacts that no evaluation needs.")
+@click.option(
+    "--caches",
+    type=Number(0, MOST_DAYS),
+    metavar="DAYS",
+    help="Vectors, scores and replies that were stored more than this many days ago.",
+)
+@click.option("--document", "document_id", metavar="ID", help="The text of a document, everywhere.")
+@click.option(
+    "--text",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The text in a file, everywhere.",
+)
 @click.option("--yes", is_flag=True, help="Do it. Without this, only say what would go.")
 @format_option
 def command(
@@ -45,44 +64,120 @@ def command(
     experiment: str | None,
     older_than: float | None,
     orphans: bool,
+    caches: float | None,
+    document_id: str | None,
+    text: Path | None,
     yes: bool,
     form: str,
 ) -> None:
-    """Remove old evaluations from the store, and artifacts that no evaluation needs.
+    """Remove old evaluations from the store, files that no evaluation needs, and texts.
 
     The latest evaluation and the anchor of every experiment always stay, with all that they need.
     The history stays too, so you keep the means over time. So does an orphan that is less than an
-    hour old. Nothing is removed while an evaluation runs.
+    hour old. Nothing is removed while an evaluation runs. What goes from a cache is computed
+    again, or asked and paid for again.
+
+    --document and --text remove a text from every artifact, cache, page and database of the store,
+    for all experiments. Remove it from your datasets first, or the next evaluation stores it again.
 
     Example: rag-assets clean --older-than 90 --orphans
     """
-    if older_than is None and not orphans:
-        raise UsageError("clean needs --older-than DAYS, --orphans, or both")
+    forget = document_id is not None or text is not None
+    if forget and (older_than is not None or orphans or caches is not None):
+        raise UsageError("--document and --text exclude --older-than, --orphans and --caches")
+    if not forget and older_than is None and not orphans and caches is None:
+        options = "--older-than DAYS, --orphans, --caches DAYS, --document ID or --text FILE"
+        raise UsageError(f"clean needs {options}")
     settings = StoreSettings.resolve(store)
-    age = timedelta(days=older_than) if older_than is not None else None
-    with alone(settings, "clean", yes=yes):
+    age, cache_age = (None if n is None else timedelta(days=n) for n in (older_than, caches))
+    forgotten = None
+    with alone(settings, yes=yes):
         roots = brought_roots(settings.store, experiment)
-        items = removable(settings.store, age, orphans=orphans, experiment=experiment)
-        if yes:
-            for root in roots:
-                fill_in(root, settings.locks)
-            remove_everywhere(settings.store, [one.path for one in items])
-    print_removed(removed_rows(items), REMOVED, form, done=yes)
+        if forget:
+            forgotten = _texts_found(settings, document_id, text, experiment)
+            rows = removed_rows(forgotten.items)
+            if yes:
+                forgotten.remove(settings.store)
+                _rebuild(settings)
+        else:
+            items = removable(
+                settings.store, age, orphans=orphans, cache_age=cache_age, experiment=experiment
+            )
+            rows = removed_rows(items)
+            if yes:
+                for root in roots:
+                    fill_in(root, settings.locks)
+                remove_everywhere(settings.store, [item.path for item in items])
+    print_removed(rows, REMOVED, form, done=yes)
+    if forgotten is not None:
+        _print_notes(settings, forgotten)
 
 
-def alone(settings: StoreSettings, command: str, *, yes: bool) -> AbstractContextManager[None]:
+def _texts_found(
+    settings: StoreSettings, document_id: str | None, file: Path | None, experiment: str | None
+) -> Forgotten:
+    text = None
+    if file is not None:
+        text = read_bytes(file).decode("utf-8", "replace").strip()
+        if not text or "\ufffd" in text:
+            raise UsageError(f"{file}: holds no text in UTF-8")
+    forgotten = to_forget(settings, document_id, text, experiment)
+    if forgotten is None:
+        where, store = experiment or "any experiment", shown_store(settings.store)
+        raise UsageError(f"no artifact of {where} in {store} holds a document '{document_id}'")
+    return forgotten
+
+
+def _rebuild(settings: StoreSettings) -> None:
+    """Write the warehouse anew; one that cannot be written must not keep the text either."""
+    try:
+        rebuild(settings)
+    except StoreError as error:
+        remove(settings.warehouse)
+        messages().print(f"warning: the warehouse was removed: {error}")
+
+
+def _print_notes(settings: StoreSettings, forgotten: Forgotten) -> None:
+    notes = [
+        f"{name} has to be evaluated again: rag-assets evaluate {shlex.quote(source)}"
+        for name, source in sorted(forgotten.sources.items())
+    ]
+    notes += [f"{path} is kept; a piece of the text stands in it" for path in forgotten.kept]
+    notes += [
+        "the dataset itself, and files that were made from it outside the store, are not touched: "
+        "sheets, generated questions, exported runs and verdicts, and what people said of answers "
+        "(answer_labels.jsonl), may hold pieces of the text",
+        "people's labels of passages (labelling.jsonl with its .design and .questions files, "
+        "passage_labels.jsonl) are not touched: they hold the document's id, places in it and the "
+        "names of who labelled; of its text only what somebody typed as a question's wording",
+    ]
+    if settings.has_dagster_home:
+        notes.append(
+            "DAGSTER_HOME is an instance of yours and is not touched; its runs may show the first "
+            "rows of tables"
+        )
+    if working_copy_of(settings.store) is not None:
+        notes.append(
+            "other machines that use this store forget the text when they use it next; their "
+            "warehouses and Dagster instances are not touched, delete their state directories"
+        )
+    for note in notes:
+        messages().print(f"note: {note}", soft_wrap=True)
+
+
+def alone(settings: StoreSettings, *, yes: bool) -> AbstractContextManager[None]:
     """Have the store alone, if something is removed from it.
 
     Raises:
         StoreError: an evaluation runs, or something else removes.
     """
-    return _settled(settings, command) if yes else nullcontext()
+    return _settled(settings) if yes else nullcontext()
 
 
 @contextmanager
-def _settled(settings: StoreSettings, command: str) -> Iterator[None]:
+def _settled(settings: StoreSettings) -> Iterator[None]:
     """Have it alone, with the replies that killed processes left where all are looked for."""
-    with removing(settings.store, f"`rag-assets {command}`"):
+    with removing(settings.store, "`rag-assets clean`"):
         ReplyStore(settings.store / CACHE / COMPLETIONS).settle()
         yield
 

@@ -41,9 +41,8 @@ SUMMARIES: Mapping[str, str] = {
     "generate": "Have a language model write questions about the chunks.",
     "convert": "Write a dataset in another format.",
     "export-run": "Write what a retriever returned, as a file.",
-    "cache": "Show or prune the caches.",
-    "clean": "Remove old evaluations, and files that nothing needs.",
-    "purge": "Remove a document's text from the store.",
+    "cache": "Show the caches.",
+    "clean": "Remove old evaluations, files that nothing needs, and texts.",
     "warehouse": "Rebuild `warehouse.duckdb`.",
 }
 """Command -> what it does, in the order of use; its module has its name."""

@@ -106,6 +106,7 @@ def removable(
     older_than: timedelta | None,
     *,
     orphans: bool,
+    cache_age: timedelta | None = None,
     experiment: str | None = None,
     now: datetime | None = None,
 ) -> list[Item]:
@@ -116,6 +117,7 @@ def removable(
         older_than: snapshots of evaluations that began longer ago, and what they alone name; None:
             no snapshot.
         orphans: also what no snapshot names, and unfinished files.
+        cache_age: also entries of caches that were stored longer ago; None: none of them.
         experiment: only snapshots of this one, what they alone name, and what lies in its folder.
         now: the present, in UTC.
 
@@ -137,6 +139,10 @@ def removable(
     for item in items(store):
         if item.path in outdated:
             garbage.insert(0, replace(item, reason="older"))
+        elif item.kind == CACHE and cache_age is not None:
+            if item.modified < (now - cache_age).timestamp() * 1e9:
+                kind = f"cache/{item.path.relative_to(store).parts[1]}"
+                garbage.append(replace(item, kind=kind, reason="older"))
         elif item.kind in (SNAPSHOTS, CACHE, HISTORY, OTHER) or named.of(item):
             continue
         elif by := freed.of(item):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from rag_assets.pipeline.cache_pruning import Dropped
 from rag_assets.pipeline.cleaning import Item
 from rag_assets.report.formats import Row
 from rag_assets.store.cache_files import CacheSegment
@@ -30,21 +29,6 @@ def cache_rows(segments: Iterable[CacheSegment]) -> list[Row]:
     ]
 
 
-def dropped_rows(dropped: Iterable[Dropped]) -> list[Row]:
-    """Return a row for each kind: how many entries go, and about how many bytes."""
-    groups: dict[str, list[Dropped]] = {}
-    for one in dropped:
-        groups.setdefault(one.segment.kind, []).append(one)
-    return [
-        {
-            "kind": kind,
-            "entries": sum(one.entries for one in own),
-            "bytes": sum(one.size for one in own),
-        }
-        for kind, own in sorted(groups.items())
-    ]
-
-
 def removed_rows(items: Iterable[Item]) -> list[Row]:
     """Return a row for each experiment, kind of file and reason."""
     groups: dict[tuple[str, str, str], list[Item]] = {}
@@ -57,12 +41,3 @@ def removed_rows(items: Iterable[Item]) -> list[Row]:
         }
         for (name, kind, reason), own in groups.items()
     ]
-
-
-def cache_row(dropped: Sequence[Dropped], reason: str) -> list[Row]:
-    """Return a row for the entries of all caches, if any go."""
-    if not dropped:
-        return []
-    entries, size = sum(one.entries for one in dropped), sum(one.size for one in dropped)
-    row: Row = {"experiment": None, "what": "cache entries", "why": reason}
-    return [{**row, "count": entries, "bytes": size}]

@@ -48,7 +48,7 @@ class Fragments:
     @property
     def patterns(self) -> list[str]:
         """Regular expressions of which one matches where any of them stands, as RE2 reads them."""
-        escaped = list(map(_escaped, self.texts))
+        escaped = [rf"\Q{text}\E" for text in self.texts]
         return ["|".join(escaped[n : n + GROUP]) for n in range(0, len(escaped), GROUP)]
 
     def in_file(self, path: Path) -> bool:
@@ -108,15 +108,6 @@ def _forms(text: str) -> set[bytes]:
     """Return the bytes as which a text may stand in a file."""
     once = json.dumps(text)[1:-1]
     return {one.encode() for one in (text, once, json.dumps(once)[1:-1])}
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([^\w\s])", r"\\\1", text, flags=re.ASCII) if text.isascii() else _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    """RE2 takes everything between these marks as it stands."""
-    return rf"\Q{text}\E"
 
 
 def _strings(column: pa.Array) -> Iterator[pa.Array]:

@@ -204,10 +204,10 @@ def test_top_k_of_0_is_wrong_usage(invoke: Invoke, tiny: Path) -> None:
 
 @pytest.mark.parametrize("days", ["nan", "inf", "1e308", "-1"])
 def test_an_age_that_is_none(invoke: Invoke, store: Path, days: str) -> None:
-    for words in (("clean",), ("cache", "prune")):
-        result = invoke(*words, "--store", store, "--older-than", days)
+    for option in ("--older-than", "--caches"):
+        result = invoke("clean", "--store", store, option, days)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert "Invalid value for '--older-than'" in result.stderr
+        assert f"Invalid value for '{option}'" in result.stderr
 
 
 @pytest.mark.parametrize(

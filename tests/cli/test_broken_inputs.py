@@ -148,7 +148,7 @@ COMMANDS = {
     "pool {tiny} --store {store} --depth {}": NUMBERS,
     "pool {tiny} --store {store} --seed {}": NUMBERS,
     "clean --store {store} --older-than {}": (*NUMBERS, "1e308", "1e6"),
-    "cache prune --store {store} --older-than {}": (*NUMBERS, "1e308", "1e6"),
+    "clean --store {store} --caches {}": (*NUMBERS, "1e308", "1e6"),
     "gate {tiny} --store {store} --against baseline --max-drop {}": NUMBERS,
     "gate {tiny} --store {store} --against {}": NUMBERS,
     "leaderboard {tiny} --store {store} --budget {}": NUMBERS,
@@ -179,7 +179,7 @@ COMMANDS = {
     "report {tiny} --store {store} --out {}": ("/dev/full", "{tmp}", "{run}/x", "x" * 300),
     "diff {tiny} {} latest --store {store}": NUMBERS,
     "anchor {tiny} {} --store {store}": (*NUMBERS, "../../x", "x" * 300),
-    "purge {tiny} --store {store} --document {}": NUMBERS,
+    "clean --store {store} --document {}": NUMBERS,
 }
 
 WORDS = one_in_every([(command, value) for value in values] for command, values in COMMANDS.items())

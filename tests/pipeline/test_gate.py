@@ -245,7 +245,7 @@ def test_a_state_that_was_looked_at_is_not_tested_again(
     assert again.look == Look(1, True, 0.0025)
     assert again.checks == first.checks
     (kept,) = (known.artifacts / "looks").iterdir()
-    assert "question 1" not in kept.read_text(), "no text is where a purge does not look"
+    assert "question 1" not in kept.read_text(), "no text is where `clean --document` does not look"
     assert again.evaluation != first.evaluation
     assert "looked at before, not tested again" in gate_markdown(again)
     known.rank("two", [2] * 11 + [1] * 3)

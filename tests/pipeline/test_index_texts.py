@@ -24,14 +24,13 @@ from rag_assets.experiment import load_experiment
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.models.encoder import Encoder
-from rag_assets.pipeline.cache_pruning import to_prune
 from rag_assets.pipeline.checks.circularity import circular_uses
 from rag_assets.pipeline.evaluation_record import configuration_of
 from rag_assets.pipeline.failed_queries import try_again
+from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.label_sampling import readable_texts
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import Plan
-from rag_assets.pipeline.purging import to_purge
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.validation import validate
 from rag_assets.report.incomplete_parts import incomplete_parts
@@ -39,10 +38,9 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.settings import StoreSettings
-from rag_assets.store.vector_caches import VectorCache
 from tests.forked import ROOT
 from tests.llm.server import Server, error, says, serving
-from tests.pipeline.test_purging import contents
+from tests.pipeline.test_forgetting import contents
 from tests.planned import planned
 from tests.static_model import save_static_model
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
@@ -329,27 +327,15 @@ def test_what_was_written_goes_with_its_document(asking: Tiny, server: Server) -
     asking.run()
     asking.snapshot()
     assert any(SECRET in content for _, content in contents(asking.settings.store))
-    purge = to_purge(asking.settings, "secret.md")
-    assert purge is not None
-    gone = {item.kind for item in purge.files}
+    forgotten = to_forget(asking.settings, "secret.md")
+    assert forgotten is not None
+    gone = {item.kind for item in forgotten.files}
     assert {"index_texts", "term_counts", "lexical_index"} <= gone
     result = CliRunner().invoke(
-        main, ["purge", "--document", "secret.md", "--yes", "--store", str(asking.settings.store)]
+        main, ["clean", "--document", "secret.md", "--yes", "--store", str(asking.settings.store)]
     )
     assert result.exit_code == 0, result.output
     assert not [path for path, content in contents(asking.settings.store) if SECRET in content]
-
-
-def test_vectors_of_index_texts_are_used(tmp_path: Path) -> None:
-    tiny = Tiny(tmp_path / "tiny")
-    write_questions(tiny)
-    with_texts(tiny, ["text", {"kind": "questions", "file": "questions.jsonl"}])
-    tiny.run()
-    tiny.snapshot()
-    cache = VectorCache(tiny.settings.store / "cache" / "embeddings", "a" * 64)
-    cache.put(["dog on board", "nobody's"], np.eye(2, dtype=np.float32))
-    (dropped,) = to_prune(tiny.settings.store, None, unused=True)
-    assert dropped.entries == 1
 
 
 def test_the_page_for_labels_searches_chunks(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_only_its_history_is_read(old: Path) -> None:
     assert printed(old, "history", "--format", "csv").count("\n") == 7
     arguments = ["leaderboard", str(old / "notes"), "--store", str(old / "store")]
     refused = CliRunner().invoke(main, [*arguments])
-    assert refused.exit_code == 1
+    assert refused.exit_code == 3
     assert refused.stderr.endswith(
         "of ferry is from before 0.1.0: only its history is read; evaluate ferry again\n"
     )

@@ -13,7 +13,7 @@ from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import read_current
-from rag_assets.pipeline.purging import to_purge
+from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.store.locks import working
 from rag_assets.store.remote.removals import remove_everywhere
 from tests.llm.requests import store_replies
@@ -47,15 +47,15 @@ def two(unsent: Machines) -> tuple[Machine, Machine]:
 
 
 @pytest.mark.slow
-def test_a_document_is_purged_everywhere(unsent: Machines, two: tuple[Machine, Machine]) -> None:
+def test_a_document_is_forgotten_everywhere(unsent: Machines, two: tuple[Machine, Machine]) -> None:
     a, b = two
-    done = command(a, "purge", "--document", "fares.md")
+    done = command(a, "clean", "--document", "fares.md")
     assert "would be removed" in done.output
-    assert to_purge(b.settings, "fares.md") is not None
+    assert to_forget(b.settings, "fares.md") is not None
     before = set(a.there().listed(""))
-    done = command(a, "purge", "--document", "fares.md", "--yes")
+    done = command(a, "clean", "--document", "fares.md", "--yes")
     assert done.exit_code == 0, done.output
-    assert "other machines that use this store forget the document" in done.output
+    assert "other machines that use this store forget the text" in done.output
     removed = before - set(a.there().listed(""))
     gone = {name.removeprefix("tiny/").removeprefix("objects/").split("/")[0] for name in removed}
     assert {"documents", "chunks", "lexical_index"} <= gone
@@ -63,9 +63,9 @@ def test_a_document_is_purged_everywhere(unsent: Machines, two: tuple[Machine, M
     read_current(b.root)
     new = unsent["new"]
     for machine in (a, b, new):
-        assert to_purge(machine.settings, "fares.md") is None
+        assert to_forget(machine.settings, "fares.md") is None
         assert answers(machine).get(MODEL, [REQUEST]) == [None]
-    again = command(b, "purge", "--document", "fares.md", "--yes")
+    again = command(b, "clean", "--document", "fares.md", "--yes")
     assert again.exit_code == 2
     assert f"no artifact of any experiment in {a.address} holds a document" in again.output
 
@@ -115,7 +115,7 @@ def test_a_cache_is_counted_and_pruned_where_it_is(
     counted = command(new, "cache", "info", "--format", "csv")
     assert counted.exit_code == 0, counted.output
     assert "completions,,1,1," in counted.output
-    assert command(new, "cache", "prune", "--older-than", "0", "--yes").exit_code == 0
+    assert command(new, "clean", "--caches", "0", "--yes").exit_code == 0
     assert not new.there().listed("cache")
     read_current(b.root)
     assert answers(b).get(MODEL, [REQUEST]) == [None]

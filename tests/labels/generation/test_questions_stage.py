@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -33,10 +34,10 @@ from rag_assets.llm.budget import BudgetReached
 from rag_assets.pipeline.checks.asset_checks import results_of
 from rag_assets.pipeline.checks.circularity import circular_uses, question_circles
 from rag_assets.pipeline.failed_queries import try_again, unanswered
+from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.llm_needs import questions_needed
 from rag_assets.pipeline.outgoing import outgoing
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.purging import to_purge
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.validation import validate
 from rag_assets.report.label_health import labels
@@ -499,15 +500,15 @@ def test_the_sensor_sees_the_sheet_and_needs_no_queries(tiny: Tiny) -> None:
     assert source_state(tiny.pipeline()).digest != second.digest
 
 
-def test_a_purge_takes_what_was_written_of_the_document(tiny: Tiny) -> None:
+def test_forgetting_takes_what_was_written_of_the_document(tiny: Tiny) -> None:
     tiny.run()
     tiny.snapshot()
-    found = to_purge(tiny.settings, "crew.md")
+    found = to_forget(tiny.settings, "crew.md")
     assert found is not None
     kinds = Counter(item.kind for item in found.files)
     assert [kinds[one] for one in ("generated_questions", "queries", "query_sets")] == [1, 1, 1]
-    replies_dropped = [one.entries for one in found.dropped if one.segment.kind == COMPLETIONS]
-    assert sum(replies_dropped) == 2
+    masks = [rows for segment, rows in found.entries.items() if segment.kind == COMPLETIONS]
+    assert sum(pc.sum(rows).as_py() for rows in masks) == 2
 
 
 def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.asked_revisions import ask_revisions
 from rag_assets.pipeline.failed_queries import try_again, unanswered, unfinished
+from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.plan import plan
-from rag_assets.pipeline.purging import to_purge
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.validation import validate
 from rag_assets.report.latency import latency_rows
@@ -165,10 +165,10 @@ def test_latency_is_of_single_queries_and_of_several_at_once(searched: Searched)
     assert mine["n_timed"] == 1
 
 
-def test_a_purge_finds_what_a_search_returned_of_a_document(searched: Searched) -> None:
+def test_forgetting_finds_what_a_search_returned_of_a_document(searched: Searched) -> None:
     searched.run()
     searched.snapshot()
-    found = to_purge(searched.settings, "fares.md")
+    found = to_forget(searched.settings, "fares.md")
     assert found is not None
     assert {"external_rankings", "external_units"} <= {item.kind for item in found.files}
 

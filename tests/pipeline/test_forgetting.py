@@ -1,4 +1,4 @@
-"""After a purge no byte of the store holds the text; what is no text stays."""
+"""After `clean --document` no byte of the store holds the text; what is no text stays."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.history import History
-from rag_assets.pipeline.purging import to_purge
 from rag_assets.report.evaluation_pairs import comparability
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.text_search import Fragments
@@ -60,7 +60,7 @@ def asked(text: str) -> ChatRequest:
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """Evaluated through Dagster, with entries in the caches."""
-    tiny = Tiny(tmp_path_factory.mktemp("purging") / "master")
+    tiny = Tiny(tmp_path_factory.mktemp("forgetting") / "master")
     kept = ("bm25", "bm25-whole")
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
     tiny.config["top_k"] = [5]
@@ -80,31 +80,48 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 @pytest.fixture
-def purged(master: Tiny, tmp_path: Path) -> Tiny:
-    return master.copy_to(tmp_path / "purged")
+def cleaned(master: Tiny, tmp_path: Path) -> Tiny:
+    return master.copy_to(tmp_path / "cleaned")
 
 
-def test_no_byte_of_the_text_is_left(purged: Tiny) -> None:
-    store = purged.settings.store
+def test_no_byte_of_the_text_is_left(cleaned: Tiny) -> None:
+    store = cleaned.settings.store
     before = holding(store, SECRET)
     assert any("documents" in path.parts for path in before)
     assert any("dagster" in path.parts for path in before)
-    dry = command(purged, "purge", "--document", "fares.md")
+    dry = command(cleaned, "clean", "--document", "fares.md")
     assert dry.exit_code == 0
     assert "would be removed" in dry.stdout
     assert holding(store, SECRET) == before
-    done = command(purged, "purge", "--document", "fares.md", "--yes")
+    done = command(cleaned, "clean", "--document", "fares.md", "--yes")
     assert done.exit_code == 0, done.output
     assert "Dagster instance" in done.stdout
     assert "the dataset itself" in done.stderr
     assert holding(store, SECRET) == set()
-    again = command(purged, "purge", "--document", "fares.md", "--yes")
+    again = command(cleaned, "clean", "--document", "fares.md", "--yes")
     assert again.exit_code == 2
     assert "holds a document 'fares.md'" in again.stderr
 
 
+def test_no_byte_of_a_text_in_a_file_is_left(cleaned: Tiny, tmp_path: Path) -> None:
+    store = cleaned.settings.store
+    file = tmp_path / "passage.txt"
+    file.write_text(f"{SECRET[1]}\n")
+    assert holding(store, SECRET[1:2])
+    done = command(cleaned, "clean", "--text", str(file), "--yes")
+    assert done.exit_code == 0, done.output
+    assert holding(store, SECRET[1:2]) == set()
+    assert command(cleaned, "clean", "--text", str(file), "--yes").stdout == "nothing to remove\n"
+    _, cached = VectorCache(store / "cache" / "embeddings", "a" * 64).get(["another text"])
+    assert cached.all()
+    file.write_text(" ")
+    assert "holds no text" in command(cleaned, "clean", "--text", str(file)).stderr
+    mixed = command(cleaned, "clean", "--document", "a", "--caches", "1")
+    assert "--document and --text exclude" in mixed.stderr
+
+
 def test_the_text_goes_from_all_experiments_and_they_are_named(
-    purged: Tiny, tmp_path: Path
+    cleaned: Tiny, tmp_path: Path
 ) -> None:
     other = Tiny(tmp_path / "other")
     whole = other.config["retrievers"]["bm25-whole"]
@@ -114,10 +131,10 @@ def test_the_text_goes_from_all_experiments_and_they_are_named(
     other.write()
     (other.folder / "fares.md").rename(other.folder / "prices.md")
     other.write_rows("judgments.jsonl", [{**JUDGMENTS[0], "doc_id": "prices.md"}, *JUDGMENTS[1:]])
-    done = command(purged, "evaluate", str(other.folder))
+    done = command(cleaned, "evaluate", str(other.folder))
     assert done.exit_code == 0, done.output
-    store = purged.settings.store
-    done = command(purged, "purge", "--document", "fares.md", "--experiment", "tiny", "--yes")
+    store = cleaned.settings.store
+    done = command(cleaned, "clean", "--document", "fares.md", "--experiment", "tiny", "--yes")
     assert done.exit_code == 0, done.output
     assert holding(store, SECRET) == set()
     assert "note: tiny has to be evaluated again: rag-assets evaluate" in done.stderr
@@ -128,14 +145,14 @@ def test_the_text_goes_from_all_experiments_and_they_are_named(
     )
 
 
-def test_what_is_no_text_of_it_stays(purged: Tiny) -> None:
-    store = purged.settings.store
-    latest = EvaluationNames(purged.artifacts, purged.settings.locks).pin("latest")
-    board = list(purged.objects("leaderboard").iterdir())
-    assert command(purged, "purge", "--document", "fares.md", "--yes").exit_code == 0
+def test_what_is_no_text_of_it_stays(cleaned: Tiny) -> None:
+    store = cleaned.settings.store
+    latest = EvaluationNames(cleaned.artifacts, cleaned.settings.locks).pin("latest")
+    board = list(cleaned.objects("leaderboard").iterdir())
+    assert command(cleaned, "clean", "--document", "fares.md", "--yes").exit_code == 0
     assert all(path.exists() for path in board)
-    assert History(purged.artifacts, purged.settings.locks).ids() == [latest.evaluation_id]
-    assert command(purged, "leaderboard", str(purged.folder)).exit_code == 0
+    assert History(cleaned.artifacts, cleaned.settings.locks).ids() == [latest.evaluation_id]
+    assert command(cleaned, "leaderboard", str(cleaned.folder)).exit_code == 0
     _, known = VectorCache(store / "cache" / "embeddings", "a" * 64).get(["another text"])
     assert known.all()
     answers = ReplyStore(store / "cache" / "completions").get(
@@ -144,32 +161,32 @@ def test_what_is_no_text_of_it_stays(purged: Tiny) -> None:
     assert [answer is not None for answer in answers] == [False, True]
 
 
-def test_what_was_stored_without_an_evaluation_is_found(purged: Tiny) -> None:
-    shutil.rmtree(purged.artifacts / "evaluations")
-    (purged.artifacts / "current").unlink()
-    assert command(purged, "purge", "--document", "fares.md", "--yes").exit_code == 0
-    assert holding(purged.settings.store, SECRET) == set()
+def test_what_was_stored_without_an_evaluation_is_found(cleaned: Tiny) -> None:
+    shutil.rmtree(cleaned.artifacts / "evaluations")
+    (cleaned.artifacts / "current").unlink()
+    assert command(cleaned, "clean", "--document", "fares.md", "--yes").exit_code == 0
+    assert holding(cleaned.settings.store, SECRET) == set()
 
 
-def test_an_evaluation_goes_on_without_the_document(purged: Tiny) -> None:
-    names = EvaluationNames(purged.artifacts, purged.settings.locks)
+def test_an_evaluation_goes_on_without_the_document(cleaned: Tiny) -> None:
+    names = EvaluationNames(cleaned.artifacts, cleaned.settings.locks)
     names.pin("latest")
-    (purged.folder / "fares.md").unlink()
-    purged.write_rows("queries.jsonl", QUERIES[1:])
-    purged.write_rows("judgments.jsonl", JUDGMENTS[1:])
-    assert command(purged, "purge", "--document", "fares.md", "--yes").exit_code == 0
-    purged.run()
-    purged.snapshot()
-    assert holding(purged.settings.store, SECRET) == set()
-    old = EvaluationResult(purged.artifacts, names.find("anchor"))
-    found = comparability(old, EvaluationResult.current(purged.artifacts))
+    (cleaned.folder / "fares.md").unlink()
+    cleaned.write_rows("queries.jsonl", QUERIES[1:])
+    cleaned.write_rows("judgments.jsonl", JUDGMENTS[1:])
+    assert command(cleaned, "clean", "--document", "fares.md", "--yes").exit_code == 0
+    cleaned.run()
+    cleaned.snapshot()
+    assert holding(cleaned.settings.store, SECRET) == set()
+    old = EvaluationResult(cleaned.artifacts, names.find("anchor"))
+    found = comparability(old, EvaluationResult.current(cleaned.artifacts))
     assert [reason.text for reason in found.reasons] == ["1 labelled query removed"]
     assert len(found.shared) == 5
-    assert command(purged, "diff", str(purged.folder), "anchor", "latest").exit_code == 1
+    assert command(cleaned, "diff", str(cleaned.folder), "anchor", "latest").exit_code == 1
 
 
 def test_an_experiment_without_the_document_is_not_touched(tiny: Tiny) -> None:
-    result = command(tiny, "purge", "--document", "nobody.md", "--yes")
+    result = command(tiny, "clean", "--document", "nobody.md", "--yes")
     assert result.exit_code == 2
     assert "no artifact of any experiment" in result.stderr
 
@@ -212,9 +229,9 @@ def test_answers_that_were_written_from_it_go_too(fresh: Tiny) -> None:
     shown = {*fresh.stored("answers", "copy@3"), *fresh.stored("answer_verdicts")}
     blind = fresh.stored("answers", "none@-")
     assert len(shown) == 2
-    purge = to_purge(fresh.settings, "fares.md")
-    assert purge is not None
-    gone = {item.path for item in purge.files}
+    forgotten = to_forget(fresh.settings, "fares.md")
+    assert forgotten is not None
+    gone = {item.path for item in forgotten.files}
     assert shown <= gone
     assert gone.isdisjoint(blind)
     assert gone.isdisjoint(fresh.stored("answer_metrics") + fresh.stored("relevance_verdicts"))
