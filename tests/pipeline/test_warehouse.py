@@ -114,26 +114,6 @@ def test_history_and_measurements(tiny: Tiny) -> None:
     assert (built["p50_ms"], built["cached"], built["tokens"], built["cost"]) == (None,) * 4
 
 
-def test_a_measurement_of_an_older_version_has_nulls(tiny: Tiny) -> None:
-    old = tiny.artifacts / "measurements" / "search" / f"{'0' * 16}.json"
-    old.parent.mkdir(parents=True)
-    old.write_text(
-        json.dumps({"what": "search", "fingerprint": "0" * 64, "seconds": 1.5, "amount": 3})
-    )
-    (row,) = ask(
-        rebuild(tiny.settings),
-        f"SELECT * FROM measurements WHERE fingerprint = '{'0' * 64}'",
-    )
-    known = {name: value for name, value in row.items() if value is not None}
-    assert known == {
-        "experiment": "tiny",
-        "what": "search",
-        "fingerprint": "0" * 64,
-        "seconds": 1.5,
-        "amount": 3,
-    }
-
-
 def test_what_is_measured_after_a_rebuild_is_there_and_a_damaged_file_is_not(tiny: Tiny) -> None:
     warehouse = rebuild(tiny.settings)
     counted = "SELECT count(*) AS n, count(DISTINCT fingerprint) AS known FROM measurements"
