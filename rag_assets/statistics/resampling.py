@@ -20,7 +20,7 @@ class Resampling:
 
     Attributes:
         confidence: of the intervals, between 0 and 1.
-        resamples: how many bootstrap samples, or sign patterns, are drawn.
+        resamples: how many sign patterns, or bootstrap samples of an agreement, are drawn.
         seed: of numpy's PCG64; the same seed gives the same bits on every machine.
     """
 
