@@ -161,6 +161,7 @@ QUERY_FACTS = TableSchema(
         Column("weight", FLOAT, "how much the query counts in a mean; 1 unless a field says so"),
         Column("split", TEXT, "dev or test; all where the queries are not split"),
         Column("cluster", TEXT, "queries that share it were made from the same source"),
+        Column("unanswerable", BOOL, "a tag, a mark or is_impossible says that it has no answer"),
     ),
 )
 
@@ -403,7 +404,7 @@ QUERY_METRICS = TableSchema(
     ("query_id",),
     (
         Column("query_id", TEXT, "the query"),
-        Column("n_relevant", INT, "R: evidences with a positive grade; 0: unanswerable"),
+        Column("n_relevant", INT, "R: evidences with a positive grade"),
         Column("n_unreachable", INT, "positive evidences that no unit of the retriever satisfies"),
         Column("n_retrieved", INT, "units retrieved, at most top_k"),
         Column("n_judged", INT, "retrieved units judged for this query, with a grade of 0 or more"),
@@ -435,7 +436,12 @@ METRICS_SUMMARY = TableSchema(
             "n_empty", COUNT, "queries for which nothing was retrieved; answerable ones count 0"
         ),
         Column("n_failed", COUNT, "queries on which the retriever failed; not averaged"),
-        Column("n_unanswerable", COUNT, "queries without a relevant judgment; not averaged"),
+        Column(
+            "n_unanswerable",
+            COUNT,
+            "queries of which the data says that no document answers them; not averaged",
+        ),
+        Column("n_unlabelled", COUNT, "queries of which no label says anything; not averaged"),
         Column("n_unreachable", COUNT, "positive evidences that no unit satisfies; stay in R"),
         Column(
             "n_not_in_corpus",
@@ -481,7 +487,7 @@ ANSWERABILITY = TableSchema(
         Column("retriever", TEXT, "name from experiment.yaml"),
         Column("split", TEXT, "the queries that the numbers are over: all, dev or test"),
         Column("n_answerable", COUNT, "queries with a relevant judgment"),
-        Column("n_unanswerable", COUNT, "queries without one"),
+        Column("n_unanswerable", COUNT, "queries of which the data says that they have none"),
         Column(
             "auroc",
             FLOAT,

@@ -22,13 +22,13 @@ class Question:
 
     Attributes:
         query_id: the question.
-        answerable: whether the corpus is said to hold an answer.
+        answerable: whether the corpus is said to hold an answer; None: no label says.
         answers: any of them is right, as they are written.
         evidence: places of positive grade.
     """
 
     query_id: str
-    answerable: bool
+    answerable: bool | None
     answers: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
 
@@ -81,9 +81,9 @@ class Case:
         """The right answers in normal form, each once, as the official evaluation takes them.
 
         Those that have no word left are dropped; where none is left, and for an unanswerable
-        question, it is the empty answer. None at all: no answer of an answerable one is labelled.
+        question, it is the empty answer. None at all: no answer of another one is labelled.
         """
-        if not self.question.answerable:
+        if self.question.answerable is False:
             return ("",)
         if not self.question.answers:
             return ()

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.answers.tables import GOLDS
+from rag_assets.evaluation.query_facts import answerable_queries
 
 
 def golds_of(
@@ -15,12 +16,14 @@ def golds_of(
 ) -> pa.Table:
     """Return what is right for every question.
 
-    A question is answerable when a right answer is known, or a label has a positive grade. Its
+    A question is answerable when a right answer is known, or a label has a positive grade; whether
+    another one is not, :func:`~rag_assets.evaluation.query_facts.answerable_queries` says. Its
     evidence is as large as what is judged: of a judged document, the whole of it, also where the
     label has a span; of a judged chunk, the characters of the chunk.
 
     Args:
-        facts: ``query_id`` and ``answers`` of :data:`rag_assets.schemas.QUERY_FACTS`.
+        facts: ``query_id``, ``answers`` and ``unanswerable`` of
+            :data:`rag_assets.schemas.QUERY_FACTS`.
         qrels: table of :data:`rag_assets.schemas.QRELS`; None: there are no labels.
         judge: ``document``, ``chunk`` or ``evidence``.
         chunks: table of :data:`rag_assets.schemas.CHUNKS` of all chunkings; needed where chunks are
@@ -42,12 +45,13 @@ def golds_of(
             evidence.setdefault(row["query_id"], []).append(
                 place | places.get(row["document_id"], {})
             )
+    said = answerable_queries(facts, qrels)
     return GOLDS.from_rows(
         [
             {
                 "query_id": row["query_id"],
                 "answers": row["answers"],
-                "answerable": bool(row["answers"]) or row["query_id"] in evidence,
+                "answerable": True if row["answers"] else said[row["query_id"]],
                 "evidence": evidence.get(row["query_id"], []),
             }
             for row in facts.select(["query_id", "answers"]).to_pylist()

@@ -127,9 +127,10 @@ def comparable(metrics: pa.Table, *, reads_gold: bool = False) -> pa.Table:
 
 def _groups(counting: pa.Table, tables: Collection[pa.Table]) -> Iterator[tuple[str, Counted]]:
     """Yield the questions of each group of each split that has any."""
-    answerable: set[str] = set()
+    answerable: dict[str, bool | None] = {}
     for table in tables:
-        answerable.update(table.filter(table["answerable"])["query_id"].to_pylist())
+        columns = (table[name].to_pylist() for name in ("query_id", "answerable"))
+        answerable.update(zip(*columns, strict=True))
     rows = sorted(
         (row for row in counting.to_pylist() if row["weight"]), key=lambda row: str(row["query_id"])
     )
@@ -139,7 +140,7 @@ def _groups(counting: pa.Table, tables: Collection[pa.Table]) -> Iterator[tuple[
                 row
                 for row in rows
                 if row["split"] == split
-                and (group == "all" or (row["query_id"] in answerable) == (group == "answerable"))
+                and (group == "all" or answerable.get(row["query_id"]) is (group == "answerable"))
             ]
             if chosen:
                 yield (

@@ -33,7 +33,12 @@ GOLDS = TableSchema(
     (
         Column("query_id", pa.string(), "the question"),
         Column("answers", pa.list_(pa.string()), "any of them is right; empty: none is known"),
-        Column("answerable", pa.bool_(), "whether the corpus is said to hold an answer"),
+        Column(
+            "answerable",
+            pa.bool_(),
+            "whether the corpus is said to hold an answer; null: no label says",
+            True,
+        ),
         Column(
             "evidence",
             pa.list_(_EVIDENCE),
@@ -63,7 +68,12 @@ ANSWER_METRICS = TableSchema(
     (
         Column("query_id", pa.string(), "the question"),
         Column("failed", pa.bool_(), "there is no answer: every metric that is defined is 0"),
-        Column("answerable", pa.bool_(), "whether the corpus is said to hold an answer"),
+        Column(
+            "answerable",
+            pa.bool_(),
+            "whether the corpus is said to hold an answer; null: no label says",
+            True,
+        ),
     ),
     open_columns=True,
 )

@@ -104,7 +104,7 @@ def scored(
         query_id, value = row["query_id"], row[metric]
         if value is not None:
             score = None if row["failed"] else scores.get(query_id)
-            refused = float(not row["answerable"] and not row["failed"])
+            refused = float(row["answerable"] is False and not row["failed"])
             weight = (weights or {}).get(query_id, 1.0)
             found[query_id] = Scored(score, value, refused, weight)
     return found

@@ -3,8 +3,8 @@
 The first that holds is the class:
 
 1. ``failed``: there is no answer.
-2. ``evidence_not_labelled``: the question is answerable, and no evidence of it is labelled.
-   ``answer_not_labelled``: it is answerable, and no answer of it is.
+2. ``evidence_not_labelled``: no evidence of the question is labelled, and nothing says that it is
+   unanswerable. ``answer_not_labelled``: evidence is, and no answer.
 3. ``unanswerable_refused``, ``unanswerable_answered``.
 4. ``right_with_evidence``: right, and the context holds all evidences; ``right_without_evidence``.
 5. ``wrong_...`` or ``refused_...``, by the first stage that lost an evidence of the question:
@@ -136,7 +136,7 @@ def _stage(ids: set[str], held: set[str] | None, lost_at: Mapping[str, str]) -> 
 def _outcome(row: Mapping[str, Any], n_evidence: int, stage: str, right_above: float) -> str:
     if row["failed"]:
         return "failed"
-    if not row["answerable"]:
+    if row["answerable"] is False:
         return "unanswerable_refused" if row["abstained"] else "unanswerable_answered"
     if n_evidence == 0:
         return "evidence_not_labelled"

@@ -23,7 +23,7 @@ from rag_assets.engine.failures import failures_of
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.query_facts import DEV, TEST
+from rag_assets.evaluation.query_facts import DEV, TEST, answerable_queries
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.runs_stage import run_key
@@ -38,9 +38,9 @@ class Answerability(Stage):
     """Over the cells of the primary metric's cut-off that are up to date.
 
     It has no partitions: no mapping of Dagster leads from the cells of one family to a retriever.
-    It has no rows where all queries are answerable, which only the labels tell, and none of a
-    retriever whose scores cannot be compared between queries. A query on which a retriever failed
-    is not counted.
+    It has no rows where no query is said to be unanswerable, and none of a retriever whose scores
+    cannot be compared between queries. A query without labels, or on which a retriever failed, is
+    not counted.
     """
 
     name = "answerability"
@@ -60,16 +60,18 @@ class Answerability(Stage):
             Input(f"run_of_{name}", _run_key(experiment, name), optional=True)
             for name in experiment.retrievers
         ]
-        return [*runs, Input("qrels", QRELS_KEY), Input("query_facts", QUERY_FACTS_KEY, "means")]
+        facts = Input("query_facts", QUERY_FACTS_KEY, "answerable")
+        return [*runs, Input("qrels", QRELS_KEY), facts]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"retrievers": list(_compared(context.experiment))}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        qrels = context.artifact(QRELS_KEY).table()
-        positive = qrels.filter(pc.greater(qrels["grade"], 0))
-        answerable = set(positive["query_id"].to_pylist())
-        facts = context.artifact(QUERY_FACTS_KEY).table().select(["query_id", "split"]).to_pylist()
+        facts = context.artifact(QUERY_FACTS_KEY).table()
+        said = answerable_queries(facts, context.artifact(QRELS_KEY).table())
+        split_of = dict(
+            zip(*(facts[name].to_pylist() for name in ("query_id", "split")), strict=True)
+        )
         tables = [ANSWERABILITY.empty()]
         for name in _compared(context.experiment):
             run = context.current(_run_key(context.experiment, name))
@@ -78,11 +80,10 @@ class Answerability(Stage):
                 continue
             best, failed = _best_scores(table), failures_of(run.manifest)
             splits: dict[str, list[Query]] = {}
-            for fact in facts:
-                query_id = fact["query_id"]
-                if query_id not in failed:
-                    query = Query(best.get(query_id), query_id in answerable)
-                    splits.setdefault(fact["split"], []).append(query)
+            for query_id, answerable in said.items():
+                if answerable is not None and query_id not in failed:
+                    query = Query(best.get(query_id), answerable)
+                    splits.setdefault(split_of[query_id], []).append(query)
             tables.append(answerability(name, splits))
         return TableProduct(pa.concat_tables(tables).combine_chunks())
 

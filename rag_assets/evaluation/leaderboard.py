@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.evaluation.query_facts import ALL, DEV, TEST
+from rag_assets.evaluation.query_facts import ALL, DEV, TEST, answerable_queries
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY
 
 TOKENS = "tokens"
@@ -68,6 +68,7 @@ def summarise(
     measures: Mapping[int, Sequence[str]],
     counting: pa.Table,
     not_in_corpus: Mapping[str, int] | None = None,
+    qrels: pa.Table | None = None,
 ) -> pa.Table:
     """Return one row for each split and cut-off of a retriever.
 
@@ -76,6 +77,9 @@ def summarise(
         measures: top_k -> the measures to average; others are null in that row.
         counting: table of :data:`rag_assets.schemas.QUERY_FACTS`, a row for each query.
         not_in_corpus: query -> its positive evidences none of whose documents is in the corpus.
+        qrels: table of :data:`rag_assets.schemas.QRELS`: queries with a grade of 0 and no higher
+            one are unanswerable, those without a judgment unlabelled; None: no query has a
+            grade of 0.
 
     Returns:
         Table of :data:`rag_assets.schemas.METRICS_SUMMARY`, sorted by split and top_k. Means are
@@ -85,11 +89,13 @@ def summarise(
     names = list(dict.fromkeys(name for chosen in measures.values() for name in chosen))
     fields = [pa.field(name, pa.float64()) for name in names]
     schema = pa.schema([*METRICS_SUMMARY.arrow(), *fields])
+    said = answerable_queries(counting, qrels)
+    unanswerable = {query_id for query_id, answerable in said.items() if answerable is False}
     rows = []
     for split in sorted(set(counting.column("split").to_pylist())):
         for top_k, table in sorted(cells.items()):
             part, weights = _part(table, counting, split)
-            counts = {"split": split, "top_k": top_k, **_accounting(part, weights)}
+            counts = {"split": split, "top_k": top_k, **_accounting(part, weights, unanswerable)}
             missing = sum((not_in_corpus or {}).get(q, 0) for q in part["query_id"].to_pylist())
             counts["n_not_in_corpus"] = missing
             rows.append({**counts, **_means(part, weights, measures[top_k])})
@@ -109,10 +115,16 @@ def _ids(table: pa.Table) -> pa.Array:
     return table.column("query_id").combine_chunks()
 
 
-def _accounting(table: pa.Table, weights: Sequence[float]) -> dict[str, object]:
+def _accounting(
+    table: pa.Table, weights: Sequence[float], unanswerable: Collection[str]
+) -> dict[str, object]:
     failed = table.column("failed").to_pylist()
     answerable = [n > 0 for n in table.column("n_relevant").to_pylist()]
     has_hits = [n > 0 for n in table.column("n_retrieved").to_pylist()]
+    n_unanswerable = sum(
+        query_id in unanswerable and not a
+        for query_id, a in zip(table.column("query_id").to_pylist(), answerable, strict=True)
+    )
     averaged = [a and not f for a, f in zip(answerable, failed, strict=True)]
     n_failed = sum(failed)
     n_answered = sum(a and not f for a, f in zip(has_hits, failed, strict=True))
@@ -124,7 +136,8 @@ def _accounting(table: pa.Table, weights: Sequence[float]) -> dict[str, object]:
         "n_answered": n_answered,
         "n_empty": table.num_rows - n_answered - n_failed,
         "n_failed": n_failed,
-        "n_unanswerable": table.num_rows - sum(answerable),
+        "n_unanswerable": n_unanswerable,
+        "n_unlabelled": table.num_rows - sum(answerable) - n_unanswerable,
         "n_unreachable": _sum(table, "n_unreachable"),
         "n_unjudged": retrieved - judged,
         "judged": judged / retrieved if retrieved else None,

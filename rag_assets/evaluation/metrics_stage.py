@@ -164,21 +164,23 @@ class MetricsSummary(Stage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         cells = cells_read(experiment, key["retriever"])
-        corpus_inputs = [Input("qrels", QRELS_KEY), Input("documents", DOCUMENTS_KEY, "ids")]
-        facts = Input("query_facts", QUERY_FACTS_KEY, "means")
-        return [*cells, facts, *(corpus_inputs if experiment.keeps_unknown else [])]
+        facts = Input("query_facts", QUERY_FACTS_KEY, "answerable")
+        labels = Input("qrels", QRELS_KEY)
+        documents = Input("documents", DOCUMENTS_KEY, "ids")
+        return [*cells, facts, labels, *([documents] if experiment.keeps_unknown else [])]
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         counting = context.artifact(QUERY_FACTS_KEY).table()
-        missing = _not_in_corpus(context) if experiment.keeps_unknown else {}
+        qrels = context.artifact(QRELS_KEY).table()
+        missing = _not_in_corpus(context, qrels) if experiment.keeps_unknown else {}
         cells = {}
         for top_k in experiment.top_k:
             artifact = context.current(metrics_key(key["retriever"], top_k))
             if artifact is not None:
                 cells[top_k] = artifact.table()
         measures = {top_k: experiment.measures_at(top_k) for top_k in cells}
-        return TableProduct(summarise(cells, measures, counting, missing))
+        return TableProduct(summarise(cells, measures, counting, missing, qrels))
 
 
 class Leaderboard(Stage):
@@ -218,10 +220,10 @@ def _failures(context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
     return failures_of(run.manifest)
 
 
-def _not_in_corpus(context: StageContext) -> dict[str, int]:
+def _not_in_corpus(context: StageContext, qrels: pa.Table) -> dict[str, int]:
     corpus = context.artifact(DOCUMENTS_KEY).file
     documents = read_parquet(corpus, ["document_id"])
-    return not_in_corpus(context.artifact(QRELS_KEY).table(), documents)
+    return not_in_corpus(qrels, documents)
 
 
 def metrics_key(retriever: str, top_k: int | str) -> ArtifactKey:

@@ -33,6 +33,7 @@ Fail = Callable[[str], Exception]
 """Makes the error for a problem; it adds where the experiment asks for the field."""
 
 _NUMBER = re.compile(r"\+?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
+_DECLARED_TAG, _DECLARED_KEY = "unanswerable", "is_impossible"
 DOCUMENT = "document"
 QUERY = "query."
 NONE = "none"
@@ -50,10 +51,12 @@ def facts_table(
     weights: Mapping[str, float],
     splits: Mapping[str, str],
     clusters: Mapping[str, str],
+    unanswerable: Collection[str] = (),
 ) -> pa.Table:
     """Return the table of :data:`rag_assets.schemas.QUERY_FACTS`.
 
     What a mapping leaves out is no answer, weight 1, split ``all``, or a cluster of its own.
+    ``unanswerable`` has the ids that :func:`declared_unanswerable` returns.
     """
     rows: list[dict[str, object]] = [
         {
@@ -62,10 +65,53 @@ def facts_table(
             "weight": weights.get(query_id, 1.0),
             "split": splits.get(query_id, ALL),
             "cluster": clusters.get(query_id, query_id),
+            "unanswerable": query_id in unanswerable,
         }
         for query_id in query_ids
     ]
     return QUERY_FACTS.from_rows(rows)
+
+
+def declared_unanswerable(queries: pa.Table) -> set[str]:
+    """Return the ids of the queries that say themselves that they have no answer.
+
+    They have the tag ``unanswerable``, or ``is_impossible: true`` in their metadata, as in SQuAD.
+
+    Args:
+        queries: table of :data:`rag_assets.schemas.QUERIES`; its texts are not read.
+    """
+    return {
+        query["query_id"]
+        for query in queries.select(["query_id", "tags", "metadata"]).to_pylist()
+        if _DECLARED_TAG in query["tags"]
+        or (
+            _DECLARED_KEY in query["metadata"]
+            and json.loads(query["metadata"]).get(_DECLARED_KEY) is True
+        )
+    }
+
+
+def answerable_queries(facts: pa.Table, qrels: pa.Table | None) -> dict[str, bool | None]:
+    """Return query id -> whether the labels say that it has an answer; None: they say nothing.
+
+    True: a relevant document is labelled. False: none is, and the query is declared to have no
+    answer, or a judgment has the grade 0.
+
+    Args:
+        facts: ``query_id`` and ``unanswerable`` of :data:`rag_assets.schemas.QUERY_FACTS`.
+        qrels: table of :data:`rag_assets.schemas.QRELS`; None: there are no labels.
+    """
+    columns = (facts[name].to_pylist() for name in ("query_id", "unanswerable"))
+    said: dict[str, bool | None] = {
+        query_id: False if declared else None for query_id, declared in zip(*columns, strict=True)
+    }
+    if qrels is not None:
+        judged = qrels.filter(pc.greater_equal(qrels["grade"], 0))
+        relevant = judged.filter(pc.greater(judged["grade"], 0))
+        for table, value in ((judged, False), (relevant, True)):
+            ids = table["query_id"].unique().to_pylist()
+            said |= {query_id: value for query_id in ids if query_id in said}
+    return said
 
 
 def answers_of(fields: Fields) -> list[str] | None:

@@ -19,6 +19,7 @@ from rag_assets.evaluation.query_facts import (
     Fields,
     answers_of,
     cut_clusters,
+    declared_unanswerable,
     document_clusters,
     facts_table,
     field_clusters,
@@ -44,23 +45,27 @@ COUNTING_INPUT = Input("counting", QUERY_FACTS_KEY, "counting")
 
 
 class QueryFacts(Stage):
-    """Answers, weights, splits and clusters; an edited text or tag changes none of them."""
+    """Answers, weights, splits, clusters, and what is declared to have no answer.
+
+    An edited text changes none of them, nor does a tag other than ``unanswerable``.
+    """
 
     name = "query_facts"
     schema = QUERY_FACTS
-    row = "One query: its answers, its weight, its split and its cluster."
+    row = "One query: its answers, weight, split and cluster."
     group = "data"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "answers": ("query_id", "answers"),
+        "answers": ("query_id", "answers", "unanswerable"),
         "counting": ("query_id", "weight", "split", "cluster"),
         "means": ("query_id", "weight", "split"),
+        "answerable": ("query_id", "weight", "split", "unanswerable"),
     }
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [QUERY_FACTS_KEY] if experiment.measures_texts else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        queries = [Input("queries", QUERIES_KEY, "metadata")]
+        queries = [Input("queries", QUERIES_KEY, "facts")]
         if experiment.statistics.cluster == DOCUMENT and experiment.has_qrels:
             queries.append(Input("qrels", QRELS_KEY))
         return queries
@@ -75,13 +80,15 @@ class QueryFacts(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
-        metadata = metadata_of(context.artifact(QUERIES_KEY).table())
+        queries = context.artifact(QUERIES_KEY).table()
+        metadata = metadata_of(queries)
         read_answers = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
         weights = _weights(experiment, metadata)
         clusters = _clusters(context, metadata)
         splits = _splits(experiment, metadata, clusters)
         answers = {query_id: texts for query_id, texts in read_answers.items() if texts is not None}
-        table = facts_table(list(metadata), answers, weights, splits, clusters)
+        unanswerable = declared_unanswerable(queries)
+        table = facts_table(list(metadata), answers, weights, splits, clusters, unanswerable)
         unread = [query_id for query_id, texts in read_answers.items() if texts is None]
         notes = _notes(experiment, table, unread)
         return TableProduct(table, {"notes": notes, **_counts(table)})

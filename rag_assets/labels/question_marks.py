@@ -6,7 +6,8 @@
 repeats, ``text`` a better wording of one that is kept. The last line of a question counts.
 
 Marks of :data:`LEFT_OUT` take a question out of the next evaluation and of what a sample of labels
-estimates. One that is ``unanswerable`` stays: whether a system says so is measured too.
+estimates. One that is ``unanswerable`` stays, because whether a system says so is measured too; it
+gets the tag that declares it.
 """
 
 from __future__ import annotations
@@ -106,10 +107,12 @@ def acting(marks: Mapping[str, QuestionMark]) -> dict[str, Any]:
     """Return what of marks changes an evaluation, as a recipe holds it: nothing where nothing does.
 
     Returns:
-        ``left_out``: the ids of :func:`left_out`; ``wordings``: question -> its better wording.
+        ``left_out``: the ids of :func:`left_out`; ``wordings``: question -> its better wording;
+        ``unanswerable``: the ids of those marked so.
     """
     better = {name: one.text for name, one in sorted(marks.items()) if _is_worded(one)}
-    parts = {"left_out": left_out(marks), "wordings": better}
+    impossible = sorted(name for name, one in marks.items() if one.mark == UNANSWERABLE)
+    parts = {"left_out": left_out(marks), "wordings": better, "unanswerable": impossible}
     return {name: part for name, part in parts.items() if part}
 
 
@@ -118,6 +121,7 @@ def acted_marks(recipe: Mapping[str, Any]) -> dict[str, QuestionMark]:
     marks = {name: QuestionMark(name, REFUSED) for name in recipe.get("left_out", ())}
     for name, text in recipe.get("wordings", {}).items():
         marks[name] = QuestionMark(name, KEPT, text=text)
+    marks |= {name: QuestionMark(name, UNANSWERABLE) for name in recipe.get("unanswerable", ())}
     return marks
 
 
@@ -127,6 +131,8 @@ def _is_worded(mark: QuestionMark) -> bool:
 
 def marked_queries(read: Read, marks: Mapping[str, QuestionMark], file: Path) -> Read:
     """Return the questions as people want them: without those left out, in their new wording.
+
+    A question marked ``unanswerable`` has the tag ``unanswerable``.
 
     Args:
         read: table of :data:`rag_assets.schemas.QUERIES`.
@@ -139,10 +145,18 @@ def marked_queries(read: Read, marks: Mapping[str, QuestionMark], file: Path) ->
     table = read.table
     out = pc.is_in(table["query_id"], pa.array(left_out(marks), pa.string()))
     better = acting(marks).get("wordings", {})
-    ids, texts = (table[name].to_pylist() for name in ("query_id", "text"))
+    impossible = set(acting(marks).get("unanswerable", ()))
+    ids, texts, tags = (table[name].to_pylist() for name in ("query_id", "text", "tags"))
     texts = [better.get(name, text) for name, text in zip(ids, texts, strict=True)]
-    place = table.schema.get_field_index("text")
-    changed = table.set_column(place, table.schema.field(place), pa.array(texts, pa.string()))
+    tags = [
+        [*of, UNANSWERABLE] if name in impossible and UNANSWERABLE not in of else of
+        for name, of in zip(ids, tags, strict=True)
+    ]
+    changed = table
+    for column, values in (("text", texts), ("tags", tags)):
+        place = table.schema.get_field_index(column)
+        field = table.schema.field(place)
+        changed = changed.set_column(place, field, pa.array(values, field.type))
     kept = changed.filter(pc.invert(out))
     if table.num_rows and not kept.num_rows:
         raise DataError("leaves every question out; none is left to ask", file=file)

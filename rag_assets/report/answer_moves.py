@@ -23,6 +23,7 @@ class MovedAnswer:
         value_a: the metric of one.
         value_b: of the other.
         golds: what is right; any of them.
+        unanswerable: whether the data says that nothing is.
         answer_a: empty: refused; None: failed.
         answer_b: likewise.
     """
@@ -32,6 +33,7 @@ class MovedAnswer:
     value_a: float
     value_b: float
     golds: tuple[str, ...]
+    unanswerable: bool
     answer_a: str | None
     answer_b: str | None
 
@@ -70,6 +72,7 @@ def _moved(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> list
             values_a[one],
             values_b[one],
             tuple(golds[one]),
+            not golds[one] and result.answerable[one] is False,
             answers_a.get(one),
             answers_b.get(one),
         )

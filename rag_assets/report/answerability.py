@@ -29,7 +29,7 @@ _COLUMNS = ("auroc", "threshold", "coverage", "rejected")
 def answerability_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[RenderableType]:
     """Return a heading and a table, a row a retriever that is shown and split.
 
-    Nothing where all queries are answerable.
+    Nothing where no query is said to be unanswerable.
     """
     names = [row["retriever"] for row in shown]
     rows = [row for row in result.answerability if row["retriever"] in names]
@@ -59,7 +59,8 @@ def score_gaps(view: View) -> Context | None:
     """Return a histogram a retriever; None where no query has two results."""
     if not view.result.has_metrics:
         return None
-    answerable = _answerable(view)
+    said = view.result.answerable
+    answerable = {query_id: said[query_id] for query_id in view.result.weights(view.split)}
     drawn = {name: _histogram(view, name, answerable) for name in view.retrievers}
     histograms = {name: bins for name, bins in drawn.items() if bins is not None}
     rows = [row for row in view.result.answerability if row["retriever"] in view.retrievers]
@@ -78,14 +79,7 @@ def score_gaps(view: View) -> Context | None:
     }
 
 
-def _answerable(view: View) -> dict[str, bool]:
-    """Return query -> whether it has a relevant judgment, for the queries of the split."""
-    qrels = view.result.table_of("qrels")
-    relevant = set(qrels.filter(pc.greater(qrels["grade"], 0))["query_id"].to_pylist())
-    return {query_id: query_id in relevant for query_id in view.result.weights(view.split)}
-
-
-def _histogram(view: View, retriever: str, answerable: Mapping[str, bool]) -> Context | None:
+def _histogram(view: View, retriever: str, answerable: Mapping[str, bool | None]) -> Context | None:
     keys = view.result.run_keys(retriever)
     deep = [k for k in keys if k > 1]
     if not deep:
@@ -99,8 +93,9 @@ def _histogram(view: View, retriever: str, answerable: Mapping[str, bool]) -> Co
     gaps: list[list[float]] = [[], [], []]
     failed = view.result.failures(key)
     for query_id, (item, score) in firsts[1].items():
-        if query_id in firsts[2] and query_id in answerable and query_id not in failed:
-            wrong = 1 if answerable[query_id] else 2
+        said = answerable.get(query_id)
+        if query_id in firsts[2] and said is not None and query_id not in failed:
+            wrong = 1 if said else 2
             kind = 0 if (query_id, item) in right else wrong
             gaps[kind].append(score - firsts[2][query_id][1])
     return _binned(gaps)

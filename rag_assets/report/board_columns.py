@@ -125,6 +125,7 @@ _DECLARED = (
     _stored("n_empty", "empty"),
     _stored("n_failed", "failed", faces=(PAGE, ACCOUNTING), sparse=True),
     _stored("n_unanswerable", "unanswerable"),
+    _stored("n_unlabelled", "without labels"),
     _stored("n_queries", "averaged"),
     _stored("weight", "weight", ".4g", faces=()),
     _stored("n_unreachable", "unreachable evidences"),

@@ -117,8 +117,10 @@ def answer_moves_view(
     for name in ("right", a, b):
         table.add_column(Text(name), overflow="fold", min_width=8)
     for row in rows:
-        golds = " | ".join(row["golds"]) or "(unanswerable)"
-        texts = [golds, *(answer_text(row[name]) for name in ("answer_a", "answer_b"))]
+        texts = [
+            _right(row["golds"], row["unanswerable"]),
+            *(answer_text(row[name]) for name in ("answer_a", "answer_b")),
+        ]
         table.add_row(
             plain_cell(row["query_id"]),
             row["outcome"],
@@ -170,10 +172,14 @@ def _numbers(row: dict[str, Any], confidence: float, n_pairs: int) -> Table:
     return table
 
 
+def _right(golds: Sequence[str], unanswerable: bool) -> str:
+    return " | ".join(golds) or ("(unanswerable)" if unanswerable else "(not labelled)")
+
+
 def _moved(query: MovedQuery | MovedAnswer, a: str, b: str) -> RenderableType:
     head = f"{query.value_b - query.value_a:+.4f} {query.query_id}: {' '.join(query.text.split())}"
     if isinstance(query, MovedAnswer):
-        answers = {"right": " | ".join(query.golds) or "(unanswerable)"}
+        answers = {"right": _right(query.golds, query.unanswerable)}
         answers |= {a: answer_text(query.answer_a), b: answer_text(query.answer_b)}
         lines = [Text(printable(f"{name}: {text}")) for name, text in answers.items()]
         return Group(Text(printable(head)), *(Padding(line, (0, 0, 0, 8)) for line in lines))

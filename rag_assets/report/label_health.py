@@ -151,8 +151,8 @@ def _findings(view: View) -> list[str]:
     undeclared = len(queries_without_relevant(qrels, queries))
     if undeclared:
         findings.append(
-            f"{undeclared} queries without a relevant judgment do not say that they are "
-            "unanswerable (tag `unanswerable`)"
+            f"{undeclared} queries have no relevant judgment; those that no document answers want "
+            "the tag `unanswerable`"
         )
     if view.ranked:
         compared = Compared.of(view.result, split=view.split)

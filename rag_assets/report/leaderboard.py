@@ -156,14 +156,23 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
     return Group(*parts, *(_warnings(result, at_cutoff)))
 
 
+def not_averaged(row: Row) -> str:
+    """Return how many queries of a row are in no mean, and why: ``24 unanswerable``; or empty.
+
+    A row of an older evaluation lacks ``n_unlabelled``.
+    """
+    counts = {"unanswerable": row["n_unanswerable"], "without labels": row.get("n_unlabelled")}
+    return ", ".join(f"{number} {why}" for why, number in counts.items() if number)
+
+
 def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
     fullest = max(rows, key=lambda row: int(str(row["n_queries"])))
-    n_queries, unanswerable = fullest["n_queries"], fullest["n_unanswerable"]
+    n_queries, left_out = fullest["n_queries"], not_averaged(fullest)
     where = f"{fullest['split']}, " if fullest["split"] != ALL else ""
     means = "mean" if fullest["weight"] == n_queries else "weighted mean"
     name = result.evaluation.experiment
     title = f"{name}: {where}top_k {top_k}, {means} over {n_queries} queries"
-    return title_line(f"{title} ({unanswerable} unanswerable left out)" if unanswerable else title)
+    return title_line(f"{title} ({left_out} left out)" if left_out else title)
 
 
 def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:

@@ -16,7 +16,12 @@ from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.evaluation.query_facts import ALL
+from rag_assets.evaluation.query_facts import (
+    ALL,
+    answerable_queries,
+    declared_unanswerable,
+    facts_table,
+)
 from rag_assets.judges.calibration import JUDGED_CORRECT, VERDICT, judged_answers
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.evaluations import (
@@ -142,7 +147,7 @@ class EvaluationResult:
 
     @cached_property
     def answerability(self) -> list[dict[str, object]]:
-        """Rows of :data:`rag_assets.schemas.ANSWERABILITY`; none where all are answerable."""
+        """Rows of :data:`rag_assets.schemas.ANSWERABILITY`; none without unanswerable queries."""
         rows: list[dict[str, object]] = []
         for entry in self.evaluation.entries_of("answerability"):
             rows += self._table(entry).to_pylist()
@@ -167,6 +172,17 @@ class EvaluationResult:
         """The retrievers with a run, in the order of the graph."""
         runs = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
         return list(dict.fromkeys(entry.partition["retriever"] for entry in runs))
+
+    @cached_property
+    def answerable(self) -> dict[str, bool | None]:
+        """Query -> whether the labels say that it has an answer; None: they say nothing.
+
+        Of the queries themselves, because facts of an older evaluation do not say it.
+        """
+        query_ids = self.queries["query_id"].to_pylist()
+        facts = facts_table(query_ids, {}, {}, {}, {}, declared_unanswerable(self.queries))
+        has_labels = bool(self.evaluation.entries_of("qrels"))
+        return answerable_queries(facts, self.table_of("qrels") if has_labels else None)
 
     @cached_property
     def queries(self) -> pa.Table:

@@ -147,6 +147,7 @@ class Queries(_LabelStage):
         "text": ("query_id", "text"),
         "ids": ("query_id",),
         "metadata": ("query_id", "metadata"),
+        "facts": ("query_id", "tags", "metadata"),
     }
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:

@@ -42,10 +42,10 @@ def test_evidence_is_as_large_as_what_is_judged(
 
 
 def test_what_is_answerable() -> None:
-    """By a label, by an answer, by neither: a grade of 0 says nothing."""
+    """By a label, by an answer; not by a grade of 0; nothing is said of the last."""
     qrels = labels(("a", "e", "d", None, None, 1), ("c", "e", "d", None, None, 0))
-    table = golds_of(facts(a=[], b=["x"], c=[]), qrels, "evidence")
-    assert table["answerable"].to_pylist() == [True, True, False]
-    assert table["query_id"].to_pylist() == ["a", "b", "c"]
+    table = golds_of(facts(a=[], b=["x"], c=[], d=[]), qrels, "evidence")
+    assert table["answerable"].to_pylist() == [True, True, False, None]
+    assert table["query_id"].to_pylist() == ["a", "b", "c", "d"]
     without = golds_of(facts(a=[], b=["x"]), None, "evidence")
-    assert without["answerable"].to_pylist() == [False, True]
+    assert without["answerable"].to_pylist() == [None, True]

@@ -113,6 +113,7 @@ EDGES = [
     ("metrics", "queries"),
     ("metrics", "retriever_contexts"),
     ("metrics_summary", "metrics"),
+    ("metrics_summary", "qrels"),
     ("metrics_summary", "query_facts"),
     ("qrels", "documents"),
     ("qrels", "queries"),

@@ -51,7 +51,7 @@ def qrels(*pairs: tuple[str, str, int]) -> pa.Table:
 def test_defaults() -> None:
     def row(query_id: str) -> dict[str, Any]:
         own: dict[str, Any] = {"query_id": query_id, "cluster": query_id}
-        return {**own, "answers": [], "weight": 1.0, "split": "all"}
+        return {**own, "answers": [], "weight": 1.0, "split": "all", "unanswerable": False}
 
     assert facts_table(["b", "a"], {}, {}, {}, {}).to_pylist() == [row("b"), row("a")]
 
@@ -210,10 +210,11 @@ def test_a_split_by_a_field_may_cut_a_cluster() -> None:
 
 
 def test_the_table_is_that_of_the_schema() -> None:
-    table = facts_table(["q"], {"q": ["a"]}, {"q": 2.0}, {"q": "dev"}, {"q": "c"})
+    table = facts_table(["q"], {"q": ["a"]}, {"q": 2.0}, {"q": "dev"}, {"q": "c"}, {"q"})
     assert table.schema.equals(QUERY_FACTS.arrow())
     assert table.to_pylist() == [
         {"query_id": "q", "answers": ["a"], "weight": 2.0, "split": "dev", "cluster": "c"}
+        | {"unanswerable": True}
     ]
 
 

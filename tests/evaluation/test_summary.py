@@ -16,6 +16,7 @@ from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.metrics_stage import without_failed
 from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.schemas import METRICS_SUMMARY
+from tests.labels.health.tables import Label, qrels
 from tests.made_tables import judgment_table, query_table, run_table
 
 
@@ -28,6 +29,8 @@ def counting(
 
 
 EACH_ONCE = counting("hit", "lost", "none")
+
+GRADE_0 = qrels(("none", "e1", "a", None, 0))
 
 
 def cells(*cutoffs: int) -> dict[int, pa.Table]:
@@ -45,7 +48,7 @@ def cells(*cutoffs: int) -> dict[int, pa.Table]:
 
 
 def test_unanswerable_queries_are_not_averaged_and_missing_ones_count_0() -> None:
-    (row,) = summarise(cells(2), {2: ["mrr", "recall"]}, EACH_ONCE).to_pylist()
+    (row,) = summarise(cells(2), {2: ["mrr", "recall"]}, EACH_ONCE, qrels=GRADE_0).to_pylist()
     assert row == {
         "split": "all",
         "top_k": 2,
@@ -56,6 +59,7 @@ def test_unanswerable_queries_are_not_averaged_and_missing_ones_count_0() -> Non
         "n_empty": 1,
         "n_failed": 0,
         "n_unanswerable": 1,
+        "n_unlabelled": 0,
         "n_unreachable": 1,
         "n_not_in_corpus": 0,
         "n_unjudged": 2,
@@ -65,6 +69,23 @@ def test_unanswerable_queries_are_not_averaged_and_missing_ones_count_0() -> Non
         "mrr": (1 / 2 + 0) / 2,
         "recall": (1 / 2 + 0) / 2,
     }
+
+
+@pytest.mark.parametrize(
+    ("labels", "declared", "counts"),
+    [
+        ([], (), (0, 1)),
+        ([("none", "e1", "a", None, -1)], (), (0, 1)),
+        ([("none", "e1", "a", None, 0)], (), (1, 0)),
+        ([], ("none", "hit"), (1, 0)),
+    ],
+)
+def test_a_query_is_unanswerable_only_where_the_data_says_so(
+    labels: list[Label], declared: tuple[str, ...], counts: tuple[int, int]
+) -> None:
+    facts = facts_table(["hit", "lost", "none"], {}, {}, {}, {}, declared)
+    (row,) = summarise(cells(2), {2: ["mrr"]}, facts, qrels=qrels(*labels)).to_pylist()
+    assert (row["n_unanswerable"], row["n_unlabelled"]) == counts
 
 
 @pytest.mark.parametrize(
@@ -94,7 +115,8 @@ def test_no_answerable_query_and_nothing_retrieved() -> None:
     found = query_metrics(
         {"r": run_table({})}, {"j": labels}, {"r": "j"}, query_table(["q"]), [("r", 1)]
     )
-    (row,) = summarise({1: found["r", 1]}, {1: ["map"]}, counting("q")).to_pylist()
+    zero = qrels(("q", "e", "a", None, 0))
+    (row,) = summarise({1: found["r", 1]}, {1: ["map"]}, counting("q"), qrels=zero).to_pylist()
     assert (row["n_queries"], row["n_unanswerable"], row["n_empty"]) == (0, 1, 1)
     assert row["judged"] is None
     assert row["map"] is None
@@ -116,7 +138,8 @@ def test_weights_by_hand() -> None:
 
 def test_each_split_has_its_own_row_and_all_has_none() -> None:
     counts = counting("hit", "lost", "none", splits={"hit": "dev", "lost": "test", "none": "test"})
-    rows = summarise(cells(1, 2), {1: ["mrr"], 2: ["mrr"]}, counts).to_pylist()
+    measures = {1: ["mrr"], 2: ["mrr"]}
+    rows = summarise(cells(1, 2), measures, counts, qrels=GRADE_0).to_pylist()
     names = ("split", "top_k", "n_attempted", "n_queries", "n_unanswerable", "mrr")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("dev", 1, 1, 1, 0, 0.0),
@@ -128,7 +151,7 @@ def test_each_split_has_its_own_row_and_all_has_none() -> None:
 
 def test_a_failed_query_is_counted_and_is_in_no_mean() -> None:
     """Empty and failed look alike in a run; only the empty one counts 0."""
-    (row,) = summarise({2: failed("lost")}, {2: ["mrr"]}, EACH_ONCE).to_pylist()
+    (row,) = summarise({2: failed("lost")}, {2: ["mrr"]}, EACH_ONCE, qrels=GRADE_0).to_pylist()
     assert (row["mrr"], row["n_queries"], row["weight"]) == (0.5, 1, 1.0)
     names = ("n_attempted", "n_answered", "n_empty", "n_failed", "n_unanswerable")
     assert [row[name] for name in names] == [3, 2, 0, 1, 1]

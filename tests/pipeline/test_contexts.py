@@ -21,6 +21,7 @@ from rag_assets.store.artifacts import ArtifactKey
 from tests.context_tokens import word_tokenizer
 from tests.tiny_experiment import QUERIES, Tiny, materialize
 
+DECLARED = {"tags": ["unanswerable"]}
 SMALL = {"strategy": "fixed", "max_characters": 40, "overlap": 0}
 ANSWERS = {"q1": ["10 crowns"], "q4": "carbon dioxide"}
 
@@ -121,8 +122,9 @@ def test_without_labels_nothing_is_counted(fresh: Tiny) -> None:
 
 
 def test_answerability_in_the_warehouse(tiny: Tiny) -> None:
-    unanswerable = {"query_id": "q7", "text": "zebras", "tags": []}
-    tiny.write_rows("queries.jsonl", [*QUERIES, unanswerable])
+    unanswerable = {"query_id": "q7", "text": "zebras", "tags": ["unanswerable"]}
+    unlabelled = {"query_id": "q8", "text": "zebras and lions", "tags": []}
+    tiny.write_rows("queries.jsonl", [*QUERIES, unanswerable, unlabelled])
     tiny.run()
     tiny.snapshot()
     with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
@@ -132,13 +134,15 @@ def test_answerability_in_the_warehouse(tiny: Tiny) -> None:
     for row in rows:
         assert (row["experiment"], row["split"], row["threshold_from"]) == ("tiny", "all", "all")
         assert (row["n_answerable"], row["n_unanswerable"]) == (6, 1)
-        # q7 has no hits.
+        # q7 has no hits; nothing says whether q8 has an answer.
         assert (row["auroc"], row["coverage"], row["rejected"]) == (1.0, 1.0, 1.0)
 
 
 def test_scores_that_are_made_of_ranks_tell_no_unanswerable_query(fresh: Tiny) -> None:
     """A constant would have an AUROC of 0.5 and the threshold 1, as if that were a finding."""
-    fresh.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "zebras at the fire"}])
+    fresh.write_rows(
+        "queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "zebras at the fire"} | DECLARED]
+    )
     lists = [
         {"qid": query["query_id"], "retrieved_ids": ["fares.md", "crew.md"], **scores}
         for query, scores in ((q, {"scores": [2.0 + n, 1.0]}) for n, q in enumerate(QUERIES))
@@ -173,7 +177,7 @@ def test_scores_that_are_made_of_ranks_tell_no_unanswerable_query(fresh: Tiny) -
 
 
 def test_a_cell_that_is_not_evaluated_has_no_answerability(fresh: Tiny) -> None:
-    fresh.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "zebras"}])
+    fresh.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "zebras"} | DECLARED])
     pipeline = fresh.pipeline()
     materialize(pipeline, Selection.of(pipeline.experiment, ["bm25", "okapi"], [3]))
     assert rows_of(fresh, ArtifactKey.of("answerability")) == []

@@ -165,7 +165,8 @@ OF_LABELS: dict[str, Cost] = {
         {"queries": "1 query removed", "qrels": "1 judgment removed; queries changed"},
     ),
     "the tags of a query": Cost(
-        lambda matrix: matrix.replace("queries.jsonl", '"fares"', '"money"'), ("queries",)
+        lambda matrix: matrix.replace("queries.jsonl", '"fares"', '"money"'),
+        ("queries", "query_facts"),  # a tag may say that a query is unanswerable
     ),
     "the order of the queries": Cost(
         lambda matrix: matrix.write_rows("queries.jsonl", QUERIES[::-1]), ("queries",)

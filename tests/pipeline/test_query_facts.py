@@ -45,6 +45,7 @@ def test_fields_of_the_queries(one: Tiny) -> None:
         "weight": 1.0,
         "split": "dev",
         "cluster": "query.fold:dev",
+        "unanswerable": False,
     }
     assert found["q6"]["weight"] == 6.0
 

@@ -46,6 +46,7 @@ def test_names_first_and_nothing_null() -> None:
         ("n_empty", 0),
         ("n_failed", 0),
         ("n_unanswerable", 0),
+        ("n_unlabelled", 0),
         ("n_unreachable", 0),
         ("n_not_in_corpus", 0),
         ("n_unjudged", 2),

@@ -33,7 +33,7 @@ class AbstentionF1(AnswerMetric):
 
     TP: unanswerable and refused; FP: answerable and refused; FN: unanswerable, and answered or
     failed. A question's value is 1 for TP and 0 for FP and FN, and a TP counts twice in the mean:
-    so the mean is F1. What is answered and answerable has none.
+    so the mean is F1. What is answered and answerable has none, nor has a question without labels.
     """
 
     name = "abstention_f1"
@@ -46,10 +46,11 @@ class AbstentionF1(AnswerMetric):
     is_mean: ClassVar[bool] = False
 
     def _is_defined(self, case: Case) -> bool:
-        return not case.question.answerable or case.abstained
+        answerable = case.question.answerable
+        return answerable is False or (answerable is True and case.abstained)
 
     def _value(self, case: Case) -> float:
-        return float(not case.question.answerable and case.abstained)
+        return float(case.question.answerable is False and case.abstained)
 
     def multiplicity(self, value: float) -> float:
         """Return 2 for a true positive, else 1."""

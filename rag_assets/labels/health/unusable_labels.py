@@ -6,14 +6,13 @@ that ask for what no document has, and evidence that no chunk covers.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import DataError, allowed_names
-from rag_assets.evaluation.query_facts import metadata_of
+from rag_assets.evaluation.query_facts import declared_unanswerable, metadata_of
 from rag_assets.evaluation.query_filters import Filter, FilteredDocuments, filter_of
 from rag_assets.labels.health.findings import ERROR, WARNING, Finding, findings_table
 from rag_assets.sources.ids import KnownIds
@@ -22,9 +21,6 @@ from rag_assets.sources.problems import UNKNOWN_ID
 UNANSWERABLE = "no_relevant_document"
 FILTER = "filter"
 UNREACHABLE = "unreachable_evidence"
-
-DECLARED_TAG = "unanswerable"
-DECLARED_KEY = "is_impossible"
 
 
 def dangling_ids(
@@ -77,22 +73,21 @@ def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> pa.Table:
         queries: table of :data:`rag_assets.schemas.QUERIES`.
     """
     positive = qrels.filter(pc.greater(qrels.column("grade"), 0)).column("query_id")
-    judged = set(qrels.column("query_id").to_pylist())
+    judged = set(
+        qrels.filter(pc.greater_equal(qrels.column("grade"), 0)).column("query_id").to_pylist()
+    )
     answerable = set(positive.to_pylist())
+    explained = answerable | declared_unanswerable(queries)
     findings = []
-    for query in queries.select(["query_id", "tags", "metadata"]).to_pylist():
-        query_id = query["query_id"]
-        if query_id not in answerable and not _declared(query["tags"], query["metadata"]):
-            why = "only grades of 0 or less" if query_id in judged else "no judgment"
-            message = f"has {why}; it is counted as unanswerable and enters no mean"
+    for query_id in queries.column("query_id").to_pylist():
+        if query_id not in explained:
+            message = (
+                "has only grades of 0; it is counted as unanswerable and enters no mean"
+                if query_id in judged
+                else "has no judgment; it is without labels and enters no mean"
+            )
             findings.append(Finding(WARNING, UNANSWERABLE, message, query_id))
     return findings_table(findings)
-
-
-def _declared(tags: list[str], metadata: str) -> bool:
-    return DECLARED_TAG in tags or (
-        DECLARED_KEY in metadata and json.loads(metadata).get(DECLARED_KEY) is True
-    )
 
 
 def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> pa.Table:

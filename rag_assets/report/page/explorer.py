@@ -130,6 +130,8 @@ def _shown(view: View, cells: int) -> _Shown:
     golds = gold_answers(view.result, ids) if n_answerers else {}
     tables = _Tables()
     rows = [_query_row(one, results, evidence.get(one["query_id"], []), tables) for one in queries]
+    for row, query_id in zip(rows, ids, strict=True):
+        row["u"] = int(view.result.answerable[query_id] is False)
     if answered:
         for row, query_id in zip(rows, ids, strict=True):
             row["o"] = [
@@ -186,7 +188,7 @@ def _shown_queries(view: View, names: Sequence[str], most: int) -> list[Context]
     """Return at most so many queries of the split, those first on which the retrievers differ most.
 
     Keys: ``query_id``, ``text``, ``tags``, and ``values``, the primary metric of each retriever in
-    the order of ``names``; None where it has none, because the query is unanswerable or it failed.
+    the order of ``names``; None where it has none, as it has no relevant label or failed.
     """
     cells = view.result.query_metrics(view.cutoff)
     values = []

@@ -18,7 +18,7 @@ from rag_assets.report.board_columns import (
     columns_of,
 )
 from rag_assets.report.comparison_views import against
-from rag_assets.report.leaderboard import ceilings
+from rag_assets.report.leaderboard import ceilings, not_averaged
 from rag_assets.report.page.embedded_data import rounded
 from rag_assets.report.page.glossary import WORDS, meaning
 from rag_assets.report.view import Context, View
@@ -30,7 +30,8 @@ def headline(view: View) -> Context:
 
     Keys: ``winner`` (the leaderboard row of the best, or None), ``answer`` (see
     :mod:`rag_assets.report.winner`), ``evidence`` (a comparison with the next best and with the
-    baseline), ``facts`` (label and value of the best's numbers), ``weighted``.
+    baseline), ``facts`` (label and value of the best's numbers), ``not_averaged``
+    (how many queries are in no mean, and why), ``weighted``.
     """
     weighted = any(row["weight"] != row["n_queries"] for row in view.rows)
     answer = winner_of(view)
@@ -41,6 +42,7 @@ def headline(view: View) -> Context:
         "answer": answer,
         "evidence": _evidence(view, answer.best),
         "facts": _facts(view, view.ranked[0]),
+        "not_averaged": not_averaged(view.ranked[0]),
         "weighted": weighted,
     }
 
@@ -100,10 +102,10 @@ def _facts(view: View, winner: Context) -> list[Context]:
             {"name": "tokens of context", "value": f"{winner['tokens']:,.0f}", "note": note}
             | {"meaning": WORDS["tokens of context"]}
         )
-    counted = f"{winner['n_unanswerable']} unanswerable ones are counted, not averaged"
+    left_out = not_averaged(winner)
     facts.append(
         {"name": "queries averaged", "value": f"{winner['n_queries']:,}"}
-        | {"note": counted if winner["n_unanswerable"] else "all are answerable"}
+        | {"note": f"not averaged: {left_out}" if left_out else "all have a relevant label"}
     )
     return [{"meaning": "", **fact} for fact in facts]
 

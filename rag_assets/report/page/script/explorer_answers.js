@@ -40,7 +40,7 @@ function answerBox(data, query, number) {
 function answersPart(data, query) {
   const gold = query.o.length
     ? element("p", {}, "Right: ", ...query.o.flatMap((text, n) => [...(n ? [" or "] : []), element("q", { class: "text", dir: "auto", text })]))
-    : element("p", { class: "soft", text: query.e.length ? "No right answer is labelled." : "Right: to refuse." });
+    : element("p", { class: "soft", text: query.u ? "Right: to refuse." : "No right answer is labelled." });
   const boxes = data.answerers.map((_, number) => answerBox(data, query, number));
   return element("div", { class: "answered" }, element("h4", { text: "Answers" }), gold, element("div", { class: "answer-grid" }, ...boxes));
 }

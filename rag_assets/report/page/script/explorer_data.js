@@ -1,5 +1,6 @@
 // What the filters of the explorer choose. A query: i id, t text, g tags, v values, r results,
 // h which of them are relevant, e evidences (s spans, k ranks, l places), m evidences left out,
+// u 1: unanswerable,
 // o right answers, a an answer of each answerer.
 
 const OUTCOMES = {
@@ -8,7 +9,7 @@ const OUTCOMES = {
   left: { name: (left) => `won by ${left}`, keeps: (d) => d !== null && d < -1e-9 },
   tie: { name: () => "equal", keeps: (d) => d !== null && Math.abs(d) <= 1e-9 },
   neither: { name: () => "0 for both", keeps: (d, a, b) => a === 0 && b === 0 },
-  none: { name: () => "without a value (unanswerable or failed)", keeps: (d) => d === null },
+  none: { name: () => "without a value (no relevant label, or failed)", keeps: (d) => d === null },
 };
 
 function difference(query, left, right) {

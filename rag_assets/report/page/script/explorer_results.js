@@ -121,7 +121,7 @@ function showQuery(data, query, left, right) {
     element("p", { class: "soft text", text: query.i }),
     ...(query.g.length ? [tags] : []),
     element("p", { class: "soft", text: `${data.metric}: ${values}` }),
-    query.e.length ? evidenceTable(data, query, left, right) : element("p", { class: "soft", text: "No relevant evidence: the query is unanswerable." }),
+    query.e.length ? evidenceTable(data, query, left, right) : element("p", { class: "soft", text: query.u ? "No relevant evidence: the query is unanswerable." : "No relevant evidence is labelled." }),
     ...(data.answerers.length ? [answersPart(data, query)] : []),
     element("div", { class: "sides" }, results(data, query, left, right), ...(left === right ? [] : [results(data, query, right, left)])),
   ];
