@@ -749,6 +749,7 @@ SAMPLED_ESTIMATES = TableSchema(
         Column("highest", FLOAT, "the value if they earn the most"),
         Column("n_labels", COUNT, "labels that the value reads"),
         Column("effective_labels", FLOAT, "labels of one probability that would tell as much"),
+        Column("n_no_chance", COUNT, "passages that had no chance to be asked yet"),
         Column("n", COUNT, "questions"),
         Column("confidence", FLOAT, "of the intervals, such as 0.95"),
     ),

@@ -26,7 +26,7 @@ from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.judges.calibration import JUDGED, Row
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.design import Design, new_design
-from rag_assets.labels.sampling.estimates import Estimate, Estimator
+from rag_assets.labels.sampling.estimates import Estimate, Estimator, no_interval_text
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment, drawn_items
 from rag_assets.labels.sampling.label_pool import (
     PLACE,
@@ -38,6 +38,7 @@ from rag_assets.labels.sampling.label_pool import (
     unit_name,
 )
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
+from rag_assets.labels.sampling.standing import finite
 from rag_assets.schemas import RELEVANT_UNITS, RUNS
 
 SAMPLED = ("precision", "dcg")
@@ -266,23 +267,26 @@ def _row(
     level: float,
 ) -> Row:
     enough = sample.judged.any()
+    reason = None if enough else "no passage of the sample has a label"
+    if enough and not np.isfinite(found.error):
+        reason = no_interval_text(found.n_no_chance)
     return {
         "name": name,
         "split": "all",
         "metric": str(metric),
         "judge": float(raw),
         "calibrated": found.value if enough else None,
-        "low": found.low if enough else None,
-        "high": found.high if enough else None,
+        "low": finite(found.low) if enough else None,
+        "high": finite(found.high) if enough else None,
         "human": human.value if enough else None,
-        "human_low": human.low if enough else None,
-        "human_high": human.high if enough else None,
+        "human_low": finite(human.low) if enough else None,
+        "human_high": finite(human.high) if enough else None,
         "confidence": level,
         "n": len(sample.pool.question_ids),
         "n_labels": found.n_labels,
         "n_cannot_tell": int(sample.cannot_tell.sum()),
-        "n_missing": int(np.isnan(verdicts.values).sum()),
+        "n_missing": int((np.isnan(verdicts.values) & sample.pool.counted).sum()),
         "weight": None,
         "method": WITH_VERDICTS,
-        "reason": None if enough else "no passage of the sample has a label",
+        "reason": reason,
     }

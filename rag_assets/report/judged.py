@@ -21,6 +21,7 @@ from rag_assets.judges.calibration import (
     questions_with_golds,
     samples,
 )
+from rag_assets.judges.ranking_calibration import WITH_VERDICTS
 from rag_assets.report.formats import interval_name, interval_text
 from rag_assets.report.metric_choice import judge_named
 from rag_assets.report.result import EvaluationResult
@@ -139,9 +140,22 @@ def _notes(rows: Sequence[Row]) -> Iterator[RenderableType]:
             yield plain_cell(f"{row['name']}: {row['reason']}")
     if text := worth_text(rows):
         yield text
-    missing = max(row["n_missing"] for row in rows)
-    if missing:
-        yield f"up to {missing} verdicts are missing, which count as nothing, not 0"
+    if text := missing_text(rows):
+        yield plain_cell(text)
+
+
+def missing_text(rows: Sequence[Row]) -> str | None:
+    """Return how many verdicts of a metric are missing, by name where they differ; None: none."""
+    of = "passages of the sample" if rows[0]["method"] == WITH_VERDICTS else "questions"
+    numbers = {row["name"]: row["n_missing"] for row in rows}
+    if not any(numbers.values()):
+        return None
+    if len(set(numbers.values())) == 1:
+        counts = f"{rows[0]['n_missing']} {of}"
+    else:
+        listed = ", ".join(f"{name} {number}" for name, number in numbers.items() if number)
+        counts = f"{of} ({listed})"
+    return f"{counts} without a verdict, which counts as nothing, not as 0"
 
 
 def worth_text(rows: Sequence[Row]) -> str | None:

@@ -20,6 +20,7 @@ from itertools import chain
 import numpy as np
 
 from rag_assets.errors import NotEstimable
+from rag_assets.labels.sampling.estimates import no_interval_text
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.judged_changes import judged_change
 from rag_assets.report.metric_choice import is_judged, is_sampled
@@ -215,5 +216,5 @@ def _sampled_drop(pair: EvaluationPair, old: str, new: str, alpha: float) -> Dro
         detectable=_smallest(error, n_units, alpha),
         error=error,
         n_units=n_units,
-        reason=None if is_known else "passages had no chance to be asked yet; label more",
+        reason=None if is_known else no_interval_text(found.row["n_no_chance"]),
     )

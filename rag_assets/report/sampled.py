@@ -17,7 +17,8 @@ from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
-from rag_assets.labels.sampling.estimates import Estimate, Estimator
+from rag_assets.labels.sampling.estimates import Estimate, Estimator, no_interval_text
+from rag_assets.labels.sampling.judgment_log import SKIPPED
 from rag_assets.labels.sampling.sample_stage import (
     SAMPLED_ESTIMATES_KEY,
     SAMPLED_LABELS_KEY,
@@ -25,7 +26,7 @@ from rag_assets.labels.sampling.sample_stage import (
     passages_of,
 )
 from rag_assets.labels.sampling.standing import ITEMS, QUESTIONS, finite
-from rag_assets.labels.sampling.stored_sample import stored_sample
+from rag_assets.labels.sampling.stored_sample import OPEN, stored_sample
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.formats import interval_name, interval_text
 from rag_assets.report.metric_choice import SAMPLED
@@ -47,6 +48,13 @@ def sampled_rows(result: EvaluationResult) -> list[Row]:
     return [row for entry in entries for row in result.table(entry.key).to_pylist()]
 
 
+def is_wholly_graded(result: EvaluationResult) -> bool:
+    """Return whether the labels are complete and no passage of the sample is left to ask."""
+    if not (result.has_metrics and result.evaluation.entries_of(SAMPLED_LABELS_KEY.asset)):
+        return False
+    return not {OPEN, SKIPPED} & set(result.table(SAMPLED_LABELS_KEY)["state"].to_pylist())
+
+
 def sampled_table(result: EvaluationResult) -> pa.Table:
     """Return the table of :data:`rag_assets.schemas.SAMPLED_ESTIMATES`.
 
@@ -59,8 +67,11 @@ def sampled_table(result: EvaluationResult) -> pa.Table:
 
 
 def sampled_parts(result: EvaluationResult) -> list[RenderableType]:
-    """Return a heading and a table of what a sample estimates; nothing without a sample."""
-    rows = sampled_rows(result)
+    """Return a heading and a table of what a sample estimates; nothing without a sample.
+
+    Nor where every passage is graded: then the leaderboard says it all.
+    """
+    rows = [] if is_wholly_graded(result) else sampled_rows(result)
     parts: list[RenderableType] = []
     # The others are for programs and for the report.
     for metric in dict.fromkeys(row["metric"] for row in rows[:1]):
@@ -95,8 +106,12 @@ def bounds(row: Row, target: str) -> Row:
 def sampled_notes(rows: Sequence[Row]) -> list[str]:
     """Return what the numbers do not say."""
     notes = []
-    if any(row["items_low"] is None for row in rows):
-        notes.append("without an interval: passages had no chance to be asked yet; label more")
+    # Rows of an older evaluation do not say how many.
+    notes += [
+        f"{row['retriever']} has no interval: {no_interval_text(row['n_no_chance'])}"
+        for row in rows
+        if row.get("n_no_chance")
+    ]
     if any(row["lowest"] != row["highest"] for row in rows):
         notes.append("what people cannot tell is taken to be missing at random")
     return notes
@@ -171,6 +186,7 @@ def sampled_difference(
     row |= {"difference": one.value, "n": len(ids), "confidence": level}
     row |= _bounds("questions", one) | _bounds("items", item)
     row |= {"n_labels": one.n_labels, "effective_labels": one.effective_labels}
+    row["n_no_chance"] = one.n_no_chance
     return SampledDifference(row, (values[first], values[second]), one.error, one.freedom)
 
 
@@ -244,7 +260,8 @@ def sampled_differences(
     Returns:
         ``name_a``, ``name_b``, ``metric``, ``difference``; ``questions_low``, ``questions_high``,
         ``items_low``, ``items_high`` (None: nothing is known), ``n_labels``, ``effective_labels``,
-        ``n`` questions, ``confidence``.
+        ``n_no_chance`` (passages that had no chance to be asked yet), ``n`` questions,
+        ``confidence``.
 
     Raises:
         NotEvaluated: the evaluation has no sample of labels.
@@ -269,7 +286,7 @@ def sampled_text(row: Row) -> str:
     """Return what an estimated difference comes to, in one sentence that claims no more."""
     a, b = row["name_a"], row["name_b"]
     if row["questions_low"] is None:
-        return f"{b} against {a}: passages had no chance to be asked yet; label more"
+        return f"{b} against {a}: {no_interval_text(row['n_no_chance'])}"
     better, worse = (b, a) if row["difference"] >= 0 else (a, b)
     low, high = row["questions_low"], row["questions_high"]
     low, high = (low, high) if better == b else (-high, -low)

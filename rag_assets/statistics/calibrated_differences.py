@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rag_assets.statistics.intervals import largest_value
 from rag_assets.statistics.prediction_powered import (
     NO_LABELS,
     Estimate,
@@ -41,7 +42,8 @@ def calibrated_difference(
 ) -> Estimate:
     """Estimate the mean difference that people would find if they labelled everything.
 
-    All are differences, second system minus first, of the same question.
+    All are differences, second system minus first, of the same question. The estimate and its
+    bounds are cut to what a mean difference can be: -1 to 1, or as large as the largest seen.
 
     Args:
         labels: shape (n,), of questions, or whole clusters, drawn at random from all.
@@ -62,6 +64,7 @@ def calibrated_difference(
     units = calibration(labels, verdicts_of_labelled, verdicts, clusters, weights)
     estimate = prediction_powered(units)
     method = HUMAN_ONLY if estimate.weight == 0 else WITH_VERDICTS
+    largest = largest_value(labels, verdicts_of_labelled, verdicts)
     n_different = int(np.count_nonzero(np.abs(units.labelled.sums[:, 0]) > SAME))
     if n_different < FEWEST_DIFFERENCES:
         low = high = None
@@ -69,5 +72,9 @@ def calibrated_difference(
         reason = f"only {n_different} {subject} between the two; {FEWEST_DIFFERENCES} are needed"
     else:
         half = t_quantile(level, len(units.labelled.sums)) * estimate.error
-        low, high, reason = estimate.value - half, estimate.value + half, None
-    return Estimate(estimate.value, low, high, labels.size, method, estimate.weight, reason)
+        low, high = (
+            float(np.clip(estimate.value + sign * half, -largest, largest)) for sign in (-1, 1)
+        )
+        reason = None
+    value = float(np.clip(estimate.value, -largest, largest))
+    return Estimate(value, low, high, labels.size, method, estimate.weight, reason)

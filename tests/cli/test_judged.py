@@ -185,6 +185,7 @@ def test_the_report_has_a_section(tiny: Tiny) -> None:
     assert "Can the judge be believed?" in section
     assert "no difference shown between plain@- and fancy@-" in section
     assert "PPI++ with two pseudo-disagreements" in section
+    assert "is not shown" not in section  # the column judge has the mean of the verdicts
 
 
 @pytest.fixture(scope="module")

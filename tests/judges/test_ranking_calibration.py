@@ -21,6 +21,7 @@ from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.design import new_design
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.label_pool import LabelPool, pool_of
+from rag_assets.report.judged import missing_text
 from rag_assets.schemas import RELEVANCE_VERDICTS
 from rag_assets.statistics.units import Counted
 
@@ -219,3 +220,30 @@ def test_a_sample_of_passages_calibrates_sums() -> None:
     assert {(row["calibrated"], row["reason"]) for row in none} == {
         (None, "no passage of the sample has a label")
     }
+
+
+def test_bounds_are_those_of_the_metric_or_missing_with_the_reason() -> None:
+    """Three labels of 150 questions; then all questions in one cluster."""
+    _, pool, _ = many(150)
+    design = new_design(pool.items, pool.weights(Metric("dcg", 3)))
+    order = design.order()[:4]
+    chances = design.probabilities(float(design.arrivals()[order[3]]))
+    log = [LoggedJudgment(pool.items[one], 3, probability=float(chances[one])) for one in order[:3]]
+    silent = verdict_grades(pool, verdicts({}))
+    for row in sampled_rows(pool, log, silent, 3, 0.95, clusters=pool.question_ids)[:2]:
+        assert 0 <= row["low"] <= row["calibrated"] <= row["high"] <= 1
+        assert missing_text([row]) == (
+            f"{len(pool.items)} passages of the sample without a verdict, which counts as "
+            "nothing, not as 0"
+        )
+    for row in sampled_rows(pool, log, silent, 3, 0.95, clusters=["one"] * 150):
+        assert (row["low"], row["high"]) == (None, None)
+        assert "one cluster of questions" in row["reason"]
+
+
+def test_missing_verdicts_are_counted_by_name_where_they_differ() -> None:
+    rows = [{"name": name, "method": "PPI++", "n_missing": n} for name, n in (("a", 2), ("B", 0))]
+    assert missing_text(rows) == (
+        "questions (a 2) without a verdict, which counts as nothing, not as 0"
+    )
+    assert missing_text(rows[1:]) is None

@@ -140,6 +140,14 @@ def test_a_cluster_is_one_difference() -> None:
     assert found.n_labels == 200
 
 
+def test_the_interval_is_cut_to_what_a_difference_can_be() -> None:
+    """Eleven of twelve won: Student's interval alone would reach 1.10."""
+    labels = np.array([1.0] * 11 + [0.0])
+    found = calibrated_difference(labels, np.full(12, np.nan), np.array([]))
+    assert found.high == 1.0
+    assert found.low == pytest.approx(stats.ttest_1samp(labels, 0).confidence_interval().low)
+
+
 def test_without_a_label_there_is_no_number() -> None:
     nothing = np.array([])
     found = calibrated_difference(nothing, nothing, np.ones(5))

@@ -68,6 +68,8 @@ class Estimate(NamedTuple):
             judged ones do (Kish): (sum of 1/p)^2 / sum of 1/p^2.
         freedom: degrees of freedom of the error, for Student's distribution.
         target: what the interval speaks of.
+        n_no_chance: how many items that this number reads had no chance to be asked yet; the error
+            is infinite then.
     """
 
     value: float
@@ -80,6 +82,22 @@ class Estimate(NamedTuple):
     effective_labels: float
     freedom: float
     target: Target
+    n_no_chance: int = 0
+
+
+def no_interval_text(n: int) -> str:
+    """Return why an estimate has no interval, and what gives one.
+
+    Args:
+        n: how many passages that it reads had no chance to be asked yet.
+    """
+    if n == 0:
+        return "one question, or one cluster of questions, shows no spread; two are needed"
+    had = "1 passage" if n == 1 else f"{n} passages"
+    return (
+        f"{had} had no chance to be asked yet, because a retriever came after the sample was "
+        f"drawn; `rag-assets label` asks for {'it' if n == 1 else 'them'}"
+    )
 
 
 @dataclass
@@ -172,7 +190,8 @@ class Estimator:
             error, freedom = np.where(is_wider, whole, error), np.where(is_wider, units, freedom)
             middle = np.where(is_wider, centre, values)
         hopeless = ~self.sample.certain & (self._probabilities < NO_CHANCE)
-        error[(mixed @ terms[:, hopeless] != 0).any(axis=1)] = np.inf
+        n_no_chance = (mixed @ terms[:, hopeless] != 0).sum(axis=1)
+        error[n_no_chance > 0] = np.inf
         radius = _radius(error, freedom, level)
         read = contrasts @ self.weights[:, self._drawn] != 0
         sums, squares = read @ (1.0 / self._p), read @ (1.0 / self._p**2)
@@ -194,8 +213,8 @@ class Estimator:
             effective + certain,
             freedom,
         )
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [Estimate._make((*row, target)) for row in rows]
+        rows = zip(*(column.tolist() for column in columns), n_no_chance.tolist(), strict=True)
+        return [Estimate._make((*row, target, n)) for *row, n in rows]
 
     def _item_errors(self, mixed: Floats, terms: Floats, values: Floats) -> tuple[Floats, Floats]:
         spread = (1.0 - self._p) * self._residuals**2

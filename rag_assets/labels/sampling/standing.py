@@ -86,7 +86,8 @@ def estimate_rows(
     Returns:
         ``metric``, ``retriever``, ``value``; ``items_low``, ``items_high`` of :data:`ITEMS`;
         ``questions_low``, ``questions_high`` of :data:`QUESTIONS`; ``lowest``, ``highest``: with
-        all "cannot tell" at the lowest and the highest gain; ``n_labels``, ``effective_labels``.
+        all "cannot tell" at the lowest and the highest gain; ``n_labels``, ``effective_labels``,
+        ``n_no_chance``.
     """
     estimator = Estimator(sample, metric, clusters)
     of_items = estimator.estimates("items", level)
@@ -104,6 +105,7 @@ def estimate_rows(
             "highest": one.highest,
             "n_labels": one.n_labels,
             "effective_labels": one.effective_labels,
+            "n_no_chance": one.n_no_chance,
         }
         for name, one in sorted(of_items.items(), key=lambda pair: (-pair[1].value, pair[0]))
     ]

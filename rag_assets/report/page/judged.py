@@ -19,6 +19,7 @@ from rag_assets.report.judged import (
     judge_names,
     judged_differences,
     judged_rows,
+    missing_text,
     worth_text,
 )
 from rag_assets.report.view import Context, View
@@ -59,7 +60,7 @@ def _judge(view: View, name: str, metric: str, rows: list[Context]) -> Context:
         "confidence": rows[0]["confidence"] if rows else None,
         "n": rows[0]["n"] if rows else 0,
         "labels": max((row["n_labels"] for row in rows), default=0),
-        "missing": max((row["n_missing"] for row in rows), default=0),
+        "missing": missing_text(rows) if rows else None,
         "cannot_tell": max((row["n_cannot_tell"] for row in rows), default=0),
         "worth": worth_text(rows),
         "methods": list(dict.fromkeys(row["method"] for row in calibrated)),

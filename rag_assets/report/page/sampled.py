@@ -7,6 +7,7 @@ from itertools import groupby
 from rag_assets.labels.sampling.standing import ITEMS, QUESTIONS
 from rag_assets.report.metric_choice import SAMPLED, metric_at
 from rag_assets.report.sampled import (
+    is_wholly_graded,
     sampled_differences,
     sampled_notes,
     sampled_rows,
@@ -18,9 +19,9 @@ MOST_PAIRS = 12
 
 
 def sampled(view: View) -> Context | None:
-    """Return the variables of the section; None without a sample of labels."""
+    """Return the variables of the section; None without a sample, or with all of it graded."""
     rows = sampled_rows(view.result)
-    if not rows:
+    if not rows or is_wholly_graded(view.result):
         return None
     metrics = [
         {"name": name, "rows": own, "notes": sampled_notes(own)}

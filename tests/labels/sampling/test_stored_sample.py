@@ -10,7 +10,9 @@ import pytest
 
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
 from rag_assets.labels.sampling.label_sample import LabelSample
+from rag_assets.labels.sampling.standing import estimate_rows
 from rag_assets.labels.sampling.stored_sample import sample_table, stored_sample
+from rag_assets.report.sampled import sampled_notes
 from rag_assets.schemas import SAMPLED_PASSAGES
 from tests.labels.sampling.made_pool import DCG, asked, collection, design_of
 
@@ -76,7 +78,7 @@ def test_a_table_tells_the_same(name: str) -> None:
 
 
 def numbers(one: Estimate) -> list[float]:
-    return [float(value) for value in one[:-1]]
+    return [float(value) for value in one[:-2]]
 
 
 def test_a_passage_that_had_no_chance_leaves_nothing_known() -> None:
@@ -87,6 +89,9 @@ def test_a_passage_that_had_no_chance_leaves_nothing_known() -> None:
         found = Estimator(sample, DCG).differences(target)
         assert np.isinf(found["s0", "s1"].high)
         assert np.isfinite(found["s1", "s2"].high)
+        assert [found[pair].n_no_chance for pair in (("s0", "s1"), ("s1", "s2"))] == [1, 0]
+    note = sampled_notes(estimate_rows(sample, DCG, None, 0.95))[0]
+    assert note.startswith("s0 has no interval: 1 passage had no chance to be asked yet, because a")
 
 
 def test_a_label_of_the_dataset_fills_it() -> None:
