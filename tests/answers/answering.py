@@ -25,7 +25,7 @@ PREDICTIONS = {
 }
 """Right, wrong, refused, right, missing, nearly right."""
 
-UNANSWERABLE = {"query_id": "q7", "text": "who is the captain", "tags": []}
+UNANSWERABLE = {"query_id": "q7", "text": "who is the captain", "tags": ["unanswerable"]}
 
 CONFIG: dict[str, Any] = {
     "generators": {"predicted": {"type": "file", "path": "predictions.json"}},

@@ -37,6 +37,7 @@ COLUMNS = [
     "n_empty",
     "n_failed",
     "n_unanswerable",
+    "n_unlabelled",
     "n_unreachable",
     "n_not_in_corpus",
     "n_unjudged",
@@ -81,7 +82,8 @@ def test_json_is_a_list_of_rows(invoke: Invoke, evaluated: tuple[Path, Path]) ->
         ("bm25", 10),
     ]
     for row in rows:
-        assert (row["position"], row["n_queries"], row["n_unanswerable"]) == (1, 3, 1)
+        assert (row["n_queries"], row["n_unanswerable"], row["n_unlabelled"]) == (3, 0, 1)
+        assert row["position"] == 1
         assert (row["hit_rate"], row["recall"], row["ndcg"]) == (1.0, 1.0, 1.0)
     assert rows[1]["precision"] == pytest.approx(1 / 3)
 
@@ -160,7 +162,7 @@ def test_table_says_where_everything_is(invoke: Invoke, tiny: Path, store: Path)
     result = invoke("evaluate", tiny, "--store", store)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == "tiny: top_k 10, mean over 3 queries (1 unanswerable left out)"
+    assert lines[0] == "tiny: top_k 10, mean over 3 queries (1 without labels left out)"
     places = dict(line.split(maxsplit=1) for line in lines[-4:])
     assert list(places) == ["evaluation", "report", "warehouse", "UI"]
     assert Path(places["report"]) == store / "tiny" / "report.html"

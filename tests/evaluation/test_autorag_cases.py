@@ -97,7 +97,7 @@ def test_as_an_experiment(cases: dict[str, Any], folder: Path) -> None:
             assert row["full_recall"] == (case["recall"] == 1)
             assert 0 <= row["group_ndcg"] <= 1
     summary = pipeline.artifact(summary_key("given")).table().to_pylist()[0]
-    assert (summary["n_attempted"], summary["n_unanswerable"]) == (8, 2)
+    assert (summary["n_attempted"], summary["n_unlabelled"]) == (8, 2)
 
 
 @pytest.mark.parametrize("name", ["bm25_top10", "vectordb_top10"])
