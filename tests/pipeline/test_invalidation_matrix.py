@@ -173,7 +173,7 @@ OF_LABELS: dict[str, Cost] = {
     ),
     "a grade; every answer is ranked as well as can be": Cost(
         lambda matrix: matrix.replace("judgments.jsonl", '"relevance": 2', '"relevance": 1'),
-        (*LABELS, "comparisons"),
+        (*LABELS, "metrics_summary/*", "comparisons"),
         0,
         {"qrels": "1 judgment changed", "relevant_units/bm25": "qrels changed"},
     ),
