@@ -18,6 +18,7 @@ from alembic.script import ScriptDirectory
 from hypothesis import settings
 
 from rag_assets.cli import progress_bars
+from tests.answers.answering import with_answers
 from tests.forked import Forks, forking
 from tests.llm.server import Server, serving
 from tests.process_state import ModuleState, ProcessState
@@ -175,6 +176,23 @@ def fresh(tmp_path: Path, cutoffs: tuple[int, ...]) -> Tiny:
     tiny = Tiny(tmp_path / "fresh")
     tiny.config["top_k"] = [*cutoffs]
     return tiny.write()
+
+
+@pytest.fixture(scope="session")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The experiment, computed and not evaluated: for tests whose subject is what they change."""
+    tiny = Tiny(tmp_path_factory.mktemp("computed") / "tiny").write()
+    tiny.run()
+    return tiny
+
+
+@pytest.fixture(scope="session")
+def computed_answers(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
+    """The experiment without and with right answers and answerers, computed and not evaluated."""
+    tiny = Tiny(tmp_path_factory.mktemp("computed_answers") / "tiny").start_from(computed)
+    with_answers(tiny.write())
+    tiny.run()
+    return tiny
 
 
 @pytest.fixture

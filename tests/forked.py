@@ -34,6 +34,7 @@ class Place:
         killed_at: it is killed, by kill -9, before it renames or removes a file for this time (0:
             the first), counted from the first on whose path has ``counted_from`` in it.
         counted_from: by default, the snapshot.
+        errors: the file for standard error; by default, the log.
     """
 
     log: str
@@ -42,6 +43,7 @@ class Place:
     largest_file: int | None = None
     killed_at: int | None = None
     counted_from: str = "/evaluations/"
+    errors: str | None = None
 
 
 class Forks:
@@ -117,8 +119,8 @@ def _run(place: Place, *arguments: str) -> None:
     """Be the command, in a process that was just forked; never returns."""
     code = 70
     try:
-        output = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        for stream in (1, 2):
+        for stream, file in ((1, place.log), (2, place.errors)):
+            output = 1 if file is None else os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(output, stream)
         os.close(0)
         os.chdir(place.folder)

@@ -225,6 +225,11 @@ class Tiny:
         moved.settings.registry.write_text(json.dumps({name: source}), encoding="utf-8")
         return moved
 
+    def start_from(self, computed: Tiny) -> Tiny:
+        """Put all that another one stored, which has no evaluation, into the empty store."""
+        shutil.copytree(computed.root / "store", self.root / "store")
+        return self
+
     def pipeline(self) -> Pipeline:
         """Return the experiment as its files are now."""
         return Pipeline(load_experiment(self.folder), self.settings)

@@ -11,15 +11,13 @@ from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMM
 from rag_assets.answers.waterfall_stage import waterfall_key
 from rag_assets.errors import ConfigError
 from rag_assets.pipeline.validation import validate
-from tests.answers.answering import GOLDS, with_answers, write_predictions
+from tests.answers.answering import GOLDS, write_predictions
 from tests.tiny_experiment import Tiny
 
 
 @pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    tiny = with_answers(Tiny(tmp_path_factory.mktemp("answers") / "master").write())
-    tiny.run()
-    return tiny
+def master(computed_answers: Tiny) -> Tiny:
+    return computed_answers
 
 
 @pytest.fixture

@@ -29,8 +29,10 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def asking(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("llm_answers"))
+def asking(
+    tmp_path_factory: pytest.TempPathFactory, server: Server, computed_answers: Tiny
+) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("llm_answers")).start_from(computed_answers)
     models = {
         name: {"base_url": server.base_url, "model": name, "api_key_env": None, "retries": 0}
         for name in ("small", "large")

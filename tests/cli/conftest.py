@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -105,3 +107,13 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> tuple
     result = invoke("evaluate", folder, "--store", root / "store")
     assert result.exit_code == 0, result.output
     return folder, root / "store"
+
+
+@pytest.fixture
+def again(evaluated: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A copy of an evaluated experiment and its store, to be spoilt."""
+    for source, name in zip(evaluated, ("tiny", "store"), strict=True):
+        shutil.copytree(source, tmp_path / name)
+    listed = json.dumps({"tiny": str(tmp_path / "tiny" / "experiment.yaml")})
+    (tmp_path / "store" / "experiments.json").write_text(listed, encoding="utf-8")
+    return tmp_path / "tiny", tmp_path / "store"

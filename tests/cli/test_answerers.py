@@ -27,8 +27,8 @@ OTHER = {**PREDICTIONS, "q1": "40 crowns", "q2": GOLDS["q2"][0], "q3": "beside",
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("answers")).write()
+def tiny(tmp_path_factory: pytest.TempPathFactory, computed_answers: Tiny) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("answers")).start_from(computed_answers).write()
     with_answers(
         tiny,
         generators={
@@ -114,9 +114,9 @@ def test_what_cannot_be_compared(run: Invoke, arguments: list[str], problem: str
 
 
 @pytest.fixture(scope="module")
-def twice(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+def twice(tmp_path_factory: pytest.TempPathFactory, computed_answers: Tiny) -> Tiny:
     """Two evaluations: other predictions, another retriever, and a document with another text."""
-    tiny = Tiny(tmp_path_factory.mktemp("answers")).write()
+    tiny = Tiny(tmp_path_factory.mktemp("answers")).start_from(computed_answers).write()
     with_answers(
         tiny,
         generators={

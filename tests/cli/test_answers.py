@@ -22,8 +22,8 @@ def command(tiny: Tiny, *words: str) -> Result:
     return runner.invoke(main, [name, str(tiny.folder), *rest, *store])
 
 
-def test_the_leaderboard_has_a_table_of_answers(fresh: Tiny) -> None:
-    with_answers(fresh)
+def test_the_leaderboard_has_a_table_of_answers(fresh: Tiny, computed_answers: Tiny) -> None:
+    with_answers(fresh.start_from(computed_answers))
     done = command(fresh, "evaluate")
     assert done.exit_code == 0, done.output
     assert done.stderr.count("1 question has no prediction, and counts as failed: q5") == 1
@@ -42,7 +42,10 @@ def test_the_leaderboard_has_a_table_of_answers(fresh: Tiny) -> None:
     assert json.loads(command(fresh, "leaderboard", "--format", "json").stdout)
 
 
-def test_answers_that_a_server_did_not_give_are_told_and_asked_again(fresh: Tiny) -> None:
+def test_answers_that_a_server_did_not_give_are_told_and_asked_again(
+    fresh: Tiny, computed_answers: Tiny
+) -> None:
+    fresh.start_from(computed_answers)
     with serving(lambda text: "foam") as server:
         model = {"base_url": server.base_url, "model": "m", "api_key_env": None, "retries": 0}
         with_answers(
@@ -62,8 +65,8 @@ def test_answers_that_a_server_did_not_give_are_told_and_asked_again(fresh: Tiny
         assert len(server.received) == n + 1
 
 
-def test_attribution_goes_on_to_the_answer(fresh: Tiny) -> None:
-    fresh.write()
+def test_attribution_goes_on_to_the_answer(fresh: Tiny, computed_answers: Tiny) -> None:
+    fresh.start_from(computed_answers)
     assert command(fresh, "evaluate").exit_code == 0
     nothing = command(fresh, "attribution", "--answers")
     assert nothing.exit_code == NotEvaluated.exit_code

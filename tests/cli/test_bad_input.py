@@ -13,6 +13,7 @@ import pytest
 from click.testing import Result
 
 from tests.beir_folder import FILES, write_beir
+from tests.forked import Forks, Place
 
 Invoke = Callable[..., Result]
 RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -125,16 +126,6 @@ def tree(store: Path) -> dict[str, bytes]:
     """Return all finished artifacts and snapshots of a store."""
     files = [file for file in (store / "tiny").rglob("*") if file.is_file()]
     return {file.relative_to(store).as_posix(): file.read_bytes() for file in files}
-
-
-@pytest.fixture
-def again(evaluated: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
-    """A copy of an evaluated experiment and its store, to be spoilt."""
-    for source, name in zip(evaluated, ("tiny", "store"), strict=True):
-        shutil.copytree(source, tmp_path / name)
-    listed = json.dumps({"tiny": str(tmp_path / "tiny" / "experiment.yaml")})
-    (tmp_path / "store" / "experiments.json").write_text(listed, encoding="utf-8")
-    return tmp_path / "tiny", tmp_path / "store"
 
 
 @pytest.mark.parametrize(("stage", "name", "text", "expected"), BAD_DATA.values(), ids=BAD_DATA)
@@ -271,8 +262,8 @@ def test_bad_data_in_a_process(run_process: RunProcess, tiny: Path, store: Path)
     assert done.stderr.count("\n") == 1
 
 
-def test_two_experiments_of_one_name(invoke: Invoke, tiny: Path, store: Path) -> None:
-    assert invoke("evaluate", tiny, "--store", store).exit_code == 0
+def test_two_experiments_of_one_name(invoke: Invoke, again: tuple[Path, Path]) -> None:
+    tiny, store = again
     before = tree(store)
     other = write_beir(tiny.parent / "other" / "tiny")
     result = invoke("evaluate", other, "--store", store, "--retriever", "bm25")
@@ -372,18 +363,14 @@ def test_a_snapshot_of_another_version(invoke: Invoke, again: tuple[Path, Path])
     check_error(result, 3, f"{snapshot}: schema version 99")
 
 
-def test_a_dagster_home_that_does_not_exist(
-    process_environment: dict[str, str],
-    run_process: RunProcess,
-    tiny: Path,
-    store: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(process_environment, "DAGSTER_HOME", str(tiny / "nowhere"))
-    done = run_process("evaluate", tiny, "--store", store)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: DAGSTER_HOME: ")
-    assert done.stderr.count("\n") == 1
+def test_a_dagster_home_that_does_not_exist(forks: Forks, tiny: Path, store: Path) -> None:
+    log, errors = tiny.parent / "out.txt", tiny.parent / "errors.txt"
+    place = Place(str(log), errors=str(errors), environment={"DAGSTER_HOME": str(tiny / "nowhere")})
+    code = forks.run(place, "evaluate", str(tiny), "--store", str(store))
+    stderr = errors.read_text(encoding="utf-8")
+    assert (code, log.read_text(encoding="utf-8")) == (2, "")
+    assert stderr.startswith("error: DAGSTER_HOME: ")
+    assert stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("words", "problem"), UNUSED.items(), ids=map(" ".join, UNUSED))

@@ -26,8 +26,8 @@ MOVED = [
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("compare")).write()
+def tiny(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("compare")).start_from(computed).write()
     kept = [row for row in JUDGMENTS if row["query_id"] != "q5"]
     tiny.write_rows("judgments.jsonl", [*kept, *MOVED])
     tiny.run()

@@ -20,6 +20,7 @@ from rag_assets.pipeline.evaluations import read_current
 from rag_assets.store.artifacts import OBJECTS
 from tests.beir_folder import write_beir
 from tests.cli.conftest import without_progress
+from tests.forked import Forks, Place
 
 Invoke = Callable[..., Result]
 RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -111,7 +112,8 @@ def test_second_run_computes_nothing(invoke: Invoke, tiny: Path, store: Path) ->
     assert len(list((store / "tiny" / "evaluations").glob("*.json"))) == 2
 
 
-def test_a_changed_document_computes_again(invoke: Invoke, tiny: Path, store: Path) -> None:
+def test_a_changed_document_computes_again(invoke: Invoke, again: tuple[Path, Path]) -> None:
+    tiny, store = again
     first = rows_of(invoke("evaluate", tiny, "--store", store, "--format", "json"))
     corpus = tiny / "corpus.jsonl"
     text = corpus.read_text(encoding="utf-8")
@@ -158,7 +160,8 @@ def test_csv_and_markdown(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
     assert len(lines) == 5
 
 
-def test_table_says_where_everything_is(invoke: Invoke, tiny: Path, store: Path) -> None:
+def test_table_says_where_everything_is(invoke: Invoke, again: tuple[Path, Path]) -> None:
+    tiny, store = again
     result = invoke("evaluate", tiny, "--store", store)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -235,11 +238,13 @@ top_k: [1, 10]
     assert "ready: bm25: its runs are there\n" in unlabelled.stderr
 
 
-def test_no_progress_bar_without_a_terminal(run_process: RunProcess, tiny: Path) -> None:
-    done = run_process("evaluate", tiny, "--store", tiny.parent / "store")
-    assert done.returncode == 0
-    assert done.stderr == NOTE
-    assert "\x1b" not in done.stdout + done.stderr
+def test_no_progress_bar_without_a_terminal(forks: Forks, tiny: Path) -> None:
+    log, errors = tiny.parent / "out.txt", tiny.parent / "errors.txt"
+    place = Place(str(log), errors=str(errors))
+    assert forks.run(place, "evaluate", str(tiny), "--store", str(tiny.parent / "store")) == 0
+    stdout, stderr = (file.read_text(encoding="utf-8") for file in (log, errors))
+    assert stderr == NOTE
+    assert "\x1b" not in stdout + stderr
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from tests.tiny_experiment import Tiny
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Tiny:
-    tiny = Tiny(tmp_path / "tiny")
+def tiny(tmp_path: Path, computed: Tiny) -> Tiny:
+    tiny = Tiny(tmp_path / "tiny").start_from(computed)
     names = ("bm25", "okapi")
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
     tiny.config |= {"metrics": ["dcg"], "primary": "dcg@5"}

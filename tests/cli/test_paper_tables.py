@@ -117,8 +117,8 @@ def test_what_is_of_one_run_is_refused_for_two(score: Invoke, folder: Path, flag
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("paper"))
+def tiny(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("paper")).start_from(computed)
     tiny.config["display_names"] = {"bm25": "BM25+RM3", "okapi": "sys_A"}
     tiny.write()
     tiny.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -45,9 +46,11 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def judged(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Tiny:
+def judged(
+    tmp_path_factory: pytest.TempPathFactory, server: Server, computed_answers: Tiny
+) -> Tiny:
     """Two retrievers on two chunkings, answers of a file, and a judge of both."""
-    tiny = Tiny(tmp_path_factory.mktemp("verdicts"))
+    tiny = Tiny(tmp_path_factory.mktemp("verdicts")).start_from(computed_answers)
     names = ("bm25", "bm25-whole")
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
     models = {
@@ -229,6 +232,7 @@ def test_texts_stand_between_marks_that_none_of_them_can_write() -> None:
 
 
 def test_plan_says_how_many_and_asks_nothing(judged: Tiny, server: Server) -> None:
+    shutil.rmtree(judged.settings.store)  # nobody knows yet which passages there are
     n_judged = 2 * 7 * 3 + 7  # of two retrievers, three deep, and an answer to each question
     assert planned(judged).work("llm_calls") == 2 * n_judged
     judged.run()

@@ -55,8 +55,9 @@ class Searched(Tiny):
 
 
 @pytest.fixture
-def searched(tmp_path: Path) -> Searched:
+def searched(tmp_path: Path, computed: Tiny) -> Searched:
     tiny = Searched(tmp_path / "tiny")
+    tiny.start_from(computed)
     tiny.config["retrievers"] = {
         "mine": {"type": "python", "call": "my_search.py:retrieve"},
         "bm25": tiny.config["retrievers"]["bm25"],

@@ -41,9 +41,9 @@ def server() -> Iterator[Loopback]:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, server: Loopback) -> Tiny:
+def tiny(tmp_path: Path, server: Loopback, computed: Tiny) -> Tiny:
     """A search that is asked by HTTP, beside BM25."""
-    tiny = Tiny(tmp_path / "tiny")
+    tiny = Tiny(tmp_path / "tiny").start_from(computed)
     tiny.config["retrievers"] = {
         "mine": {
             "type": "http",

@@ -79,9 +79,9 @@ def passages(postgres_search: SearchDatabase, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, passages: SearchDatabase) -> Tiny:
+def tiny(tmp_path: Path, passages: SearchDatabase, computed: Tiny) -> Tiny:
     """A search in Postgres beside BM25."""
-    tiny = Tiny(tmp_path / "tiny")
+    tiny = Tiny(tmp_path / "tiny").start_from(computed)
     tiny.config["retrievers"] = {
         "mine": {"type": "sql", "dsn_env": VARIABLE, "query": BY_WORDS, "revision": "1"},
         "bm25": tiny.config["retrievers"]["bm25"],
