@@ -28,6 +28,7 @@ from tests.tiny_experiment import CONFIG, MINILM, Tiny
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
 
 # What tests write lies in memory where there is room: nobody waits for a disk then.
 IN_MEMORY, ROOM = Path("/dev/shm"), 8 * 2**30

@@ -28,8 +28,13 @@ CACHES = {
 }
 """Module-level collections of the package that remember what was computed or opened."""
 
-SET_BY_IMPORTS = {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR"}
-"""Variables that faiss and torch set, once, when a test is the first that imports them."""
+SET_BY_IMPORTS = {
+    "KMP_DUPLICATE_LIB_OK",
+    "KMP_INIT_AT_FORK",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "_RJEM_MALLOC_CONF",
+}
+"""Variables that faiss, torch and polars set, once, when a test is the first that imports them."""
 
 PYTESTS_OWN = "PYTEST_CURRENT_TEST"
 

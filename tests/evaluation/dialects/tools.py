@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -155,7 +154,6 @@ def beir(sample: Sample) -> Numbers:
 
 def ragas(sample: Sample) -> Numbers:
     """The tool's own metrics, with a model that says what the grades say."""
-    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
     metrics: Any = import_module("ragas.metrics._context_precision")
 
     class Judge:
