@@ -6,9 +6,12 @@ rows that are odd but no error.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -184,6 +187,26 @@ def _canonical(fields: dict[str, Any]) -> str:
         except (msgspec.MsgspecError, OverflowError, ValueError):
             pass
     return canonical_json(fields)
+
+
+def json_value(value: object, not_finite: Callable[[], None] = lambda: None) -> object:
+    """Return ``value`` with nothing in it that JSON does not know.
+
+    Dates, times and decimals become text, as ISO 8601 where that applies, bytes hexadecimal digits;
+    NaN and infinite numbers become null, and ``not_finite`` is called for each.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        not_finite()
+        return None
+    if isinstance(value, list | tuple):
+        return [json_value(item, not_finite) for item in value]
+    if isinstance(value, dict):
+        return {str(key): json_value(item, not_finite) for key, item in value.items()}
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | timedelta):
+        return str(value)
+    return value.hex() if isinstance(value, bytes) else value
 
 
 def _keys(row: Row) -> str:

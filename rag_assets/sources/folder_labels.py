@@ -46,7 +46,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 """Every field that can be mapped, with the names that are looked for, in this order."""
 
 
-_OTHERWISE_THE_FIRST = frozenset({"title", "query_id", "query"})
+_OPTIONAL_FIELDS = frozenset({"title", "query_id", "query"})
 """Fields that are absent under their first name: optional, or missed by the reader itself."""
 
 QUERIES = "queries"
@@ -120,7 +120,7 @@ class Columns:
         for name in names:
             if name in present:
                 return name
-        if field_name in _OTHERWISE_THE_FIRST and mapped is None:
+        if field_name in _OPTIONAL_FIELDS and mapped is None:
             return names[0]
         raise place.error(_missing(field_name, names, mapped is not None, present))
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,7 +11,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import Place, checked_grade, checked_id
+from rag_assets.sources.fields import Place, checked_grade, checked_id, json_value
 from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
@@ -23,6 +19,10 @@ from rag_assets.store.canonical import canonical_json
 
 _TEXT_FIELDS = ("text", "body", "abstract", "contents")
 _PARTS = ("docs", "queries", "qrels")
+_FAILURES = (
+    *(ArithmeticError, AttributeError, EOFError, ImportError, LookupError, OSError, RuntimeError),
+    *(TypeError, ValueError),
+)
 
 
 @dataclass(frozen=True)
@@ -137,26 +137,12 @@ class IrDataset:
         return Place(Path(self.id))
 
     def _rows(self, part: str) -> Iterator[tuple[int, Any]]:
-        with self._failures():
-            dataset = _library().load(self.id)
-            rows: Iterable[Any] = getattr(dataset, f"{part}_iter")()
-            yield from enumerate(rows)
-
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Turn what the library raises, a failed download for one, into an error of ours."""
+        """Yield number and row; what the library raises, as when a download fails, is our error."""
         try:
-            yield
-        except DataError:
-            raise
-        except (ArithmeticError, AttributeError, EOFError, ImportError) as error:
-            raise self._failure(error) from error
-        except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
-            raise self._failure(error) from error
-
-    def _failure(self, error: Exception) -> DataError:
-        what = str(error) or type(error).__name__
-        return DataError(f"ir_datasets cannot read it: {what}", file=self.id)
+            yield from enumerate(getattr(_library().load(self.id), f"{part}_iter")())
+        except _FAILURES as error:
+            what = str(error) or type(error).__name__
+            raise DataError(f"ir_datasets cannot read it: {what}", file=self.id) from error
 
 
 def _library() -> Any:  # noqa: ANN401 (the library publishes no types)
@@ -181,23 +167,8 @@ def _title_and_text(row: Any, fields: dict[str, Any]) -> tuple[str, str]:  # noq
 
 
 def _metadata(fields: dict[str, Any]) -> str:
-    present = {name: _plain(value) for name, value in fields.items() if value is not None}
+    present = {name: json_value(value) for name, value in fields.items() if value is not None}
     try:
         return canonical_json(present)
     except (TypeError, ValueError):  # values of a type of the library's own
         return canonical_json({name: str(value) for name, value in present.items()})
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 (any value of the library)
-    """Return ``value`` with nothing in it that JSON does not know."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, datetime.timedelta | decimal.Decimal):
-        return str(value)
-    return value.hex() if isinstance(value, bytes) else value

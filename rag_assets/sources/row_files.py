@@ -6,12 +6,9 @@ a line.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ import pyarrow.parquet as pq
 from rag_assets.errors import DataError
 from rag_assets.regular_files import content_file
 from rag_assets.sources.csv_files import read_csv
-from rag_assets.sources.fields import Place, Row, note, shown
+from rag_assets.sources.fields import Place, Row, json_value, note, shown
 from rag_assets.sources.lines import read_raw_lines, unreadable
 from rag_assets.sources.problems import parse_each
 from rag_assets.sources.strict_json import parse_object, read_objects
@@ -176,19 +173,11 @@ class ParquetFile(RowFile):
         cells: list[Any] = values.to_pylist()
         if _is_plain(field.type):
             return cells
-        return [self._json_value(value, field.name) for value in cells]
 
-    def _json_value(self, value: object, column: str) -> object:
-        if isinstance(value, float) and not math.isfinite(value):
-            self._not_finite[column] = self._not_finite.get(column, 0) + 1
-            return None
-        if isinstance(value, (list, tuple)):
-            return [self._json_value(item, column) for item in value]
-        if isinstance(value, dict):
-            return {key: self._json_value(item, column) for key, item in value.items()}
-        if isinstance(value, (date, datetime, time)):
-            return value.isoformat()
-        return str(value) if isinstance(value, (Decimal, timedelta)) else value
+        def count() -> None:
+            self._not_finite[field.name] = self._not_finite.get(field.name, 0) + 1
+
+        return [json_value(value, count) for value in cells]
 
     def _damaged(self, error: Exception) -> DataError:
         return Place(self.file).error(f"cannot be read as Parquet: {_first_line(error)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Self
@@ -36,6 +35,7 @@ _PARTS = {
 _QUERIES_KINDS = (".tsv", ".txt", ".xml")
 _OTHER_FORMATS = frozenset({".md", ".markdown", ".json", ".jsonl", ".csv", ".parquet"})
 _EXTENSIONS = frozenset({".txt", ".tsv", ".trec", ".xml", ".qrels", ".topics", ".gz"})
+_STEM = re.compile(rf"({TOPICS}|{QUERIES})[._-]")
 _PART = re.compile(rf"(?:{TOPICS}|{QUERIES}|{QRELS})[._-]*", re.IGNORECASE)
 
 
@@ -88,7 +88,9 @@ class TrecDataset:
         if missing:
             raise DataError(f"not a TREC folder: {', '.join(missing)} missing", file=path)
         qrels = _chosen(parts[QRELS], subset, path, QRELS)
-        topics = _topics(parts[TOPICS], subset, path)
+        # Qrels of several subsets may share the only topics.
+        subset_of_topics = subset if len(parts[TOPICS]) > 1 else None
+        topics = _chosen(parts[TOPICS], subset_of_topics, path, TOPICS)
         return cls(path, topics, qrels, _only(parts["corpus"], path, "the corpus"))
 
     def document_files(self) -> list[Path]:
@@ -110,7 +112,7 @@ class TrecDataset:
         """Return the documents of all files of the corpus."""
         files = self.document_files()
         if len({suffix(file) for file in files}) == 1:  # a record is parsed by the kind of its file
-            read = read_in_blocks(partial(_raw, files), _parser)
+            read = read_in_blocks(lambda: chain.from_iterable(map(raw_documents, files)), _parser)
             if read is not None:
                 return read
         rows, ids = DocumentRows(), UniqueIds("document")
@@ -142,10 +144,6 @@ class TrecDataset:
         return rows.read(Place(self.qrels), [])
 
 
-def _raw(files: Sequence[Path]) -> Iterator[Record]:
-    return chain.from_iterable(map(raw_documents, files))
-
-
 def _parser(first: Record) -> tuple[str, Parse]:
     def parse(block: Sequence[Record]) -> pa.Table:
         rows = DocumentRows()
@@ -172,22 +170,11 @@ def _parts(path: Path) -> dict[str, list[Path]]:
 
 def _candidate_parts(file: Path) -> Iterator[str]:
     name = file.name.lower()
-    is_queries = name.startswith(_stems(QUERIES)) and suffix(file) in _QUERIES_KINDS
-    if name.startswith(_stems(TOPICS)) or is_queries:
+    stem = _STEM.match(name)
+    if stem and (stem[1] == TOPICS or suffix(file) in _QUERIES_KINDS):
         yield TOPICS
     if name.startswith(QRELS):
         yield QRELS
-
-
-def _stems(part: str) -> tuple[str, ...]:
-    return tuple(f"{part}{mark}" for mark in "._-")
-
-
-def _topics(files: list[Path], subset: str | None, path: Path) -> Path:
-    """Return the topics of the subset, or the only ones: qrels of several subsets share topics."""
-    if subset is None or len(files) > 1:
-        return _chosen(files, subset, path, TOPICS)
-    return files[0]
 
 
 def _chosen(files: list[Path], subset: str | None, path: Path, part: str) -> Path:

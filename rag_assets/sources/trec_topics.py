@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rag_assets.sources.fields import Place, checked_id
 from rag_assets.sources.lines import read_lines
 from rag_assets.sources.problems import parse_each
-from rag_assets.sources.trec_corpus import TAG, elements, plain_text, read_blocks, replaced
+from rag_assets.sources.trec_corpus import TAG, Block, elements, plain_text, read_blocks, replaced
 from rag_assets.store.canonical import canonical_json
 
 _XML_TAGS = ("topic", "query")
@@ -43,18 +43,11 @@ def read_topics(path: Path) -> Iterator[Topic]:
     """
     first = next((line for _, line in read_lines(path)), "")
     if not first.lstrip().startswith("<"):
-        return _read_plain(path)
-    tag = _first_tag(path)
-    return _read_xml(path, tag) if tag in _XML_TAGS else _read_blocks(path)
-
-
-def _first_tag(path: Path) -> str:
+        return parse_each(lambda row: _plain_topic(row[1], Place(path, row[0])), read_lines(path))
     matches = (_FIRST_TAG.search(line) for _, line in read_lines(path))
-    return next((match.group(1).lower() for match in matches if match), "")
-
-
-def _read_plain(path: Path) -> Iterator[Topic]:
-    return parse_each(lambda line: _plain_topic(line[1], Place(path, line[0])), read_lines(path))
+    tag = next((match.group(1).lower() for match in matches if match), "top")
+    parse = _xml_topic if tag in _XML_TAGS else _block_topic
+    return parse_each(lambda block: parse(block, Place(path, block.line)), read_blocks(path, tag))
 
 
 def _plain_topic(line: str, place: Place) -> Topic:
@@ -67,14 +60,8 @@ def _plain_topic(line: str, place: Place) -> Topic:
     return Topic(place, checked_id(name.strip(), place, "id"), text, "{}")
 
 
-def _read_blocks(path: Path) -> Iterator[Topic]:
-    return parse_each(
-        lambda block: _block_topic(block.content, Place(path, block.line)), read_blocks(path, "top")
-    )
-
-
-def _block_topic(block: str, place: Place) -> Topic:
-    fields = _fields(block, place)
+def _block_topic(block: Block, place: Place) -> Topic:
+    fields = _fields(block.content, place)
     if "num" not in fields:
         raise place.error(f"is missing; found: {', '.join(fields) or 'nothing'}", "num")
     used = next((name for name in _TEXT_FIELDS if fields.get(name)), None)
@@ -115,8 +102,8 @@ class Topic(NamedTuple):
     metadata: str
 
 
-def _read_xml(path: Path, tag: str) -> Iterator[Topic]:
-    """Yield every topic of a file whose topics are elements of ``tag``, one of :data:`_XML_TAGS`.
+def _xml_topic(block: Block, place: Place) -> Topic:
+    """Return the topic of an element of one of :data:`_XML_TAGS`.
 
     The id is the attribute ``number`` (``num``, ``id``, ``qid``), else the element of such a name.
     The text is that of the first of ``<query>``, ``<title>``, ``<question>``, ``<summary>``,
@@ -124,22 +111,15 @@ def _read_xml(path: Path, tag: str) -> Iterator[Topic]:
     any. Other attributes and elements are metadata, a list where one occurs several times.
 
     Raises:
-        DataError: a topic has no number or no text, or is not closed.
+        DataError: the topic has no number or no text.
     """
-    return parse_each(
-        lambda block: _topic(block.opening, block.content, Place(path, block.line)),
-        read_blocks(path, tag),
-    )
-
-
-def _topic(opening: str, block: str, place: Place) -> Topic:
-    block = replaced(block, "<![CDATA[", "]]>", html.escape)
-    parts, between = elements(block)
+    parts, between = elements(replaced(block.content, "<![CDATA[", "]]>", html.escape))
     fields: dict[str, list[str]] = {}
     for element in parts:
         fields.setdefault(element.name, []).append(_folded(element.content))
     attributes = {
-        m.group(1).lower(): html.unescape(_unquoted(m.group(2))) for m in _attributes(opening)
+        name.lower(): html.unescape(value[1:-1] if value[0] in "\"'" else value)
+        for name, value in _ATTRIBUTE.findall(block.opening)
     }
     number = _number(attributes, fields, place)
     used, text = _text(fields, between, place)
@@ -148,14 +128,6 @@ def _topic(opening: str, block: str, place: Place) -> Topic:
         if name != used and any(values):
             rest[name] = values[0] if len(values) == 1 else values
     return Topic(place, number, text, canonical_json(rest))
-
-
-def _attributes(opening: str) -> Iterator[re.Match[str]]:
-    return _ATTRIBUTE.finditer(opening)
-
-
-def _unquoted(value: str) -> str:
-    return value[1:-1] if value[0] in "\"'" else value
 
 
 def _number(given: dict[str, str], fields: dict[str, list[str]], place: Place) -> str:
