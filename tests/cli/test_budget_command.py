@@ -27,9 +27,15 @@ metrics: [hit_rate, ndcg, recall, precision, answer_hit]
 top_k: [1, 2]
 primary: recall@2
 """
-QUERIES = FILES["queries.jsonl"].replace(
-    '"text": "life jackets", "metadata": {"tags"',
-    '"text": "life jackets", "metadata": {"answer": "the upper deck", "tags"',
+QUERIES = (
+    FILES["queries.jsonl"]
+    .replace(
+        '"text": "life jackets", "metadata": {"tags"',
+        '"text": "life jackets", "metadata": {"answer": "the upper deck", "tags"',
+    )
+    .replace(
+        '"opera", "metadata": {"tags": ["safety"]', '"opera", "metadata": {"tags": ["unanswerable"]'
+    )
 )
 
 

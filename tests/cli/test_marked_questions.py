@@ -104,7 +104,7 @@ def test_a_question_that_is_left_out_leaves_the_estimates(tmp_path: Path, invoke
     assert told["n_items"] == sum(item.query_id != "q1" for item in pool.items)
     assert told["question_marks"] == {"unclear": 1}
     board = invoke("leaderboard", tiny.folder, "--store", tiny.settings.store)
-    assert f"a sample of labels, {n_questions - 1} questions" in board.stdout
+    assert f"mean over {n_questions - 1} queries" in board.stdout
 
 
 def test_what_was_decided_on_the_page_counts_for_a_sheet(
