@@ -21,6 +21,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.formats import formatted
 from rag_assets.report.question_hits import QuestionHits, block
+from rag_assets.sources.unread_files import question_like
 from rag_assets.store.settings import StoreSettings
 
 
@@ -58,6 +59,8 @@ def command(
     experiment = open_experiment(path, settings)
     for line in host_notes(clients(experiment)):
         messages().print(f"warning: {line}", soft_wrap=True)
+    for line in question_like(experiment.dataset, experiment.named_files.values()):
+        messages().print(f"note: {line}", soft_wrap=True)
     pipeline = Pipeline(experiment, settings, progress_bar)
     hits = QuestionHits(question)
     console = output()

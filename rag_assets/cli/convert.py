@@ -35,7 +35,9 @@ def command(path: Path, to: str, folder: Path) -> None:
     tables = Tables(documents.table, queries.table, qrels.table)
     lost = write_dataset(tables, to, folder.absolute())
     read = {"documents": documents, "queries": queries, "qrels": qrels}
-    for name, notes in ((name, table.notes) for name, table in read.items()):
+    odd = {name: table.notes for name, table in read.items()}
+    odd["documents"] = [*experiment.unread_files, *documents.notes]
+    for name, notes in odd.items():
         for note in notes:
             messages().print(f"note: {name}: {note}")
     for note in lost:

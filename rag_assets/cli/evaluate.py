@@ -63,6 +63,7 @@ from rag_assets.report.slices import Slice
 from rag_assets.report.terminal_table import plain_cell
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
+from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 
@@ -183,6 +184,8 @@ def _incomplete(
 
 def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
+    for line in pipeline.experiment.unread_files:
+        messages().print(f"note: {DOCUMENTS_KEY.asset}: {line}", soft_wrap=True)
     for stage in pipeline.stages():
         lines: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
         told: set[Path] = set()

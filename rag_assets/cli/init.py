@@ -32,6 +32,7 @@ from rag_assets.sources.folder_labels import (
     LabelledFolder,
     template_text,
 )
+from rag_assets.sources.unread_files import question_like
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings
@@ -79,6 +80,8 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
         summary = summarise(documents, chunker)
         for what, text in _said(experiment, documents, summary, data, store):
             print_line(f"{what:<17}{text}")
+    for line in question_like(experiment.dataset, experiment.named_files.values()):
+        print_note(line)
     print_note(experiment.unread_labels)
     place = shlex.quote(str(out or (path if lacks_questions else shown_path(file))))
     if lacks_questions:

@@ -51,6 +51,7 @@ from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import Dataset, Read
 from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.rows import unknown_documents
+from rag_assets.sources.unread_files import unread_files
 
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
 
@@ -199,6 +200,11 @@ class Experiment:
     def unread_labels(self) -> str | None:
         """One line about files that look like labels, where there are no labels."""
         return unread_labels(self.dataset)
+
+    @property
+    def unread_files(self) -> list[str]:
+        """A line for each kind of file beside the data that may not be read as one thinks."""
+        return unread_files(self.dataset, self.named_files.values())
 
     @property
     def answer_cells(self) -> dict[str, AnswerCell]:

@@ -214,6 +214,7 @@ def snapshot(
         rankings=tuple(_rankings(pipeline, entries)),
         origin=origin_of(experiment, _code_versions(pipeline), named_files(pipeline)),
         unread_labels=experiment.unread_labels,
+        unread_files=tuple(experiment.unread_files),
         display_names=dict(experiment.display_names),
     )
 

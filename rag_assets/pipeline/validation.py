@@ -142,7 +142,8 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     compared, not_compared = _evaluation_checks(pipeline, sources, evaluation, judged_threshold)
     tables += compared
     skipped += not_compared
-    remarks = (*sources.notes, *circle_warnings(experiment))
+    beside = [f"{DOCUMENTS_KEY.asset}: {line}" for line in experiment.unread_files]
+    remarks = (*beside, *sources.notes, *circle_warnings(experiment))
     parts = {"documents": sources.documents, "queries": sources.queries, "qrels": sources.qrels}
     counts = {name: table.num_rows for name, table in parts.items()}
     return Validation(_ordered(tables, sources.broken), counts, tuple(skipped), remarks)

@@ -22,7 +22,6 @@ from rag_assets.sources.beir_files import (
     read_scored_pairs,
 )
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.document_folder import document_paths
 from rag_assets.sources.fields import (
     DocumentFields,
     Place,
@@ -122,9 +121,9 @@ class BeirDataset:
         return files if self.place.is_dir() else [self.place]
 
     def read_documents(self) -> Read:
-        """Return the corpus; a note counts Markdown and text files that are not part of it."""
+        """Return the corpus."""
         source = _Rows(files_of(self._parts.corpus, self.subset))
-        if source.has_lines and (read := read_in_blocks(source.raw_rows, _parser, self._stray)):
+        if source.has_lines and (read := read_in_blocks(source.raw_rows, _parser)):
             return read
         rows, ids = DocumentRows(), UniqueIds("document")
         for place, row in source.rows():
@@ -132,14 +131,7 @@ class BeirDataset:
                 document = _FIELDS[_id_key(row)].read(row, place)
                 ids.add(document[0], place, _ID_KEYS[0])
                 rows.add(*document)
-        return rows.read(source.place, [*source.notes(), *self._stray()])
-
-    def _stray(self) -> list[str]:
-        if not self.place.is_dir():
-            return []
-        stray = [f.relative_to(self.root).as_posix() for f in document_paths(self.root).files]
-        one, many = "file beside the BEIR files is not", "files beside the BEIR files are not"
-        return note(f"{one} read", f"{many} read", stray)
+        return rows.read(source.place, source.notes())
 
     def read_queries(self) -> Read:
         """Return the queries of the subset.

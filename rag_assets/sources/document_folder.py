@@ -91,7 +91,7 @@ class MarkdownDataset(LabelledFolder):
         return document_paths(self.root).files
 
     def read_documents(self) -> Read:
-        """Return the documents; notes name what was left out, lost or repaired."""
+        """Return the documents; notes name what was lost or repaired."""
         listing = document_paths(self.root)
         rows = DocumentRows()
         remarks: dict[str, list[str]] = {}
@@ -105,7 +105,7 @@ class MarkdownDataset(LabelledFolder):
                 rows.add(document_id, document.title, document.text, document.metadata)
                 for remark in document.remarks:
                     remarks.setdefault(remark, []).append(name)
-        notes = _left_out(listing)
+        notes: list[str] = []
         for remark, names in remarks.items():
             notes += note(f"file {remark}", f"files {remark}", names)
         return rows.read(Place(self.root), notes)
@@ -146,14 +146,6 @@ def has_documents(root: Path) -> bool:
         is_read(path) and path.is_file() and not _is_readme(path, root)
         for path in _candidates(root)
     )
-
-
-def beside(root: Path, *read: Path) -> list[str]:
-    """Return a note on documents below ``root`` that are not among those ``read``."""
-    files = [path for path in document_paths(root).files if path not in read]
-    names = [path.relative_to(root).as_posix() for path in files]
-    singular = "file beside the documents is not read"
-    return note(singular, "files next to the documents are not read", names)
 
 
 def _candidates(root: Path) -> Iterator[Path]:
@@ -225,7 +217,8 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _left_out(listing: Listing) -> list[str]:
+def left_out(listing: Listing) -> list[str]:
+    """Return a note on each kind of file that is passed over."""
     links = ("link that leads to no file inside is", "links that lead to no file inside are")
     unread = ("file of a type that cannot be read is", "files of types that cannot be read are")
     return [

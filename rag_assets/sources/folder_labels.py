@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -22,6 +23,7 @@ from rag_assets.sources.fields import (
     Row,
     identifier,
     metadata_json,
+    note,
     optional_tags,
     shown,
     string,
@@ -61,6 +63,13 @@ NO_QUESTIONS = (
     "has a language model write some"
 )
 """What to do next where documents are all that there is."""
+
+_QUESTION_LIKE = re.compile(
+    r"([\w-]*[_ -])?(quer(y|ies)|questions?|(test|eval(uation)?)[_ -]?sets?|goldens?|topics)"
+    r"([_ -][\w-]*)?\.(csv|jsonl?|parquet|tsv|txt|xlsx)(\.gz)?",
+    re.IGNORECASE,
+)
+"""Names of files that people write questions into; those of Ragas are test sets."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +213,8 @@ class LabelledFolder(ABC):
         """
         log = _files(self.root, QUERY_LOG)
         if not log:
-            return [_only(self.root, QUERIES, NO_QUESTIONS.format(path=_shown(self.root)))]
+            missing = NO_QUESTIONS.format(path=_shown(self.root))
+            return [_only(self.root, QUERIES, "; ".join([missing, *self.question_like()]))]
         queries = _files(self.root, QUERIES)
         if queries:
             problem = f"{queries[0].name} exists too; keep the queries or the query log"
@@ -215,6 +225,39 @@ class LabelledFolder(ABC):
     def has_questions(self) -> bool:
         """Whether there is a file of queries or a query log, judged from names only."""
         return self.has_query_log or bool(_files(self.root, QUERIES))
+
+    def question_like(
+        self, documents: Collection[Path] = (), named: Collection[Path] = ()
+    ) -> list[str]:
+        """Return a note on files at the top that look like questions and are not read as such.
+
+        Args:
+            documents: files that are read as documents.
+            named: resolved paths of files that the experiment reads as something else.
+        """
+        read_as = _files(self.root, QUERIES) + _files(self.root, QUERY_LOG)
+        others = {*read_as, *_files(self.root, JUDGMENTS)}
+        try:
+            entries = sorted(entry for entry in self.root.iterdir() if entry not in others)
+        except OSError:  # what cannot be looked at is not told to be there
+            return []
+        files = [
+            entry
+            for entry in entries
+            if _QUESTION_LIKE.fullmatch(entry.name)
+            and entry.is_file()
+            and entry.resolve() not in named
+        ]
+        looks = "file looks like questions and is", "files look like questions and are"
+        lines = note(
+            f"{looks[0]} read as a document",
+            f"{looks[1]} read as documents",
+            [file.name for file in files if file in documents],
+        )
+        unread = [file.name for file in files if file not in documents]
+        lines += note(f"{looks[0]} not read", f"{looks[1]} not read", unread)
+        names = [file.name for file in read_as] or [f"{QUERIES}{kind}" for kind in SUFFIXES]
+        return [f"{line}; questions are read from {' or '.join(names)}" for line in lines]
 
     @property
     def has_query_log(self) -> bool:

@@ -6,7 +6,7 @@ in bounded memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.document_folder import beside
 from rag_assets.sources.fields import DocumentFields, Place, Row, joined_id
 from rag_assets.sources.folder_labels import Columns, LabelledFolder
 from rag_assets.sources.ids import UniqueIds
@@ -60,19 +59,14 @@ class _RecordFolder(LabelledFolder):
         return [self._file(self.root) or self.root / self.documents]
 
     def read_documents(self) -> Read:
-        """Return the documents; notes count other documents in the folder.
+        """Return the documents.
 
         Raises:
             DataError: a row breaks the contract, an id occurs twice, or there is no document.
         """
         source = self.reader(self.document_files()[0])
-        stray = beside(self.root, source.file)
-
-        def notes() -> list[str]:
-            return [*stray, *source.notes()]
-
-        read = _in_blocks(source, self.columns, notes) if isinstance(source, RawRowFile) else None
-        return read or _whole(source, self.columns, notes)
+        read = _in_blocks(source, self.columns) if isinstance(source, RawRowFile) else None
+        return read or _whole(source, self.columns)
 
 
 @dataclass(frozen=True)
@@ -115,10 +109,10 @@ class ParquetDataset(_RecordFolder):
         return file if file.is_file() else None
 
 
-def _whole(source: RowFile, columns: Columns, notes: Callable[[], Sequence[str]]) -> Read:
+def _whole(source: RowFile, columns: Columns) -> Read:
     rows = DocumentRows()
     names = _add(rows, source.rows(), columns)
-    read = rows.read(Place(source.file), list(notes()))
+    read = rows.read(Place(source.file), list(source.notes()))
     ids = read.table.column("document_id")
     if names is None or pc.count_distinct(ids).as_py() == len(ids):
         return read
@@ -126,9 +120,7 @@ def _whole(source: RowFile, columns: Columns, notes: Callable[[], Sequence[str]]
     return Read(_first_of_each(read.table), read.notes)
 
 
-def _in_blocks(
-    source: RawRowFile, columns: Columns, notes: Callable[[], Sequence[str]]
-) -> Read | None:
+def _in_blocks(source: RawRowFile, columns: Columns) -> Read | None:
     def parser(first: Record) -> tuple[str, Parse]:
         place, row = next(iter(source.parsed([first])))
         names = _names(columns, row, place)
@@ -140,7 +132,7 @@ def _in_blocks(
 
         return str(names), parse
 
-    return read_in_blocks(source.raw_rows, parser, notes)
+    return read_in_blocks(source.raw_rows, parser)
 
 
 def _add(

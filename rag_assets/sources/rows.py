@@ -293,7 +293,6 @@ def reading_in_blocks(known: KnownBlocks) -> Iterator[None]:
 def read_in_blocks(
     records: Callable[[], Iterable[Record]],
     parser: Callable[[Record], tuple[str, Parse]],
-    notes: Callable[[], Sequence[str]] = tuple,
 ) -> Read | None:
     """Return the documents of some records.
 
@@ -301,7 +300,6 @@ def read_in_blocks(
         records: gives them in their order, each with its place.
         parser: gives, for the first record, what parses the records of a block into a table of
             :data:`rag_assets.schemas.DOCUMENTS`, and all that this depends on besides them.
-        notes: what was odd about the records, asked for after the last one.
 
     Returns:
         None where nobody wants blocks, there is no document, or anything is wrong: the file is then
@@ -322,4 +320,4 @@ def read_in_blocks(
     table = built.table()
     if pc.count_distinct(table.column("document_id")).as_py() < table.num_rows:
         return None
-    return Read(table, [*notes(), *empty_documents(table)], built.blocks)
+    return Read(table, empty_documents(table), built.blocks)

@@ -1,4 +1,4 @@
-"""Files that look like labels and are not read are told wherever "no labels" is said."""
+"""Files that look like labels or questions and are not read as such are named."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rag_assets.sources.formats import unread_labels
 Invoke = Callable[..., Result]
 
 CONFIG = "name: tiny\nretrievers: {a: {type: bm25}, b: {type: bm25, k1: 0.9}}\ntop_k: [1]\n"
+PROMPT = "version: 1\n\n[user]\n{question}\n{context}\n"
 LINE = (
     "1 file looks like labels and is not read as such: Judgments.tsv; of a jsonl folder, labels "
     "are judgments.jsonl or judgments.csv"
@@ -115,3 +116,46 @@ def test_a_folder_of_qrels_without_a_known_file(tmp_path: Path) -> None:
         "2 files look like labels and are not read as such: qrels/dev.xlsx, qrels/test.xlsx; of a "
         "beir folder, labels are qrels/test.tsv"
     )
+
+
+def test_questions_that_are_not_read(tmp_path: Path, invoke: Invoke) -> None:
+    root, store = tmp_path / "pages", ("--store", tmp_path / "store")
+    root.mkdir()
+    (root / "fares.md").write_text("A ferry leaves at noon.\n", encoding="utf-8")
+    (root / "queries.txt").write_text("When does the ferry leave?\n", encoding="utf-8")
+    (root / "testset.csv").write_text("user_input,reference\nWhen?,noon\n", encoding="utf-8")
+    (root / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
+    where = "questions are read from queries.jsonl or queries.csv\n"
+    lines = [
+        f"note: 1 file looks like questions and is read as a document: queries.txt; {where}",
+        f"note: 1 file looks like questions and is not read: testset.csv; {where}",
+    ]
+    asked = invoke("ask", root, "ferry", *store)
+    assert "".join(lines) in asked.stderr, asked.output
+    evaluated = invoke("evaluate", root, *store)
+    assert evaluated.exit_code == 1
+    assert "2 files look like questions and are not read: queries.txt, testset.csv" in (
+        evaluated.stderr
+    )
+    (root / "queries.csv").write_text("query_id,text\nq1,ferry\n", encoding="utf-8")
+    read_from = "testset.csv; questions are read from queries.csv\n"
+    assert read_from in invoke("evaluate", root, *store).stderr
+    assert read_from.strip() in invoke("validate", root, *store).output
+
+
+def test_files_beside_equal_documents(tmp_path: Path, invoke: Invoke) -> None:
+    store = ("--store", tmp_path / "store")
+    asks = "llm: {model: m}\ngenerators: {writer: {type: llm, prompt: prompt.txt}}\n"
+    for name, files in (("a", ("notes.txt", "prompt.txt")), ("b", ())):
+        root = folder(tmp_path / name, *files)
+        (root / "experiment.yaml").write_text(
+            CONFIG.replace("tiny", name) + (asks if files else ""), encoding="utf-8"
+        )
+    (tmp_path / "a" / "prompt.txt").write_text(PROMPT, encoding="utf-8")
+    line = "1 file beside the documents is not read: notes.txt"
+    assert line in invoke("evaluate", tmp_path / "a", *store).stderr
+    second = invoke("evaluate", tmp_path / "b", *store)
+    assert (second.exit_code, "beside the documents" in second.stderr) == (0, False)
+    for name in "ab":
+        page = Path("".join(invoke("report", tmp_path / name, *store).stdout.split()))
+        assert (line in page.read_text(encoding="utf-8")) == (name == "a")

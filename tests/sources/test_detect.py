@@ -7,6 +7,7 @@ import pytest
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.sources import FORMATS, open_dataset
+from rag_assets.sources.unread_files import unread_files
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 
@@ -47,8 +48,8 @@ def test_layout_decides(write: Write, files: dict[str, str], name: str, format: 
 
 
 def test_beir_wins_over_stray_files_and_says_so(write: Write) -> None:
-    notes = open_dataset(write({**BEIR, "notes/a.md": "stray"})).read_documents().notes
-    assert notes == ["1 file beside the BEIR files is not read: notes/a.md"]
+    notes = unread_files(open_dataset(write({**BEIR, "notes/a.md": "stray"})), [])
+    assert notes == ["1 file beside the documents is not read: notes/a.md"]
 
 
 def test_format_can_be_said(write: Write) -> None:

@@ -11,6 +11,7 @@ import pytest
 from rag_assets.errors import DataError
 from rag_assets.sources import open_dataset
 from rag_assets.sources.document_folder import engine_versions, read_file
+from rag_assets.sources.unread_files import unread_files
 from tests.sources.pdf_files import pdf_file
 
 pytest.importorskip("selectolax")
@@ -91,10 +92,8 @@ def test_mixed_folder_with_csv_labels(write: Any, read_all: Any) -> None:
     assert (dataset.format, dataset.default_judge) == ("markdown", "evidence")
     documents, queries, qrels = read_all(dataset)
     assert documents.table.column("document_id").to_pylist() == ["a.pdf", "b.html", "c.md"]
-    assert documents.notes == [
-        "1 file of a type that cannot be read is left out: d.docx",
-        "1 file with pages without text (scans?): a.pdf",
-    ]
+    assert documents.notes == ["1 file with pages without text (scans?): a.pdf"]
+    assert unread_files(dataset, []) == ["1 file of a type that cannot be read is left out: d.docx"]
     assert queries.table.column("tags").to_pylist() == [["a", "b"], []]
     assert queries.table.column("metadata").to_pylist() == ['{"who":"me"}', '{"who":""}']
     assert qrels.notes == ["1 key is not understood and ignored: by"]

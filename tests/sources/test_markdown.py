@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rag_assets.sources import Dataset, Read, open_dataset
 from rag_assets.sources.markdown_document import read_markdown
+from rag_assets.sources.unread_files import unread_files
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
@@ -45,7 +46,8 @@ def test_tables_of_a_folder(write: Write, read_all: ReadAll) -> None:
         "text": [TEXT, "Read me.", "# H\nx", "plain\ntext\n"],
         "metadata": ["{}", "{}", '{"date":"2024-01-05","n":3,"no":["yes",true]}', "{}"],
     }
-    assert documents.notes == ["1 file at the top is not a document: README.md"]
+    assert documents.notes == []
+    assert unread_files(dataset, []) == ["1 file at the top is not a document: README.md"]
     assert queries.table.to_pydict() == {
         "query_id": ["1", "q2"],
         "text": ["dogs?", "cats?"],
@@ -94,12 +96,12 @@ def test_links_stay_inside(write: Write, tmp_path_factory: pytest.TempPathFactor
     (folder / "broken.md").symlink_to(folder / "nowhere.md")
     (folder / "inside.md").symlink_to(folder / "fares.md")
     (folder / "loop").symlink_to(folder, target_is_directory=True)
-    documents = open_dataset(folder).read_documents()
-    ids = documents.table.column("document_id").to_pylist()
+    dataset = open_dataset(folder)
+    ids = dataset.read_documents().table.column("document_id").to_pylist()
     assert ids == [
         "fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt", "inside.md",
     ]  # fmt: skip
-    assert documents.notes[1:] == [
+    assert unread_files(dataset, [])[1:] == [
         "3 links that lead to no file inside are not followed: broken.md, out.md, loop"
     ]
 

@@ -15,6 +15,7 @@ from rag_assets.experiment.load import load_experiment
 from rag_assets.sources import open_dataset
 from rag_assets.sources.formats import with_columns
 from rag_assets.sources.problems import collecting
+from rag_assets.sources.unread_files import unread_files
 
 LABELS = {
     "queries.jsonl": '{"query_id": "q1", "text": "t"}\n',
@@ -37,10 +38,9 @@ def test_jsonl_folder(write: Any, read_all: Any, name: str) -> None:
         ("d1", "", "One fee", '{"year":2001}'),
         ("2", "", "", "{}"),
     ]
-    assert documents.notes == [
-        "1 file beside the documents is not read: notes/a.md",
-        "1 empty document: 2",
-    ]
+    assert documents.notes == ["1 empty document: 2"]
+    assert unread_files(dataset, []) == ["1 file beside the documents is not read: notes/a.md"]
+    assert unread_files(dataset, [dataset.root / "notes/a.md"]) == []
     assert qrels.table.column("start").to_pylist() == [4]
     assert [file.name for file in dataset.document_files()] == [name]
 
