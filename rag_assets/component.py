@@ -4,9 +4,11 @@ Without `from __future__ import annotations`: Dagster reads the annotations of t
 """
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import dagster as dg
@@ -19,7 +21,7 @@ from rag_assets.assets.unloadable import unloadable
 from rag_assets.errors import RagAssetsError
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.store.remote.address import Address
-from rag_assets.store.settings import StoreSettings
+from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 _logger = logging.getLogger("rag_assets")
 
@@ -34,7 +36,7 @@ _STORE = dg.Resolver.default(
     description=(
         "The folder that results are kept in, relative to the folder of this defs.yaml, or "
         "s3://BUCKET/PREFIX. Default: the environment variable RAG_ASSETS_STORE, or data/store "
-        "below the working directory."
+        "below the folder of the project, wherever it is called from."
     ),
     examples=["../../../../data/store", "{{ env.RAG_ASSETS_STORE }}"],
 )
@@ -66,14 +68,18 @@ class ScaffoldParams(BaseModel):
 
 
 class _Scaffolder(dg.Scaffolder[ScaffoldParams]):
-    """Writes a defs.yaml with the parameters that were given."""
+    """Writes a defs.yaml with the parameters that were given, and with the store."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[ScaffoldParams]:
         return ScaffoldParams
 
     def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
-        dg.scaffold_component(request, request.params.model_dump(exclude_none=True))
+        given = request.params.model_dump(exclude_none=True)
+        if request.project_root is not None and "RAG_ASSETS_STORE" not in os.environ:
+            store = os.path.relpath(request.project_root / DEFAULT_STORE, request.target_path)
+            given.setdefault("store", Path(store).as_posix())
+        dg.scaffold_component(request, given)
 
 
 @dg.scaffold_with(_Scaffolder)
@@ -128,7 +134,7 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:
-            return StoreSettings.resolve()
+            return StoreSettings.resolve(below=context.project_root)
         if Address.of(self.store) is not None:
             return StoreSettings.resolve(self.store)
         return StoreSettings.resolve((context.path / self.store).resolve())

@@ -104,7 +104,10 @@ def test_two_experiments_side_by_side(project: Project) -> None:
     assert scaffold is not None
     project.call(*scaffold.group(1).split())
     written = (project.defs / "handbook" / "defs.yaml").read_text(encoding="utf-8")
-    assert written == f"type: {TYPE}\n\nattributes:\n  path: ../../../../../handbook\n"
+    assert written == (
+        f"type: {TYPE}\n\nattributes:\n  path: ../../../../../handbook\n"
+        "  store: ../../../../data/store\n"
+    )
     project.write("other", page_block("yaml", TYPE).replace("/handbook", "/other"))
     assert project.call("dg", "check", "defs") in commands
     listed = json.loads(project.call("dg", "list", "defs", "--json"))

@@ -113,7 +113,8 @@ def command(
         return
     sampled = [] if result.has_metrics or ties or asked else sampled_parts(result)
     if sampled:  # without complete labels they are all there is
-        print_rows(sampled_rows(result), form, lambda: Group(*sampled[1:]))
+        rows = sampled_rows(result)
+        print_rows(rows, form, lambda: Group(*sampled[1:]), result.evaluation)
         return
     split = result.chosen_split(asked)
     if ties:

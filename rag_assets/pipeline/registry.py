@@ -21,7 +21,7 @@ from rag_assets.pipeline.evaluations import source_of_current
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
 from rag_assets.store.remote.mirror import shown_store
-from rag_assets.store.settings import StoreSettings
+from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 _log = logging.getLogger("rag_assets")
 
@@ -53,7 +53,35 @@ def open_experiment(
         register(experiment, settings, take_over=True)
     else:
         check_name(experiment, settings)
+    if settings.store == DEFAULT_STORE.absolute():
+        _warn_of_another_store(experiment, settings)
     return experiment
+
+
+def _warn_of_another_store(experiment: Experiment, settings: StoreSettings) -> None:
+    """Say where an experiment has results that the store of this working directory lacks.
+
+    That is looked for in the stores that commands use above the experiment and above here.
+    """
+
+    def is_listed(place: StoreSettings) -> bool:
+        return any(is_source(source, experiment) for source in registered(place).values())
+
+    if is_listed(settings):
+        return
+    here = Path.cwd()
+    for folder in dict.fromkeys((*experiment.source.absolute().parents, here, *here.parents)):
+        store = folder / DEFAULT_STORE
+        if store != settings.store and is_listed(StoreSettings(store, store)):
+            _log.warning(
+                "%s has results in %s and none in %s, the store of this working directory; "
+                "to go on with them: --store %s",
+                experiment.name,
+                store,
+                DEFAULT_STORE,
+                shlex.quote(str(store)),
+            )
+            return
 
 
 def open_to_read(path: Path | str, settings: StoreSettings) -> Experiment:

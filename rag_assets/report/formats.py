@@ -61,8 +61,22 @@ def as_json(value: object) -> str:
 
 
 def columns_of(rows: Rows) -> list[str]:
-    """Return the names of all columns, in order of first appearance."""
-    return list(dict.fromkeys(name for row in rows for name in row))
+    """Return the names of all columns, in the order that they have in every row.
+
+    A column that the first rows lack stands before the one that follows it in its own row, so the
+    order does not depend on which row is the first.
+    """
+    names: list[str] = []
+    for row in rows:
+        if row.keys() <= set(names):
+            continue
+        place = len(names)
+        for name in reversed(list(row)):
+            if name in names:
+                place = names.index(name)
+            else:
+                names.insert(place, name)
+    return names
 
 
 def _csv(rows: Rows) -> str:

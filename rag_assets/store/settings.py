@@ -27,24 +27,31 @@ class StoreSettings:
     state_dir: Path
 
     @classmethod
-    def resolve(cls, store: Path | str | None = None) -> StoreSettings:
+    def resolve(
+        cls, store: Path | str | None = None, *, below: Path | None = None
+    ) -> StoreSettings:
         """Return the settings in force.
 
         Order: the argument (holds both), the environment variables ``RAG_ASSETS_STORE`` and
         ``RAG_ASSETS_STATE_DIR``, ``data/store`` below the working directory. The working copy of
         ``s3://bucket/prefix`` lies in ``RAG_ASSETS_STATE_DIR``, else below ``data/store``.
 
+        Args:
+            store: a folder or such an address.
+            below: where ``data/store`` lies, in place of the working directory.
+
         Raises:
             UsageError: the store is neither a folder nor such an address.
             StoreError: a folder is none, or cannot be; or the working copy cannot be made.
         """
         address = Address.of(str(store or os.environ.get("RAG_ASSETS_STORE") or ""))
+        default = (below or Path()) / DEFAULT_STORE
         if address is not None:
-            return cls._remote(address, os.environ.get("RAG_ASSETS_STATE_DIR"))
+            return cls._remote(address, os.environ.get("RAG_ASSETS_STATE_DIR"), default)
         if store is not None:
             root = _checked(Path(store))
             return cls(root, root)
-        root = _checked(Path(os.environ.get("RAG_ASSETS_STORE") or DEFAULT_STORE))
+        root = _checked(Path(os.environ.get("RAG_ASSETS_STORE") or default))
         return cls(root, _checked(Path(os.environ.get("RAG_ASSETS_STATE_DIR") or root)))
 
     @classmethod
@@ -58,11 +65,11 @@ class StoreSettings:
         address = Address.of(store)
         if address is None:
             return cls(_checked(Path(store)), _checked(Path(state_dir)))
-        return cls._remote(address, state_dir)
+        return cls._remote(address, state_dir, DEFAULT_STORE)
 
     @classmethod
-    def _remote(cls, address: Address, state_dir: str | None) -> StoreSettings:
-        state = _checked(Path(state_dir or DEFAULT_STORE))
+    def _remote(cls, address: Address, state_dir: str | None, default: Path) -> StoreSettings:
+        state = _checked(Path(state_dir or default))
         # Without a state folder of its own, the working copy holds the state too.
         is_copy = state.name == address.folder_name
         copy = state if is_copy else state / "remote" / address.folder_name

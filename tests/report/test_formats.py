@@ -19,7 +19,13 @@ ROWS: list[dict[str, object]] = [
 TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12)
 
 
-def test_columns_in_order_of_first_appearance() -> None:
+def test_columns_have_one_order_whichever_row_is_first() -> None:
+    rows: list[dict[str, object]] = [
+        {"retriever": "a", "ndcg": 1.0, "evaluation_id": "e"},
+        {"retriever": "b", "ndcg": 0.9, "cost_time": 2.0, "evaluation_id": "e"},
+    ]
+    expected = ["retriever", "ndcg", "cost_time", "evaluation_id"]
+    assert columns_of(rows) == columns_of(rows[::-1]) == expected
     assert columns_of(ROWS) == ["retriever", "top_k", "ndcg", "map"]
     assert columns_of([]) == []
 
