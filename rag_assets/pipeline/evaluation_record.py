@@ -192,6 +192,9 @@ def snapshot(
     dagster_runs: tuple[str, ...] = (),
 ) -> Evaluation:
     """Return what is current now as an evaluation that ends now; nothing is written."""
+    # Checks read evaluations.
+    from rag_assets.pipeline.checks.circularity import circle_warnings
+
     experiment = pipeline.experiment
     entries = tuple(_entries(pipeline))
     cells = len(experiment.retrievers) * len(experiment.top_k)
@@ -214,7 +217,7 @@ def snapshot(
         rankings=tuple(_rankings(pipeline, entries)),
         origin=origin_of(experiment, _code_versions(pipeline), named_files(pipeline)),
         unread_labels=experiment.unread_labels,
-        unread_files=tuple(experiment.unread_files),
+        remarks=(*experiment.unread_files, *circle_warnings(experiment)),
         display_names=dict(experiment.display_names),
     )
 

@@ -102,7 +102,8 @@ class Evaluation:
         entries: all partitions that were up to date at the end.
         origin: who made it, and from which configuration, code and packages.
         unread_labels: a line about files that look like labels, where there were no labels.
-        unread_files: lines about files beside the data that may not be read as one thinks.
+        remarks: lines about files beside the data that may not be read as one thinks, and about
+            models that judge their own work.
         rankings: what the runs among the entries were cut from, by retriever and depth.
         display_names: retriever -> what people read for its name.
     """
@@ -121,7 +122,7 @@ class Evaluation:
     entries: tuple[SnapshotEntry, ...]
     origin: Origin = field(default_factory=Origin)
     unread_labels: str | None = None
-    unread_files: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     rankings: tuple[SnapshotEntry, ...] = ()
     schema_version: int = SCHEMA_VERSION
     display_names: Mapping[str, str] = field(default_factory=dict)
@@ -176,7 +177,7 @@ def pointed(pointer: Path) -> str | None:
 def snapshot_text(evaluation: Evaluation) -> str:
     """Return a snapshot as it is stored: JSON with a checksum."""
     fields = json.loads(json.dumps({**asdict(evaluation), "content": evaluation.content}))
-    for name in ("display_names", "unread_files"):
+    for name in ("display_names", "remarks"):
         if not fields[name]:
             del fields[name]  # as older versions wrote and read it
     return json.dumps({**fields, CHECKSUM: fingerprint(fields)}, indent=1)
@@ -259,7 +260,7 @@ def read_evaluation(file: Path) -> Evaluation:
             for name in ("entries", RANKINGS)
         )
         runs = tuple(data.pop("dagster_runs"))
-        data["unread_files"] = tuple(data.pop("unread_files", ()))
+        data["remarks"] = tuple(data.pop("remarks", ()))
         origin = Origin(**data.pop("origin", {}))
         data.pop("content")
         evaluation = Evaluation(

@@ -36,7 +36,7 @@ def identity(result: EvaluationResult) -> str:
         evaluation.baseline,
         evaluation.complete,
         evaluation.unread_labels,
-        evaluation.unread_files,
+        evaluation.remarks,
         dict(evaluation.display_names),
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
         {f"{name} {k}": repr(value) for (name, k), value in result.cost_times().items()},

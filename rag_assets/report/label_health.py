@@ -120,7 +120,7 @@ def _failures(view: View) -> list[Context]:
 def _notes(view: View) -> list[str]:
     """Return what the readers of the sources found odd."""
     authors = authors_note(view.result.queries)
-    notes = [*view.result.evaluation.unread_files, *([authors] if authors is not None else [])]
+    notes = [*view.result.evaluation.remarks, *([authors] if authors is not None else [])]
     for asset in ("documents", "generated_questions", "queries", "qrels", "query_facts"):
         for entry in view.result.evaluation.entries_of(asset):
             manifest = view.result.manifest_of(entry)

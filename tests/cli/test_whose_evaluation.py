@@ -153,7 +153,8 @@ def test_a_second_store_is_told(
         f"to go on with them: --store {store}"
     )
     assert invoke("leaderboard", experiment).exit_code == 1
-    assert invoke("evaluate", experiment).exit_code == 0
+    second = invoke("evaluate", experiment)
+    assert second.exit_code == 0, second.output
     assert told in caplog.messages
     caplog.clear()
     assert invoke("leaderboard", experiment).exit_code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from rag_assets.judges.verdicts_stage import (
 )
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.pipeline.checks.circularity import circle_warnings
+from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.validation import validate
 from rag_assets.sources.stage import QUERIES_KEY
@@ -327,3 +329,5 @@ def test_a_judge_of_its_own_model_is_told_before_anything_is_computed(judged: Ti
     (line,) = circle_warnings(judged.pipeline().experiment)
     assert line.startswith(told)
     assert told in " ".join(validate(judged.pipeline()).notes)
+    made = snapshot(judged.pipeline(), started=datetime.now(UTC), trigger="cli", computed=0)
+    assert line in made.remarks  # from which the page has it
