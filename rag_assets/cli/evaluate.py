@@ -30,7 +30,7 @@ from rag_assets.errors import Incomplete
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.evaluation.query_facts import ALL, DEV
 from rag_assets.experiment.hosts import clients, host_notes
-from rag_assets.pipeline.checks.circularity import circle_warnings
+from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.failed_queries import (
     failed_answers,
     failed_index_texts,

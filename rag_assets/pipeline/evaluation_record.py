@@ -25,6 +25,7 @@ from rag_assets.errors import DataError, StoreError
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
+from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     FOLDER,
@@ -192,9 +193,6 @@ def snapshot(
     dagster_runs: tuple[str, ...] = (),
 ) -> Evaluation:
     """Return what is current now as an evaluation that ends now; nothing is written."""
-    # Checks read evaluations.
-    from rag_assets.pipeline.checks.circularity import circle_warnings
-
     experiment = pipeline.experiment
     entries = tuple(_entries(pipeline))
     cells = len(experiment.retrievers) * len(experiment.top_k)

@@ -48,7 +48,7 @@ from rag_assets.judges.verdicts_stage import (
     relevance_verdicts_key,
 )
 from rag_assets.llm.completions import Estimate, estimate
-from rag_assets.pipeline.checks.circularity import circular_uses
+from rag_assets.pipeline.circular_models import circular_uses
 from rag_assets.pipeline.judge_beside_people import (
     NO_LABELS,
     Row,

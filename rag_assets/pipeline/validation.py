@@ -47,8 +47,8 @@ from rag_assets.labels.health.unusable_labels import (
     unreachable_evidence,
 )
 from rag_assets.pipeline.answer_findings import answer_findings
-from rag_assets.pipeline.checks.circularity import circle_warnings
 from rag_assets.pipeline.checks.drift import drift_findings
+from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.query_filters_stage import uses_filters

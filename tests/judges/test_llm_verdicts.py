@@ -23,7 +23,7 @@ from rag_assets.judges.verdicts_stage import (
     relevance_verdicts_key,
 )
 from rag_assets.llm.budget import BudgetReached
-from rag_assets.pipeline.checks.circularity import circle_warnings
+from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.validation import validate

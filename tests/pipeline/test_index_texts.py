@@ -24,7 +24,7 @@ from rag_assets.experiment import load_experiment
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.models.encoder import Encoder
-from rag_assets.pipeline.checks.circularity import circular_uses
+from rag_assets.pipeline.circular_models import circular_uses
 from rag_assets.pipeline.evaluation_record import configuration_of
 from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.forgetting import to_forget

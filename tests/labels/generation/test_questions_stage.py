@@ -32,7 +32,7 @@ from rag_assets.labels.generation.question_generation import chunks_to_ask
 from rag_assets.labels.question_marks import KEPT, REFUSED, QuestionMark, append_mark
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.pipeline.checks.asset_checks import results_of
-from rag_assets.pipeline.checks.circularity import circular_uses, question_circles
+from rag_assets.pipeline.circular_models import circular_uses, question_circles
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.llm_needs import questions_needed
