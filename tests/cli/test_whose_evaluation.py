@@ -92,7 +92,11 @@ def test_dagster_refuses_it_before_it_runs(
 ) -> None:
     mine, other, store = two
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"taken by .*--take-over"):
-        dg.build_defs_for_component(RetrievalExperiment(path=str(other), store=str(store)))
+        dg.build_defs_for_component(
+            RetrievalExperiment(path=str(other), store=str(store), strict=True)
+        )
+    found = dg.build_defs_for_component(RetrievalExperiment(path=str(other), store=str(store)))
+    assert not found.jobs
     # The code location keeps the one that is listed, and names the other one.
     shutil.copytree(other.parent, tmp_path / "data" / "g")
     monkeypatch.setenv("RAG_ASSETS_STORE", str(store))
