@@ -106,7 +106,8 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     tiny.write_rows("documents.jsonl", [{"id": name, "text": text} for name, text in texts.items()])
     rows: list[dict[str, Any]] = [
         {"query_id": one.query_id, "text": f"what is a ticket of {one.query_id}?",
-         "answers": [GOLD] if one.labels in ("both", "answer") else []}
+         "answers": [GOLD] if one.labels in ("both", "answer") else [],
+         "tags": ["unanswerable"] if one.labels == "none" else []}
         for one in questions
     ]  # fmt: skip
     tiny.write_rows("queries.jsonl", rows)

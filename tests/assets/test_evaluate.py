@@ -96,7 +96,7 @@ def test_without_a_change_dagster_is_not_even_imported(tiny: Tiny) -> None:
 
 def test_with_a_change_nothing_but_the_result_is_printed(tiny: Tiny) -> None:
     tiny.replace("queries.jsonl", '"wind"', '"storm"')
-    assert run_evaluate(tiny) == "1 ['dagster']"
+    assert run_evaluate(tiny) == "2 ['dagster']"
 
 
 Change = Callable[[Tiny], object]

@@ -20,16 +20,13 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
-from rag_assets.experiment import load_experiment
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.circular_models import circular_uses
-from rag_assets.pipeline.evaluation_record import configuration_of
 from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.label_sampling import readable_texts
-from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.validation import validate
@@ -37,8 +34,6 @@ from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.store.settings import StoreSettings
-from tests.forked import ROOT
 from tests.llm.server import Server, error, says, serving
 from tests.pipeline.test_forgetting import contents
 from tests.planned import planned
@@ -368,23 +363,3 @@ def test_servers_are_asked_again_in_dagster(asking: Tiny, tmp_path: Path) -> Non
     asking.config["chunking"]["parts"]["index_texts"] = ["headings"]
     asking.write_config()
     assert retry_policy_of(stage, asking.pipeline().experiment) is None
-
-
-GOLDEN = "12cffb5dce7f00d333ef73fa7b498634e00c0b7dcade9d03cb0131bf3ef3afc6"
-"""Of configurations and inputs in data/handbook, as they were before there were index texts."""
-
-
-def test_experiments_without_them_are_what_they_were(tmp_path: Path) -> None:
-    experiment = load_experiment(ROOT / "data" / "handbook")
-    pipeline = Pipeline(experiment, StoreSettings.resolve(tmp_path))
-    assert "index_texts" not in {
-        key.asset for stage in pipeline.stages() for key in stage.keys(experiment)
-    }
-    parts: list[Any] = [configuration_of(experiment)]
-    for name in ("chunks", "term_counts", "lexical_index", "lexical_runs", "reranking_texts"):
-        for key in STAGES[name].keys(experiment):
-            inputs = STAGES[name].inputs(experiment, key)
-            read = [(one.role, str(one.key), one.projection, one.optional) for one in inputs]
-            parts.append([str(key), dict(STAGES[name].config(pipeline, key)), read])
-    text = json.dumps(parts, sort_keys=True)
-    assert hashlib.sha256(text.encode()).hexdigest() == GOLDEN

@@ -138,8 +138,15 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     ),
     "a grade is changed": (
         lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
-        ("qrels", "relevant_units/*", "answerability", "attributions/*", "comparisons"),
-        ("metrics/*", "metrics_summary/*", "leaderboard"),
+        (
+            "qrels",
+            "relevant_units/*",
+            "metrics_summary/*",
+            "answerability",
+            "attributions/*",
+            "comparisons",
+        ),
+        ("metrics/*", "leaderboard"),
         {
             "qrels": ["1 judgment changed"],
             "relevant_units/okapi": ["qrels changed"],
