@@ -168,16 +168,19 @@ def test_a_change_of_one_retriever_reports_exactly_its_dependants(tiny: Tiny) ->
     assert not_fresh(tiny) == {}
 
 
-def test_a_tag_computes_only_the_queries_and_tells_what_looks_at_them(tiny: Tiny) -> None:
+def test_a_tag_computes_the_queries_and_their_facts_and_tells_what_looks_at_them(
+    tiny: Tiny,
+) -> None:
     before = counts(tiny)
     tiny.replace("queries.jsonl", '"wind"', '"storm"')
     work = evaluate_now(tiny)
-    assert work.computed == 1
+    assert work.computed == 2
     told = matching(tiny.pipeline(), "queries", "qrels", "query_facts", "query_sets/*", "metrics/*")
     assert added(tiny, before) == dict.fromkeys(told, 1)
-    for asset in ("qrels", "query_facts", "query_sets", "metrics"):
+    for asset in ("qrels", "query_sets", "metrics"):
         assert materializations(tiny, asset)[0].metadata["reused"].value is True
-    assert materializations(tiny, "queries")[0].metadata["reused"].value is False
+    for asset in ("queries", "query_facts"):
+        assert materializations(tiny, asset)[0].metadata["reused"].value is False
     assert not_fresh(tiny) == {}
 
 
