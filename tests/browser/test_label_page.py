@@ -56,7 +56,8 @@ class Labelling:
         self.wrong: list[str] = []
         self.page.on("console", lambda message: self.wrong.append(message.text))
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("dialog", lambda dialog: dialog.accept("q1"))
+        self.answer = "q1"
+        self.page.on("dialog", lambda dialog: dialog.accept(self.answer))
         self.page.on(
             "request",
             lambda one: (
@@ -156,13 +157,14 @@ def test_positions_count_characters(browser: Browser, log: Path) -> None:
 
 def test_questions_are_marked(opened: Labelling, log: Path) -> None:
     question = opened.text("#question")
+    opened.answer = next(query_id for query_id, text in QUESTIONS.items() if text != question)
     for name in ("unclear", "duplicate"):
         button = opened.page.get_by_role("button", name=name)
         button.click()
         opened.says(f"Question marked as {name}.")
         assert button.get_attribute("aria-pressed") == "true"
     (mark,) = read_marks(marks_file(log)).values()
-    assert (QUESTIONS[mark.query_id], mark.mark, mark.of) == (question, "duplicate", "q1")
+    assert (QUESTIONS[mark.query_id], mark.mark, mark.of) == (question, "duplicate", opened.answer)
     assert not log.exists()
 
 

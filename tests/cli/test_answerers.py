@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
 import rag_assets
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
-from rag_assets.pipeline.history_gathering import add_rows
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.evaluation_table import EvaluationTable
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
@@ -231,26 +229,6 @@ def test_the_history_of_answerers(over: Invoke) -> None:
     assert all(name in every for name in ("official@-", "copy@3", "perfect@-"))
     unknown = over("history", "--answerer", "copy@9")
     assert "unknown answerer 'copy@9' (did you mean 'copy@3'?)" in unknown.stderr
-
-
-def test_a_history_without_answers_is_read_and_gets_them(
-    twice: Tiny, tmp_path: Path, invoke: Invoke
-) -> None:
-    older = twice.copy_to(tmp_path / "copy")
-    folder = older.artifacts / "history"
-    for file in folder.glob("*.parquet"):
-        add_rows(folder, pq.read_table(file).drop_columns(["answers"]))
-    arguments = ("history", older.folder, "--store", older.root / "store")
-    assert invoke(*arguments).exit_code == 0
-    failed = invoke(*arguments, "--metric", "answer_f1")
-    assert failed.stderr == "error: none of these evaluations has a cell of answer_f1\n"
-    older.snapshot()
-    rows = parsed(invoke(*arguments, "--metric", "answer_f1", "--format", "json"))
-    assert [row["answerer"] for row in rows if row["value"] is not None] == [
-        "copy@3",
-        "official@-",
-        "perfect@-",
-    ]
 
 
 def test_the_answerers_for_programs(run: Invoke) -> None:
