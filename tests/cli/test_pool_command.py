@@ -130,7 +130,7 @@ def test_a_bad_row_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_a_changed_document_asks_for_an_evaluation(tiny: Tiny) -> None:
     store = ("--store", tiny.root / "store")
-    assert invoke("pool", tiny.folder, *store).exit_code == 2  # deeper than top_k
+    assert invoke("pool", tiny.folder, *store, "--depth", 10).exit_code == 2  # deeper than top_k
     missing = invoke("pool", tiny.folder, *store, "--depth", 5)
     assert missing.exit_code == 1
     assert "rag-assets evaluate" in missing.stderr
