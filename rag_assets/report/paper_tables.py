@@ -50,8 +50,8 @@ def board_table(compared: Compared, rows: Sequence[Row], shown: Names) -> str:
         labels[str(row["retriever"])]: {name: row.get(name) for name in measures} for row in chosen
     }
     better: dict[str, dict[str, list[str]]] = {name: {} for name in values}
-    pairs = compared.rows(all_pairs(list(compared.cells))) if cutoff in there else []
-    for row in pairs:
+    pairs = all_pairs(list(compared.cells)) if cutoff in there else []
+    for row in compared.rows(pairs) if pairs else []:
         a, b = (labels.get(str(row[f"retriever_{side}"])) for side in "ab")
         if a is not None and b is not None:
             _add(better, row, a, b, compared.metric.column)
@@ -59,7 +59,10 @@ def board_table(compared: Compared, rows: Sequence[Row], shown: Names) -> str:
     split = "" if compared.split == ALL else f", {compared.split} split"
     name = compared.result.evaluation.experiment
     means = f"{name}{split}: means over {n_queries} queries at cut-off {chosen[0]['top_k']}."
-    said = _said(means, f" by {compared.metric.column}", len(compared.family), compared.caveat)
+    said = f"{means} Bold: the best of a column."
+    if len(compared.cells) > 1:
+        by = f" by {compared.metric.column}"
+        said = _said(means, by, len(compared.family), compared.caveat)
     return score_table(values, measures, better, said)  # type: ignore[arg-type]
 
 
