@@ -69,8 +69,8 @@ def test_failed_queries(metric_floor):
         [
             "below the floor of mine: hit_rate@1",
             "metric * mean   floor  difference",
-            "hit_rate@1  0.0000 (0.000 to 0.000)  0.5000     -0.5000  below",
-            "mrr@1 *0.0000 (0.000 to 0.000)  0.0000     +0.0000  ok",
+            "hit_rate@1  0.0000 (0.000 to 1.000)  0.5000     -0.5000  below",
+            "mrr@1 *0.0000 (0.000 to 1.000)  0.0000     +0.0000  ok",
             "live: *",
             "1   bm25 *",
             "2~  mine *",
