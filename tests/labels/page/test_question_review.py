@@ -131,10 +131,11 @@ def test_over_http(log: Path) -> None:
             assert (status, problem in json.loads(said)["problem"]) == (400, True), said
         assert not marks_file(log).exists()
         client.ask("decide", **{**body, "mark": "kept", "text": "  A  better\none? "})
-        client.ask("decide", **{**body, "mark": "duplicate", "of": "gen-1", "at": moment(2)})
+        other = "gen-2" if task["query_id"] == "gen-1" else "gen-1"
+        client.ask("decide", **{**body, "mark": "duplicate", "of": other, "at": moment(2)})
         assert client.raw("answer", b"{}")[0] == 404  # nothing of the sample is there
     first, second = mark_lines(marks_file(log))
-    assert (first.text, second.mark, second.of) == ("A better one?", "duplicate", "gen-1")
+    assert (first.text, second.mark, second.of) == ("A better one?", "duplicate", other)
 
 
 def test_questions_of_a_dataset_come_with_what_they_were_made_from() -> None:
