@@ -66,7 +66,7 @@ def command(
         known = ", ".join(map(str, sorted(keys)))
         raise UsageError(f"--top-k {chosen}: {retriever} has runs at {known}")
     run, failures = result.table(keys[chosen]), result.failures(keys[chosen])
-    note = _note_on_splits(result) if split is None else None
+    note = _note_on_splits(result) if split is None and result.has_metrics else None
     if split is not None:
         weights = result.weights(result.chosen_split(split))
         run = run.filter(pc.is_in(run["query_id"], pa.array(list(weights), pa.string())))

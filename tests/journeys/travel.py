@@ -168,7 +168,8 @@ class Journey:
             step = Step(("evaluate", "in Python"), 0, f"{rag_assets.evaluate(LAB)}\n", "")
         except RagAssetsError as error:
             step = Step(("evaluate", "in Python"), error.exit_code, "", f"error: {error}\n")
-        wrong = list(problems(step, {self.steps[-1].code}))
+        last = next(one for one in reversed(self.steps) if one.arguments[0] == "evaluate")
+        wrong = list(problems(step, {last.code}))
         self.steps.append(step)
         assert not wrong, wrong
 
