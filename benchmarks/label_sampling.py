@@ -31,6 +31,7 @@ import click
 import numpy as np
 
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.experiment_pool import judged_units, runs_and_spans
 from rag_assets.labels.sampling.confidence_sequence import contrasts_of, decisions, looks
 from rag_assets.labels.sampling.design import Design, disagreement, new_design
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
@@ -38,7 +39,6 @@ from rag_assets.labels.sampling.label_pool import Flags, Floats, LabelPool, labe
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.pipeline.run_pool import judged_units, runs_and_spans
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 

@@ -229,10 +229,10 @@ def ask(
         RagAssetsError: invalid configuration or data, or a store that cannot be written.
     """
     from rag_assets.compute.compute import release_workers
-    from rag_assets.pipeline.ask import ask as hits_of
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.registry import open_experiment
     from rag_assets.report.question_hits import QuestionHits
+    from rag_assets.retrieval.ask import ask as hits_of
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rag_assets.labels.generation.from_chunks import Asking, Generation
     from rag_assets.labels.generation.question_files import Reviewed
     from rag_assets.llm.completions import Estimate
     from rag_assets.pipeline.pipeline import Pipeline
-    from rag_assets.pipeline.question_generation import Asking, Generation
     from rag_assets.progress import Progress
 
 
@@ -43,16 +43,16 @@ def generate(
         BudgetReached: the limits allow no more; a second call asks only for the rest.
         ModelUnavailable: the endpoint does not serve; likewise.
     """
+    from rag_assets.labels.generation.from_chunks import (
+        Asking,
+        generate_from_chunks,
+        require_questions,
+    )
     from rag_assets.labels.generation.question_files import (
         check_free,
         check_new_file,
         review_sheet,
         write_folder,
-    )
-    from rag_assets.pipeline.question_generation import (
-        Asking,
-        generate_from_chunks,
-        require_questions,
     )
     from rag_assets.store.atomic import write_text
 
@@ -78,10 +78,10 @@ def estimate_generation(
     progress: Progress | None = None,
 ) -> Estimate:
     """Return what :func:`generate` would ask and what that costs at most; asks nothing."""
-    from rag_assets.pipeline import question_generation
+    from rag_assets.labels.generation import from_chunks
 
-    return question_generation.estimate_generation(
-        _opened(path, store, progress), asking or question_generation.Asking()
+    return from_chunks.estimate_generation(
+        _opened(path, store, progress), asking or from_chunks.Asking()
     )
 
 

@@ -14,8 +14,8 @@ import dagster as dg
 import pytest
 
 import rag_assets
+from rag_assets.checks.asset_checks import checks_of
 from rag_assets.component import RetrievalExperiment
-from rag_assets.pipeline.checks.asset_checks import checks_of
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.remote.mirror import shown_store
 from tests.tiny_experiment import Tiny

@@ -72,7 +72,9 @@ def test_what_is_read_is_shown_without_what_computes_it(evaluated: Tiny, command
     assert loaded.isdisjoint(HEAVY)
     assert loaded.isdisjoint({"dagster", "filelock", "jinja2", "plotly", "pyarrow.dataset"})
     assert ("duckdb" in loaded) == (command == "history")
-    computing = {f"rag_assets.pipeline.{name}" for name in ("pipeline", "stages", "checks")}
+    computing = {
+        f"rag_assets.{name}" for name in ("pipeline.pipeline", "pipeline.stages", "checks")
+    }
     assert loaded.isdisjoint(computing)
     used = {OWN_TYPES[one["type"]].__module__ for one in evaluated.config["retrievers"].values()}
     types = {OWN_TYPES[name].__module__ for name in OWN_TYPES}

@@ -13,6 +13,16 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("live*",),
     ("assets*",),
     ("report*",),
+    (
+        "checks*",
+        "judges.beside_people",
+        "judges.check",
+        "judges.drawn_answers",
+        "judges.verdict_export",
+        "labels.experiment_pool",
+        "labels.generation.from_chunks",
+        "retrieval.ask",
+    ),
     ("pipeline*",),
     ("*stage",),  # wherever it lies: beside its algorithm and its options
     ("engine*",),

@@ -39,11 +39,11 @@ from rag_assets.assets.reports import (
 from rag_assets.assets.resources import Resources
 from rag_assets.assets.servers import failure, pool_of, retry_policy_of
 from rag_assets.assets.upstream import upstream_of
+from rag_assets.checks.failed_checks import FailedChecks
 from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.registry import check_name
 from rag_assets.pipeline.stages import STAGES

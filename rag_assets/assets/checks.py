@@ -13,10 +13,10 @@ import dagster as dg
 from rag_assets.assets.descriptions import first_line
 from rag_assets.assets.metadata import DIGITS
 from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.checks.asset_checks import checks_of
+from rag_assets.checks.check import MOST_EXAMPLES, WARNING, CheckResult
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.checks.asset_checks import checks_of
-from rag_assets.pipeline.checks.check import MOST_EXAMPLES, WARNING, CheckResult
 from rag_assets.plain_text import markdown
 
 MOST_AT_ONCE = 5

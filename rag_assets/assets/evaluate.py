@@ -21,7 +21,7 @@ from rag_assets.assets.evaluation_steps import (
     cheapest_first,
     finish,
 )
-from rag_assets.pipeline.asked_revisions import ask_revisions
+from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 

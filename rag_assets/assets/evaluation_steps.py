@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rag_assets.assets.reported_versions import ReportedVersions, Upstream
+from rag_assets.checks.failed_checks import FailedChecks
 from rag_assets.errors import CheckFailed
-from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.required_partitions import partitions_of_rows, required_partitions
-from rag_assets.pipeline.retriever_cost import groups_by_cost
-from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.selection import Selection, groups_by_cost
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.store.artifacts import ArtifactKey

@@ -32,8 +32,7 @@ from rag_assets.assets.servers import failure, retry_policy_of_all
 from rag_assets.assets.upstream import upstream_as_reported, upstream_in_job
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment
-from rag_assets.pipeline.asked_revisions import ask_revisions
-from rag_assets.pipeline.failed_queries import try_again
+from rag_assets.pipeline.failed_queries import ask_revisions, try_again
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.selection import Selection

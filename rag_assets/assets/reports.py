@@ -12,10 +12,10 @@ from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.assets.provenance import Pointers, latest_pointers, tags_of
 from rag_assets.assets.reported_versions import ReportedVersions, Upstream
 from rag_assets.assets.servers import without_foreign
+from rag_assets.checks.asset_checks import results_of, results_of_unreadable
+from rag_assets.checks.failed_checks import FailedChecks
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
-from rag_assets.pipeline.checks.asset_checks import results_of, results_of_unreadable
-from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.store.artifacts import ArtifactKey
 

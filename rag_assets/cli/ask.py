@@ -16,11 +16,11 @@ from rag_assets.cli.options import (
 from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.experiment.hosts import clients, host_notes
-from rag_assets.pipeline.ask import ask
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.formats import formatted
 from rag_assets.report.question_hits import QuestionHits, block
+from rag_assets.retrieval.ask import ask
 from rag_assets.sources.unread_files import question_like
 from rag_assets.store.settings import StoreSettings
 

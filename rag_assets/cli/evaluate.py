@@ -14,6 +14,11 @@ from rich.console import Group
 
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.evaluation_steps import EvaluationSummary
+from rag_assets.checks.retriever_warnings import (
+    narrow_search_warnings,
+    prompt_warnings,
+    tokenizer_warnings,
+)
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import (
@@ -41,11 +46,6 @@ from rag_assets.pipeline.failed_queries import (
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.required_partitions import required_partitions
-from rag_assets.pipeline.retriever_warnings import (
-    narrow_search_warnings,
-    prompt_warnings,
-    tokenizer_warnings,
-)
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.answers import answer_parts

@@ -21,16 +21,16 @@ from rag_assets.cli.terminal import messages, print_line, print_note
 from rag_assets.errors import UsageError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import host_notes
-from rag_assets.labels.generation.question_filters import Filters
-from rag_assets.labels.generation.question_generation import SAME_LANGUAGE
-from rag_assets.llm.endpoint import MODEL_VARIABLE
-from rag_assets.pipeline.question_generation import (
+from rag_assets.labels.generation.from_chunks import (
     Asking,
     Generation,
     asked_host,
     is_model_named,
     reasons,
 )
+from rag_assets.labels.generation.question_filters import Filters
+from rag_assets.labels.generation.question_generation import SAME_LANGUAGE
+from rag_assets.llm.endpoint import MODEL_VARIABLE
 
 FILE = click.Path(path_type=Path)
 _DEFAULT = Asking()

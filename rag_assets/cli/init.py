@@ -12,20 +12,20 @@ import pyarrow as pa
 from rag_assets.cli.options import path_argument, store_option
 from rag_assets.cli.progress_bars import rate_text, work_board
 from rag_assets.cli.terminal import messages, print_line, print_note, shown_path
+from rag_assets.engine.durations import Durations, duration_text
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
 from rag_assets.experiment.starter import Found, starter_yaml
-from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
-from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
-from rag_assets.pipeline.corpus_summary import (
+from rag_assets.labels.health.corpus_summary import (
     WORTH_TIMING,
     CorpusSummary,
     seconds_a_text,
     summarise,
 )
-from rag_assets.pipeline.durations import Durations, duration_text
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
 from rag_assets.sources.folder_labels import (
     N_EXAMPLES,
     QUERIES_FILE,

@@ -23,6 +23,20 @@ from rag_assets.judges.answer_labels import (
     sheet_rows,
     sheet_text,
 )
+from rag_assets.judges.check import (
+    Rules,
+    check_judge,
+    check_needs,
+    judges_to_check,
+)
+from rag_assets.judges.drawn_answers import (
+    asked_answers,
+    asked_passages,
+    chosen_clusters,
+    clusters_by_split,
+    probabilities,
+)
+from rag_assets.judges.verdict_export import export_verdicts
 from rag_assets.labels.pooling.sheet import read_sheet as read_passage_sheet
 from rag_assets.labels.pooling.sheet import sheet_text as passage_sheet_text
 from rag_assets.labels.sampling.judgment_log import (
@@ -32,22 +46,8 @@ from rag_assets.labels.sampling.judgment_log import (
     read_judgments,
 )
 from rag_assets.llm.completions import Estimate
-from rag_assets.pipeline.drawn_answers import (
-    asked_answers,
-    asked_passages,
-    chosen_clusters,
-    clusters_by_split,
-    probabilities,
-)
-from rag_assets.pipeline.judge_check import (
-    Rules,
-    check_judge,
-    check_needs,
-    judges_to_check,
-)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
-from rag_assets.pipeline.verdict_export import export_verdicts
 from rag_assets.report.formats import as_json
 from rag_assets.report.judge_check import check_view
 from rag_assets.schemas import ANSWER_LABELS

@@ -14,6 +14,12 @@ from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.experiment import load_experiment
+from rag_assets.labels.experiment_pool import (
+    labelling_pipeline,
+    question_clusters,
+    readable_texts,
+    sampled_pool,
+)
 from rag_assets.labels.generation.dataset_questions import dataset_questions
 from rag_assets.labels.generation.question_files import sheet_questions
 from rag_assets.labels.question_marks import told
@@ -21,12 +27,6 @@ from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.evaluations import read_current, table_of
-from rag_assets.pipeline.label_sampling import (
-    labelling_pipeline,
-    question_clusters,
-    readable_texts,
-    sampled_pool,
-)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
 from rag_assets.report.label_status import LabelStatus, status_view

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from rag_assets.api import plan
+from rag_assets.checks.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import work_board
 from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.circular_models import circle_warnings
-from rag_assets.pipeline.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
 from rag_assets.sources.folder_labels import QUERIES_FILE, LabelledFolder, examples_left
 

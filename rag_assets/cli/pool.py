@@ -18,6 +18,12 @@ from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_data
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.labels.experiment_pool import (
+    evaluated_retrievers,
+    labelling_pipeline,
+    run_pool,
+    sampled_pool,
+)
 from rag_assets.labels.pooling.feedback import read_feedback
 from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.labels.pooling.pool import (
@@ -44,9 +50,7 @@ from rag_assets.labels.sampling.sample_sheet import (
     sample_sheet_text,
 )
 from rag_assets.labels.sampling.sample_stage import sampled_depth
-from rag_assets.pipeline.label_sampling import labelling_pipeline, sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.run_pool import evaluated_retrievers, run_pool
 from rag_assets.report.formats import as_json
 from rag_assets.sources.csv_files import CELL_LIMIT, plain
 from rag_assets.sources.rows import unknown_documents

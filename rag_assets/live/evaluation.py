@@ -20,8 +20,8 @@ from rag_assets.experiment.in_code import SOURCE, experiment_in_code, refused
 from rag_assets.live.parts import BM25
 from rag_assets.live.records import Records
 from rag_assets.live.retriever import LiveRetriever
-from rag_assets.pipeline.asked_revisions import ask_revisions
 from rag_assets.pipeline.evaluation_record import record
+from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection

@@ -16,6 +16,7 @@ from rag_assets.labels.generation.questions_stage import GeneratedQuestionsStage
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import QuerySetAnswers
+from rag_assets.retrieval.external.base import ExternalRetriever, Tools
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.retrieval.runs_stage import run_key
@@ -145,3 +146,20 @@ def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
         before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
         failed -= failures_of(before.manifest).keys()
     return len(failed)
+
+
+def ask_revisions(pipeline: Pipeline, retrievers: Iterable[str]) -> None:
+    """Keep the revisions that the searches behind some retrievers have now.
+
+    Raises:
+        RagAssetsError: one of them cannot be asked.
+    """
+    experiment = pipeline.experiment
+    names = {base for name in retrievers for base in read_by(experiment, name)}
+    for name in sorted(names):
+        config = experiment.retrievers[name]
+        if isinstance(config, ExternalRetriever) and config.asks_revision:
+            with Tools(pipeline.workspace(name)) as tools:
+                revision = config.current_revision(tools)
+            pipeline.revisions.keep(config.ranking_config(), revision)
+            pipeline.forget()

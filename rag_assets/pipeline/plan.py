@@ -19,11 +19,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag_assets.chunking.index_texts_stage import index_inputs
+from rag_assets.engine.durations import NO_TIME, Durations, ExpectedTime, expected_time
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.durations import NO_TIME, Durations, ExpectedTime, expected_time
 from rag_assets.pipeline.evaluation_record import named_files
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.outgoing import (

@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.plain_text import printable
 from rag_assets.report.answer_moves import MovedAnswer, answer_text
 from rag_assets.report.comparisons import Compared
@@ -34,6 +33,7 @@ from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
 from rag_assets.report.view import Context, View
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.statistics.pairs import all_pairs
+from rag_assets.statistics.significance import is_significant
 from rag_assets.statistics.t_test import ALPHA, POWER
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, is_gain
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
-from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.formats import Row, p_text
 from rag_assets.report.metric_choice import check_not_judged, check_paired, is_of_answers, noun
 from rag_assets.report.result import EvaluationResult
@@ -29,6 +28,7 @@ from rag_assets.statistics.paired_differences import shared_evidence
 from rag_assets.statistics.pairs import Pairs, all_pairs, comparisons
 from rag_assets.statistics.resampling import Resampling
 from rag_assets.statistics.shared_evidence import SharedEvidence
+from rag_assets.statistics.significance import is_significant
 from rag_assets.statistics.units import counted_by_split
 from rag_assets.store.artifacts import ArtifactKey
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
+from rag_assets.judges.check import stored_check
 from rag_assets.judges.verdicts_stage import judge_fingerprint
-from rag_assets.pipeline.judge_check import stored_check
 from rag_assets.report.formats import interval_text
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
@@ -42,7 +42,7 @@ def check_view(check: Row) -> RenderableType:
     """Return the tables of one judge, and what it comes to in the last line.
 
     Args:
-        check: as :meth:`rag_assets.pipeline.judge_check.JudgeCheck.as_json` gives it.
+        check: as :meth:`rag_assets.judges.check.JudgeCheck.as_json` gives it.
     """
     parts: list[RenderableType] = []
     for kind in check["kinds"]:

@@ -8,12 +8,12 @@ from typing import Any
 from rag_assets.evaluation.metric_names import is_gain, metric_columns
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.score_runs import RunScores
-from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row, interval_name, interval_text, p_text, signed_text
 from rag_assets.report.latex import rows_table, score_table
 from rag_assets.report.metric_choice import noun
 from rag_assets.statistics.pairs import all_pairs
+from rag_assets.statistics.significance import is_significant
 from rag_assets.statistics.t_test import ALPHA
 
 Names = Mapping[str, str]

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rag_assets.pipeline.durations import ExpectedTime, duration_text
+from rag_assets.engine.durations import ExpectedTime, duration_text
 from rag_assets.pipeline.outgoing import Outgoing
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, SEARCHED, Plan, Step
 from rag_assets.report.formats import Row

@@ -11,11 +11,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from rag_assets.pipeline.ask import Hit, RetrieverHits
 from rag_assets.plain_text import one_line
 from rag_assets.report.formats import Row
 from rag_assets.report.notebook import Cell, table_html, words
 from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.retrieval.ask import Hit, RetrieverHits
 from rag_assets.retrieval.lexical.analyzers import AUTO, analyze_all, resolve_analyzer
 
 EXCERPT = 240

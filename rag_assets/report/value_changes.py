@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rag_assets.errors import NotEvaluated, RagAssetsError
 from rag_assets.evaluation.query_facts_stage import counting_of
-from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.pipeline.evaluation_names import ANCHOR, LATEST, PREVIOUS, EvaluationNames
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.plain_text import one_line
@@ -19,6 +18,7 @@ from rag_assets.report.page.embedded_data import shortened
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.unjudged_newcomers import CorpusChange
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
+from rag_assets.statistics.significance import is_significant
 from rag_assets.statistics.units import SAME
 
 QUESTIONS = 3

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.plain_text import one_line
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import more_questions_text, rounded
@@ -29,6 +28,7 @@ from rag_assets.report.view import View
 from rag_assets.statistics.paired_differences import PairedDifferences
 from rag_assets.statistics.pairs import holm
 from rag_assets.statistics.repeated_looks import units_needed
+from rag_assets.statistics.significance import is_significant
 from rag_assets.statistics.t_test import ALPHA, POWER
 from rag_assets.statistics.units import Counted, counted_by_split, weighted_mean
 

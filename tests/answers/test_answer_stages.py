@@ -9,8 +9,8 @@ from rag_assets.answers.metrics_stage import answer_metrics_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMMARY_KEY
 from rag_assets.answers.waterfall_stage import waterfall_key
+from rag_assets.checks.validation import validate
 from rag_assets.errors import ConfigError
-from rag_assets.pipeline.validation import validate
 from tests.answers.answering import GOLDS, write_predictions
 from tests.tiny_experiment import Tiny
 

@@ -15,7 +15,7 @@ import pytest
 from rag_assets.assets.alerts import VARIABLE, NotDelivered, alert_sensors
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.instance import open_instance
-from rag_assets.pipeline.checks import asset_checks
+from rag_assets.checks import asset_checks
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.value_changes import drop_lines
 from rag_assets.schemas import COMPARISONS

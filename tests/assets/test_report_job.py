@@ -12,8 +12,8 @@ from rag_assets.assets.descriptions import LINE_CHARACTERS, VARIABLE, first_line
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.report_job import report_job, unreported
+from rag_assets.checks.asset_checks import checks_of
 from rag_assets.errors import UsageError
-from rag_assets.pipeline.checks.asset_checks import checks_of
 from rag_assets.pipeline.stages import STAGES
 from tests.dagster_state import QUIET, evaluate_now, not_fresh, statuses
 from tests.tiny_experiment import Tiny

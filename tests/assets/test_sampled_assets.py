@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment, append_judgments
 from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
-from rag_assets.pipeline.label_sampling import sampled_pool
 from tests.assets.exact_edges import check_edges
 from tests.dagster_state import evaluate_now, latest, not_fresh
 from tests.tiny_experiment import Tiny

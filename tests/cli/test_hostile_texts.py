@@ -15,7 +15,7 @@ import pytest
 from click.testing import Result
 
 from rag_assets.assets.checks import evaluations
-from rag_assets.pipeline.checks.check import Check, CheckResult, Found
+from rag_assets.checks.check import Check, CheckResult, Found
 from rag_assets.plain_text import one_line
 from rag_assets.store.artifacts import ArtifactKey
 from tests.beir_folder import write_beir

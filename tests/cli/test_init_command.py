@@ -12,10 +12,10 @@ import pytest
 import yaml
 from click.testing import Result
 
+from rag_assets.engine.durations import Durations
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.experiment import load_experiment
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.pipeline.durations import Durations
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import FILES, write_beir
 from tests.tiny_experiment import DOCUMENTS

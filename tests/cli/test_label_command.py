@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from rag_assets.experiment import load_experiment
+from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
-from rag_assets.pipeline.label_sampling import sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.sources.formats import LABELLING_LOG as LOG

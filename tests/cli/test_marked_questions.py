@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from rag_assets.labels.experiment_pool import labelling_pipeline, sampled_pool
 from rag_assets.labels.generation.question_files import review_sheet
 from rag_assets.labels.question_marks import QuestionMark, append_mark, marks_file
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.label_sample import label_sample
-from rag_assets.pipeline.label_sampling import labelling_pipeline, sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.progress import no_progress

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
 from rag_assets.labels.sampling.label_sample import label_sample
-from rag_assets.pipeline.label_sampling import sampled_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.evaluation_table import EvaluationTable

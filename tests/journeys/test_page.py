@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from rag_assets.experiment import load_experiment
-from rag_assets.labels.page.server import LabelPage
-from rag_assets.labels.page.session import LabelSession
-from rag_assets.labels.sampling.label_pool import sampled_metrics
-from rag_assets.pipeline.label_sampling import (
+from rag_assets.labels.experiment_pool import (
     question_clusters,
     readable_texts,
     sampled_pool,
 )
+from rag_assets.labels.page.server import LabelPage
+from rag_assets.labels.page.session import LabelSession
+from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.settings import StoreSettings
 from tests.forked import Forks

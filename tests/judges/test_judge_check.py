@@ -14,13 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from rag_assets.answers.stage import answers_key
+from rag_assets.checks.asset_checks import results_of
 from rag_assets.cli.main import main
 from rag_assets.judges.calibration import judged_answers
 from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
+from rag_assets.judges.check import FOLDER, Rules, check_judge, check_needs, stored_check
 from rag_assets.judges.judge_agreement import kindness
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
-from rag_assets.pipeline.checks.asset_checks import results_of
-from rag_assets.pipeline.judge_check import FOLDER, Rules, check_judge, check_needs, stored_check
 from rag_assets.pipeline.pipeline import Outcome
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rag_assets.checks.validation import validate
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.contexts_stage import document_texts
@@ -26,7 +27,6 @@ from rag_assets.llm.budget import BudgetReached
 from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.failed_queries import try_again, unanswered
-from rag_assets.pipeline.validation import validate
 from rag_assets.sources.stage import QUERIES_KEY
 from tests.answers.answering import GOLDS, with_answers, write_predictions
 from tests.changed_code import change_code

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment, append_judgments
-from rag_assets.pipeline.label_sampling import sampled_pool
 from tests.answers.answering import GOLDS, PREDICTIONS
 from tests.llm.server import ordered, serving, vector
 from tests.retrieval.external import loopback

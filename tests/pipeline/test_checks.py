@@ -8,15 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from rag_assets.checks.asset_checks import checks_of, results_of, results_of_unreadable
+from rag_assets.checks.check import CheckResult
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metrics_stage import metrics_key
-from rag_assets.pipeline.checks.asset_checks import checks_of, results_of, results_of_unreadable
-from rag_assets.pipeline.checks.check import CheckResult
-from rag_assets.pipeline.comparison_filter import regressions
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import COMPARISONS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
+from rag_assets.statistics.significance import regressions
 from rag_assets.store.artifacts import ArtifactKey
 from tests.damage import damage, drop_query, set_cell
 from tests.tiny_experiment import Tiny

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rag_assets.checks.asset_checks import results_of
+from rag_assets.checks.check import NO_ANCHOR, CheckResult
+from rag_assets.checks.validation import Validation, validate
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.pipeline.checks.asset_checks import results_of
-from rag_assets.pipeline.checks.check import NO_ANCHOR, CheckResult
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.validation import Validation, validate
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import DOCUMENTS, Tiny

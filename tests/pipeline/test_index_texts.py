@@ -15,21 +15,21 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.assets.servers import SERVER_POOL, pool_of, retry_policy_of
+from rag_assets.checks.validation import validate
 from rag_assets.chunking.index_texts_stage import index_texts_key, indexed_rows
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
+from rag_assets.labels.experiment_pool import readable_texts
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.circular_models import circular_uses
 from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.forgetting import to_forget
-from rag_assets.pipeline.label_sampling import readable_texts
 from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.validation import validate
 from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.lexical.bm25 import BM25

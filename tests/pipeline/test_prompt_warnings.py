@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from rag_assets.checks.retriever_warnings import prompt_warnings
 from rag_assets.cli import main
-from rag_assets.pipeline.retriever_warnings import prompt_warnings
 from tests.static_model import save_static_model
 from tests.tiny_experiment import DOCUMENTS, Tiny
 

@@ -10,7 +10,7 @@ import pytest
 
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.ask import ask
+from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.recency_stage import RECENCY_FACTORS_KEY
 from rag_assets.retrieval.runs_stage import run_key
 from tests.static_model import save_static_model

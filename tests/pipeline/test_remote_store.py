@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.checks import failed_checks
+from rag_assets.checks.check import Check, CheckResult, Found, anchor_of
+from rag_assets.checks.failed_checks import FailedChecks
 from rag_assets.engine.failures import Attempts
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline import evaluation_names, evaluation_record, remote_sync
-from rag_assets.pipeline.checks import failed_checks
-from rag_assets.pipeline.checks.check import Check, CheckResult, Found, anchor_of
-from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, read_current
 from rag_assets.pipeline.history_files import HistoryFiles

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.comparisons import verdict
 from rag_assets.report.formats import p_text
+from rag_assets.statistics.significance import is_significant
 
 ROW: dict[str, Any] = {
     "retriever_a": "bm25",

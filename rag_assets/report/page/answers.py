@@ -12,7 +12,6 @@ from typing import Any
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswerCell
 from rag_assets.answers.waterfall import RIGHT_F1
 from rag_assets.evaluation.leaderboard import is_tied
-from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.answer_waterfall import (
     CLASS_NAMES,
     answer_flow,
@@ -23,6 +22,7 @@ from rag_assets.report.answer_waterfall import (
 from rag_assets.report.answers import answer_rows
 from rag_assets.report.formats import Row, p_text
 from rag_assets.report.view import Context, View
+from rag_assets.statistics.significance import is_significant
 
 METRICS = {
     "answer_f1": "F1",

@@ -20,6 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.assets.sensors import source_state
+from rag_assets.checks.asset_checks import results_of
+from rag_assets.checks.validation import validate
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli import main
 from rag_assets.code_versions.versions import CodeVersions
@@ -31,7 +33,6 @@ from rag_assets.labels.generation.question_files import review_sheet
 from rag_assets.labels.generation.question_generation import chunks_to_ask
 from rag_assets.labels.question_marks import KEPT, REFUSED, QuestionMark, append_mark
 from rag_assets.llm.budget import BudgetReached
-from rag_assets.pipeline.checks.asset_checks import results_of
 from rag_assets.pipeline.circular_models import circular_uses, question_circles
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.forgetting import to_forget
@@ -39,7 +40,6 @@ from rag_assets.pipeline.llm_needs import questions_needed
 from rag_assets.pipeline.outgoing import outgoing
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.validation import validate
 from rag_assets.report.label_health import labels
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from rag_assets.checks.validation import validate
 from rag_assets.cli import main
-from rag_assets.pipeline.validation import validate
 from rag_assets.store.atomic import remove
 from tests.labels.health.tables import kinds
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny

@@ -7,18 +7,17 @@ import pytest
 from click.testing import CliRunner
 
 from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.checks.validation import validate
 from rag_assets.cli import main
 from rag_assets.errors import ConfigError, DataError, UsageError
 from rag_assets.evaluation.attributions_stage import attributions_key
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.asked_revisions import ask_revisions
-from rag_assets.pipeline.failed_queries import try_again, unanswered, unfinished
+from rag_assets.pipeline.failed_queries import ask_revisions, try_again, unanswered, unfinished
 from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.validation import validate
 from rag_assets.report.latency import latency_rows
 from rag_assets.report.plan import plan_rows
 from rag_assets.report.result import EvaluationResult

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from rag_assets.checks.retriever_warnings import tokenizer_warnings
 from rag_assets.cli import main
 from rag_assets.errors import DataError
-from rag_assets.pipeline.retriever_warnings import tokenizer_warnings
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rag_assets.pipeline.retriever_warnings import narrow_search_warnings
+from rag_assets.checks.retriever_warnings import narrow_search_warnings
 from tests.tiny_experiment import Tiny
 
 

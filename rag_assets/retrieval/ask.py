@@ -24,10 +24,9 @@ from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.config import MeasurementsConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.pooling.pool import spans_of
-from rag_assets.pipeline.asked_revisions import ask_revisions
+from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.retriever_cost import by_cost
-from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.selection import Selection, by_cost
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key

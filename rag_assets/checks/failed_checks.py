@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rag_assets.pipeline.checks.check import MOST_EXAMPLES, CheckResult
+from rag_assets.checks.check import MOST_EXAMPLES, CheckResult
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from rag_assets.answers.stage import answers_key
-from rag_assets.pipeline.checks.asset_checks import results_of
-from rag_assets.pipeline.checks.check import CheckResult
+from rag_assets.checks.asset_checks import results_of
+from rag_assets.checks.check import CheckResult
+from rag_assets.checks.validation import validate
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.validation import validate
 from tests.answers.answering import with_answers, write_predictions
 from tests.tiny_experiment import Tiny
 

@@ -23,6 +23,12 @@ from rag_assets.judges.base import (
     RelevanceItem,
     Tools,
 )
+from rag_assets.judges.beside_people import (
+    NO_LABELS,
+    Row,
+    beside_labels,
+    beside_passage_labels,
+)
 from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
 from rag_assets.judges.judge_agreement import better_than_chance
 from rag_assets.judges.llm import LlmJudge
@@ -49,12 +55,6 @@ from rag_assets.judges.verdicts_stage import (
 )
 from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.circular_models import circular_uses
-from rag_assets.pipeline.judge_beside_people import (
-    NO_LABELS,
-    Row,
-    beside_labels,
-    beside_passage_labels,
-)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.statistics.agreement import Agreement

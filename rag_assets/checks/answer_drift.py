@@ -17,8 +17,8 @@ import pyarrow as pa
 from rag_assets.answers.normalisation import Language, words
 from rag_assets.answers.refusals import is_refusal
 from rag_assets.answers.stage import answers_key
+from rag_assets.checks.check import NO_ANCHOR, Check, Found, Reads, State
 from rag_assets.labels.health.findings import Finding
-from rag_assets.pipeline.checks.check import NO_ANCHOR, Check, Found, Reads, State
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.statistics.resampling import Floats
 from rag_assets.statistics.score_drift import FEWEST, Stability, stability

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rag_assets.pipeline.checks.asset_checks import results_of
-from rag_assets.pipeline.checks.check import CheckResult
+from rag_assets.checks.asset_checks import results_of
+from rag_assets.checks.check import CheckResult
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import answers_key
 from tests.llm.server import Received, Reply, Server, json_reply, serving

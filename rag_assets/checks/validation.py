@@ -14,6 +14,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.checks.answer_findings import answer_findings
+from rag_assets.checks.drift import drift_findings
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.chunking.written_texts import texts_from_file
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
@@ -46,8 +48,6 @@ from rag_assets.labels.health.unusable_labels import (
     unmatched_filters,
     unreachable_evidence,
 )
-from rag_assets.pipeline.answer_findings import answer_findings
-from rag_assets.pipeline.checks.drift import drift_findings
 from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline

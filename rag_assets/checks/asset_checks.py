@@ -6,9 +6,14 @@ Near-duplicates take longer than all else and are left to ``rag-assets validate`
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import pyarrow as pa
 
+from rag_assets.answers.metrics_stage import metric_names
+from rag_assets.checks.answer_drift import ANSWER_DRIFT
+from rag_assets.checks.check import WARNING, Check, CheckResult, Found, Reads
+from rag_assets.checks.drift import DRIFT
 from rag_assets.engine.failures import failures_of
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import DataError
@@ -20,21 +25,101 @@ from rag_assets.evaluation.table_checks import (
     unanswered,
     unknown_ids,
 )
+from rag_assets.judges.check import stored_check
+from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.verdicts_stage import judge_fingerprint
 from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
 from rag_assets.labels.health.findings import ERROR, Finding, reading_problems, rows
 from rag_assets.labels.health.unusable_labels import dangling_ids, queries_without_relevant
-from rag_assets.pipeline.checks.answer_drift import ANSWER_DRIFT
-from rag_assets.pipeline.checks.answers import ANSWER_METRICS, ANSWERS
-from rag_assets.pipeline.checks.check import WARNING, Check, CheckResult, Found, Reads
-from rag_assets.pipeline.checks.circularity import INDEPENDENT, QUESTIONS_UNBIASED
-from rag_assets.pipeline.checks.drift import DRIFT
-from rag_assets.pipeline.checks.judge_trials import PROVEN
-from rag_assets.pipeline.checks.served_models import SERVED
-from rag_assets.pipeline.comparison_filter import is_tested, regressions
+from rag_assets.pipeline.circular_models import circular_uses, question_circles
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
+from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.sources.problems import collecting
+from rag_assets.statistics.significance import is_tested, regressions
 from rag_assets.store.artifacts import Artifact, ArtifactKey
+
+
+def _independent(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
+    experiment = reads.pipeline.experiment
+    if not isinstance(experiment.judges[key["judge"]], LlmJudge):
+        return None  # there is no model, or nobody knows which
+    return Found(circular_uses(experiment, key, reads.queries))
+
+
+def _unbiased(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    return Found(question_circles(reads.pipeline.experiment), WARNING)
+
+
+QUESTIONS_UNBIASED = (
+    Check(
+        "questions_are_independent",
+        "No retriever uses the model that wrote the questions.",
+        _unbiased,
+    ),
+)
+
+INDEPENDENT = (
+    Check(
+        "judge_is_independent",
+        "The judge's model did not rerank, rewrite, answer, or write questions.",
+        _independent,
+    ),
+)
+
+
+def _proven(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    check = stored_check(reads.pipeline.root, key["judge"])
+    own = judge_fingerprint(artifact.manifest)
+    kinds = [kind for kind in check["kinds"] if kind["fingerprint"] == own] if check else []
+    if not kinds:
+        reason = "the judge was not tried as it is now; `rag-assets judge check` does it"
+        return Found([], not_checked=reason)
+    problems = [f"it fails: {name}" for kind in kinds for name in kind["failed"]]
+    n_tried = sum(kind["tried"] for kind in kinds)
+    numbers = (
+        {"mutation_score": sum(kind["noticed"] for kind in kinds) / n_tried} if n_tried else {}
+    )
+    return Found(problems, WARNING, numbers)
+
+
+PROVEN = (
+    Check("judge_is_proven", "`rag-assets judge check` tried the judge, and it passed.", _proven),
+)
+
+
+def _one_model(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
+    names = artifact.manifest.facts.get(SERVED_MODELS, [])
+    if not names:
+        return None  # a local model, or a server that gives no name
+    problems = [
+        f"The server answered by the model {after}, and before by {before}: name the one that is "
+        "meant, with its version, as `model`"
+        for before, after in pairwise(names)
+    ]
+    return Found(problems, WARNING)
+
+
+SERVED = (Check("one_model_answered", "One model answered under the name asked for.", _one_model),)
+
+
+def _no_answer_failed(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    answers = artifact.table().select(["query_id", "error"]).to_pylist()
+    failed = [row for row in answers if row["error"] is not None]
+    problems = [f"{row['query_id']}: {row['error']}" for row in failed]
+    return Found(problems, WARNING, {"failed": len(problems)})
+
+
+def _answer_bounds(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    return Found(out_of_bounds(artifact.table(), list(metric_names(reads.pipeline.experiment))))
+
+
+ANSWERS = (
+    Check("questions_answered", "Every question has an answer; none failed.", _no_answer_failed),
+)
+ANSWER_METRICS = (
+    Check("metrics_in_bounds", "Every metric lies between 0 and 1.", _answer_bounds, True),
+)
 
 
 def found_in(tables: Iterable[pa.Table]) -> Found:

@@ -14,11 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.engine.failures import failures_of
-from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.health.findings import WARNING, Finding, findings_table
-from rag_assets.pipeline.checks.answer_drift import answer_drift_findings
-from rag_assets.pipeline.checks.check import (
+from rag_assets.checks.answer_drift import answer_drift_findings
+from rag_assets.checks.check import (
     MOST_EXAMPLES,
     NO_ANCHOR,
     Check,
@@ -28,6 +25,9 @@ from rag_assets.pipeline.checks.check import (
     anchor_of,
     of_evaluation,
 )
+from rag_assets.engine.failures import failures_of
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.pipeline import Pipeline
