@@ -1,4 +1,4 @@
-"""``answer_labels``, ``calibrated_means`` and ``calibrated_differences``: verdicts and people."""
+"""Verdicts beside labels of people: ``answer_labels`` and the three ``calibrated_...`` tables."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from rag_assets.answers.contexts_stage import passage_lists_key, passages_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
+from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, QUERY_FACTS_KEY, counting_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.answer_labels import read_answer_labels
-from rag_assets.judges.base import CORRECTNESS
+from rag_assets.judges.answer_labels import drawn_so_far, read_answer_labels
+from rag_assets.judges.base import CORRECTNESS, RELEVANCE
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
     Sample,
@@ -25,13 +28,23 @@ from rag_assets.judges.calibration import (
     mean_row,
     questions_with_golds,
     samples,
+    splits_counted,
 )
-from rag_assets.judges.verdicts_stage import answer_verdicts_key
+from rag_assets.judges.ranking_calibration import judged_rankings, label_grades, verdict_grades
+from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
+from rag_assets.labels.sampling.judgment_log import read_judgments
+from rag_assets.labels.sampling.label_pool import pool_of
 from rag_assets.package_versions import version
 from rag_assets.schemas import ANSWER_LABELS, CALIBRATED_DIFFERENCES, CALIBRATED_MEANS
 from rag_assets.store.artifacts import ArtifactKey
 
 ANSWER_LABELS_KEY = ArtifactKey.of("answer_labels")
+
+LABELS = "passage_labels"
+"""Key of the YAML: the file of labels of whole questions."""
+
+RATIOS = ("ndcg", "precision", "hit_rate", "mrr", "recall", "map")
+"""Metrics of retrievers that labels of whole questions calibrate: each lies in [0, 1]."""
 
 
 class AnswerLabels(Stage):
@@ -132,6 +145,90 @@ class CalibratedDifferences(_Calibrated):
             for a, b in combinations(tables, 2)
         ]
         return TableProduct(CALIBRATED_DIFFERENCES.from_rows(rows), _facts(drawn))
+
+
+class CalibratedRankings(Stage):
+    """One partition a judge of passages: the metrics of all retrievers by its grades."""
+
+    name = "calibrated_rankings"
+    dimensions: ClassVar[tuple[str, ...]] = ("judge",)
+    schema = CALIBRATED_MEANS
+    row = "One metric of a retriever by a judge's verdicts: as it is, calibrated, its interval."
+    group = "judges"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        is_labelled = LABELS in experiment.passage_label_files
+        judges = experiment.judges_of(RELEVANCE) if is_labelled else ()
+        return [ArtifactKey.of(self.name, judge=name) for name in judges]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        passages = [
+            Input(f"passages_{number}", passage_lists_key(name))
+            for number, name in enumerate(experiment.retrievers)
+        ]
+        verdicts = Input("verdicts", relevance_verdicts_key(key["judge"]))
+        return [*passages, verdicts, COUNTING_INPUT]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = context.experiment
+        return {
+            "retrievers": list(experiment.retrievers),
+            "metrics": [str(metric) for metric in _ratios(experiment, key["judge"])],
+            "confidence": experiment.statistics.confidence,
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        digest = context.file_digest(context.experiment.passage_label_files[LABELS])
+        packages = {name: version(name) for name in ("numpy", "scipy")}
+        return {f"file.{LABELS}": digest, **packages}
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        experiment = context.experiment
+        counting = counting_of(lambda one: context.artifact(one).table())
+        k = cutoff_of(experiment, key["judge"])
+        pool = pool_of(judged_passages(context, k), sorted(counting["query_id"].to_pylist()), k)
+        verdicts = context.artifact(relevance_verdicts_key(key["judge"])).table()
+        judgments = read_judgments(experiment.passage_label_files[LABELS])
+        lines = [line for line in judgments if not line.is_hint]
+        tables = judged_rankings(
+            pool,
+            verdict_grades(pool, verdicts),
+            label_grades(pool, lines),
+            _ratios(experiment, key["judge"]),
+        )
+        labelled = {line.item.query_id for line in lines if line.probability is not None}
+        rows = []
+        for counted in splits_counted(counting, set(pool.question_ids)):
+            clusters = dict(zip(counted.query_ids, counted.clusters, strict=True))
+            sample = Sample.of(counted, drawn_so_far(clusters, labelled))
+            rows += [
+                mean_row(name, str(metric), table, sample, experiment.statistics.confidence)
+                for (name, metric), table in tables.items()
+            ]
+        return TableProduct(CALIBRATED_MEANS.from_rows(rows), {"top_k": k})
+
+
+def cutoff_of(experiment: Experiment, judge: str) -> int:
+    """Return the cut-off: that of the primary metric, or how deep the judge looks if less."""
+    return min(experiment.primary.cutoff or max(experiment.top_k), experiment.judges[judge].depth)
+
+
+def _ratios(experiment: Experiment, judge: str) -> list[Metric]:
+    """Return the experiment's metrics that labels of whole questions calibrate."""
+    k = cutoff_of(experiment, judge)
+    metrics = (parse_metric(name)._replace(cutoff=k) for name in experiment.metrics)
+    return [metric for metric in metrics if metric.measure in RATIOS]
+
+
+def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
+    """Return retriever -> its first ``k`` passages of each query."""
+    deep = [one for one in context.experiment.judged_cutoffs if one >= k]
+    cutoff = min(deep) if deep else max(context.experiment.judged_cutoffs)
+    tables = {}
+    for name in context.experiment.retrievers:
+        table = context.artifact(passages_key(name, cutoff)).table()
+        tables[name] = table.filter(pc.less_equal(table["rank"], k))
+    return tables
 
 
 def _judged(context: StageContext, judge: str) -> tuple[dict[str, pa.Table], list[Sample]]:

@@ -12,7 +12,7 @@ from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.judges.answer_labels import AskedAnswer, drawn_so_far, needs_person
 from rag_assets.judges.base import RELEVANCE
 from rag_assets.judges.calibration import questions_with_golds
-from rag_assets.judges.ranking_calibration_stage import cutoff_of, judged_passages
+from rag_assets.judges.calibration_stage import cutoff_of, judged_passages
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.label_pool import pool_of
 from rag_assets.pipeline.pipeline import Pipeline

@@ -21,7 +21,6 @@ from rag_assets.judges.calibration import (
     questions_with_golds,
     samples,
 )
-from rag_assets.judges.ranking_calibration import WITH_VERDICTS
 from rag_assets.report.formats import interval_name, interval_text
 from rag_assets.report.metric_choice import judge_named
 from rag_assets.report.result import EvaluationResult
@@ -31,9 +30,6 @@ Row = dict[str, Any]
 
 ASSETS = ("calibrated_means", "calibrated_rankings")
 """What calibrates means: of answerers, and of retrievers."""
-
-SUMS = ("precision", "dcg")
-"""Metrics of retrievers that a sample of single passages calibrates."""
 
 
 def how(result: EvaluationResult) -> str:
@@ -86,7 +82,7 @@ def judged_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
         own = by_metric(row for row in rows if row["by"] == judge)
         for metric, of_metric in own.items():
             measure = metric.partition("@")[0]
-            if measure not in (JUDGED_CORRECT, *SUMS, result.primary.column):
+            if measure not in (JUDGED_CORRECT, result.primary.column):
                 continue  # the report and programs have the others
             head = title_line(f"{metric} by {judge}, {of_metric[0]['n']} questions")
             what = "answerer" if metric == JUDGED_CORRECT else "retriever"
@@ -146,15 +142,14 @@ def _notes(rows: Sequence[Row]) -> Iterator[RenderableType]:
 
 def missing_text(rows: Sequence[Row]) -> str | None:
     """Return how many verdicts of a metric are missing, by name where they differ; None: none."""
-    of = "passages of the sample" if rows[0]["method"] == WITH_VERDICTS else "questions"
     numbers = {row["name"]: row["n_missing"] for row in rows}
     if not any(numbers.values()):
         return None
     if len(set(numbers.values())) == 1:
-        counts = f"{rows[0]['n_missing']} {of}"
+        counts = f"{rows[0]['n_missing']} questions"
     else:
         listed = ", ".join(f"{name} {number}" for name, number in numbers.items() if number)
-        counts = f"{of} ({listed})"
+        counts = f"questions ({listed})"
     return f"{counts} without a verdict, which counts as nothing, not as 0"
 
 

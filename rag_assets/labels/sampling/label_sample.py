@@ -31,9 +31,6 @@ from rag_assets.labels.sampling.label_pool import (
     same_passage,
 )
 
-JUDGE = "judge:beside the log"
-"""Source of verdicts that do not stand in the log."""
-
 
 @dataclass(frozen=True)
 class LabelSample:
@@ -109,7 +106,6 @@ def label_sample(
     design: Design,
     judgments: Iterable[LoggedJudgment],
     earlier: Iterable[Judgment] = (),
-    verdicts: Mapping[PooledUnit, float] | None = None,
 ) -> LabelSample:
     """Return a pool with its labels.
 
@@ -122,7 +118,6 @@ def label_sample(
             no label yet, so what is certain would depend on what was drawn.
         earlier: labels of the dataset, all certain. One of a span counts for each item that is the
             same passage; of several the highest grade counts.
-        verdicts: item -> what a judge says of it, besides what the log has of judges and voters.
     """
     if design.items != pool.items:
         raise ValueError("pool and design must have the same items")
@@ -150,9 +145,6 @@ def label_sample(
             grades[near] = label.grade if is_first else max(grades[near], label.grade)
             certain[near] = True
     said = _hints(lines, pool, places)
-    if verdicts is not None:
-        of_items = (verdicts.get(item, np.nan) for item in pool.items)
-        said[JUDGE] = np.fromiter(of_items, np.float64, n)
     values = np.stack(list(said.values())) if said else None
     unsure = cannot_tell & ~certain
     return LabelSample(pool, design, grades, certain, unsure, touched, values, tuple(said))
