@@ -11,9 +11,8 @@ from itertools import pairwise
 import pyarrow as pa
 
 from rag_assets.answers.metrics_stage import metric_names
-from rag_assets.checks.answer_drift import ANSWER_DRIFT
 from rag_assets.checks.check import WARNING, Check, CheckResult, Found, Reads
-from rag_assets.checks.drift import DRIFT
+from rag_assets.checks.drift import ANSWER_DRIFT, DRIFT
 from rag_assets.engine.failures import failures_of
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import DataError

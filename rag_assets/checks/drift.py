@@ -1,20 +1,23 @@
-"""Drift: whether queries and corpus still fit each other as they did in the anchor evaluation.
+"""Drift: whether queries, corpus and answers still are as they were in the anchor evaluation.
 
 Scores of a retriever at two moments are compared only where they are of one scale: configured
-alike, and given by the same model.
+alike, and given by the same model. Answers are compared whatever model or prompt wrote them: their
+length means the same. No label is needed.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.checks.answer_drift import answer_drift_findings
+from rag_assets.answers.normalisation import Language, words
+from rag_assets.answers.refusals import is_refusal
+from rag_assets.answers.stage import answers_key
 from rag_assets.checks.check import (
     MOST_EXAMPLES,
     NO_ANCHOR,
@@ -38,7 +41,16 @@ from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, EmbeddingRetrieve
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.statistics.score_drift import FEWEST, BestScores, Limits, ScoreDrift, too_few
+from rag_assets.statistics.resampling import Floats
+from rag_assets.statistics.score_drift import (
+    FEWEST,
+    BestScores,
+    Limits,
+    ScoreDrift,
+    Stability,
+    stability,
+    too_few,
+)
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 
@@ -270,6 +282,101 @@ DRIFT = Check(
 )
 
 
+class AnswerDrift(NamedTuple):
+    """What became of one property of an answerer's answers.
+
+    Attributes:
+        numbers: shown at the check.
+        stability: its distributions before and now.
+        text: what changed, as a phrase.
+    """
+
+    numbers: Mapping[str, float]
+    stability: Stability
+    text: str
+
+    def problem(self, limit: float) -> str | None:
+        """Return a sentence where the index is above its limit and above chance."""
+        allowed = max(limit, self.stability.chance)
+        if self.stability.psi <= allowed:
+            return None
+        return f"{self.text}: PSI {self.stability.psi:.2f}, above {allowed:.2f}"
+
+
+def answer_drift(
+    pipeline: Pipeline, key: ArtifactKey, old: State | str, new: State
+) -> list[AnswerDrift] | str:
+    """Compare how often an answerer refuses, and how long its other answers are, with an anchor.
+
+    Args:
+        pipeline: of the experiment.
+        key: of the answers.
+        old: the anchor; or why there is none.
+        new: what is compared with it.
+
+    Returns:
+        The refusals, and the lengths unless there are too few; or why they are not compared.
+    """
+    if isinstance(old, str):
+        return old
+    language = pipeline.experiment.answer_metrics.language
+    before, after = (_answer_lengths(one, key, language) for one in (old, new))
+    if before is None or after is None:
+        return f"the anchor has no answers of {key['answerer']} that can be read"
+    if (fewest := min(before.size, after.size)) < FEWEST:
+        return f"{fewest} answers are too few, {FEWEST} are needed"
+    was, now = (float(np.isnan(lengths).mean()) for lengths in (before, after))
+    index = stability(*(np.where(np.isnan(one), np.nan, 0.0) for one in (before, after)))
+    numbers = {"psi_of_refusals": index.psi, "refused": now, "refused_in_anchor": was}
+    text = f"{now:.0%} of the answers refuse (in the anchor {was:.0%})"
+    drifts = [AnswerDrift(numbers, index, text)]
+    before, after = (one[~np.isnan(one)] for one in (before, after))
+    if min(before.size, after.size) >= FEWEST:
+        index = stability(before, after)
+        was, now = float(np.median(before)), float(np.median(after))
+        text = f"answers have {now:g} words in the median (in the anchor {was:g})"
+        drifts.append(AnswerDrift({"psi_of_length": index.psi}, index, text))
+    return drifts
+
+
+def _answer_lengths(state: State, key: ArtifactKey, language: Language) -> Floats | None:
+    """Return the words of each answer that did not fail, NaN where it refuses."""
+    artifact = state.artifact(key)
+    if artifact is None:
+        return None
+    try:
+        table = artifact.table().select(["answer", "abstained"])
+    except (OSError, pa.ArrowException):
+        return None
+    answers = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    lengths = [
+        np.nan if abstained or is_refusal(answer) else len(words(answer, language))
+        for answer, abstained in answers
+        if answer is not None
+    ]
+    return np.array(lengths, dtype=np.float64)
+
+
+def _answers_found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
+    if reads.anchor == NO_ANCHOR:
+        return None
+    drifts = answer_drift(reads.pipeline, key, reads.anchor, reads.now)
+    if isinstance(drifts, str):
+        return Found([], not_checked=drifts)
+    config = reads.pipeline.experiment.checks.drift
+    numbers = {name: number for drift in drifts for name, number in drift.numbers.items()}
+    problems = [text for drift in drifts if (text := drift.problem(config.psi))]
+    return Found(problems, config.severity, numbers)
+
+
+ANSWER_DRIFT = Check(
+    NAME,
+    "Answers are as long, and refuse as often, as in the anchor. No result: no anchor is pinned "
+    "(`rag-assets anchor PATH`).",
+    _answers_found,
+)
+
+
 FAR = "far_query"
 """The kind of finding that names a query, where too many are far from the corpus."""
 
@@ -302,11 +409,14 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
         else:
             findings += _findings(pipeline, name, drift)
     notes = [f"drift of {', '.join(names)}: {reason}" for reason, names in skipped.items()]
-    for one in answer_drift_findings(pipeline, anchor, now):
-        if isinstance(one, str):
-            notes.append(one)
-        else:
-            findings.append(one)
+    config = experiment.checks.drift
+    for name in experiment.answer_cells:
+        drifts = answer_drift(pipeline, answers_key(name), anchor, now)
+        if isinstance(drifts, str):
+            notes.append(f"drift of {name}: {drifts}")
+            continue
+        for text in filter(None, (one.problem(config.psi) for one in drifts)):
+            findings.append(Finding(config.severity, NAME, f"{name}: {text}"))
     return findings_table(findings), notes
 
 
