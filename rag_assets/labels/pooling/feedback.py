@@ -16,27 +16,24 @@ it gives them new grades, and takes back those of units that are undecided now.
 Votes are not judgments by somebody who read all candidates: people vote on what they were shown,
 mostly the first ranks. So each keeps its votes as its source, and labels that exist stay.
 
-Votes change, so labels of a dataset that came from feedback may be replaced. In ``judgments.jsonl``
-each line names its source. Of BEIR and TREC the sources lie beside the qrels; a row is from
-feedback when the last source of its pair is, and gave the grade that it has.
+Votes change, so labels that came from feedback may be replaced: each line of ``judgments.jsonl``
+names its source.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.label_edits import QrelsFormat, qrels_format, sources_file
 from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.labels.pooling.sheet import refuse
-from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.fields import Place, Row, identifier, shown, string
 from rag_assets.sources.ids import KnownIds
 from rag_assets.sources.judgments import Quotes, Unlocated
@@ -191,50 +188,29 @@ class Earlier(NamedTuple):
         return judgment is not None and judgment[1:3] == self[1:3]
 
 
-def earlier_feedback(
-    dataset: Dataset, file: Path, documents: pa.Table, keys: Collection[Key]
-) -> dict[Key, Earlier]:
+def earlier_feedback(file: Path, documents: pa.Table, keys: Collection[Key]) -> dict[Key, Earlier]:
     """Return the labels from feedback that are about some of ``keys``.
 
     Args:
-        dataset: one with a file of qrels, or one whose labels lie in ``judgments.jsonl``.
-        file: its label file, which is there and valid.
+        file: ``judgments.jsonl``, which is there and valid.
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
         keys: the units of interest.
     """
-    form = qrels_format(dataset)
-    labels = _of_lines(file, documents) if form is None else _of_qrels(form, file)
-    return {key: label for key, label in labels if key in keys}
-
-
-def _is_feedback(row: Mapping[str, Any]) -> bool:
-    return str(row.get("source", "")).startswith(f"{SOURCE}: ")
-
-
-def _of_lines(file: Path, documents: pa.Table) -> Iterator[tuple[Key, Earlier]]:
     place = {name: row for row, name in enumerate(documents.column("document_id").to_pylist())}
     quotes = Quotes(documents)
+    labels: dict[Key, Earlier] = {}
     for line, row in read_objects(file):
-        if not _is_feedback(row):
+        if not str(row.get("source", "")).startswith(f"{SOURCE}: "):
             continue
-        label = Earlier(line, row.get("relevance", 1), row["source"])
         query_id, document_id = str(row["query_id"]), str(row["doc_id"])
-        if row.get("quote") is None:
-            yield (query_id, document_id, None, None), label
-            continue
-        if document_id not in place:
-            continue  # kept, though it is not in the corpus
-        span = quotes.find(row["quote"], place[document_id], row.get("start"))
-        if not isinstance(span, Unlocated):
-            yield (query_id, document_id, *span), label
-
-
-def _of_qrels(form: QrelsFormat, file: Path) -> Iterator[tuple[Key, Earlier]]:
-    sources = sources_file(file)
-    if not sources.is_file():
-        return
-    last = {(str(row["query_id"]), str(row["doc_id"])): row for _, row in read_objects(sources)}
-    for line, query_id, document_id, grade in form.read(file):
-        row = last.get((query_id, document_id), {})
-        if _is_feedback(row) and row["relevance"] == grade:
-            yield (query_id, document_id, None, None), Earlier(line, grade, row["source"])
+        key: Key = (query_id, document_id, None, None)
+        if row.get("quote") is not None:
+            if document_id not in place:
+                continue  # kept, though it is not in the corpus
+            span = quotes.find(row["quote"], place[document_id], row.get("start"))
+            if isinstance(span, Unlocated):
+                continue
+            key = (query_id, document_id, *span)
+        if key in keys:
+            labels[key] = Earlier(line, row.get("relevance", 1), row["source"])
+    return labels

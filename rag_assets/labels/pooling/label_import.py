@@ -1,4 +1,4 @@
-"""From judged units to labels of a dataset.
+"""From judged units to the labels of a dataset: all of them are added, or none.
 
 A pool of several chunkings holds overlapping spans of one passage. If each relevant one became an
 evidence of its own, R would count the passage as often as there are chunkings; and a long relevant
@@ -8,6 +8,7 @@ it, so the shortest relevant span of a passage is enough: longer ones satisfy it
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,22 +16,23 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.errors import DataError
+from rag_assets.errors import DataError, UsageError
 from rag_assets.labels.pooling.feedback import Earlier, earlier_feedback
-from rag_assets.labels.pooling.label_edits import (
-    label_file,
-    qrels_format,
-    write_judgments,
-    write_qrels,
-)
 from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.fields import shown
 from rag_assets.sources.judgments import read_judgments
+from rag_assets.store.atomic import atomic_file
+
+FORMATS = ("markdown", "jsonl", "csv", "parquet")
+"""Formats whose judgments lie in ``judgments.jsonl``; to others nothing is added."""
 
 JsonRow = dict[str, Any]
 Rows = dict[Key, JsonRow]
 Span = tuple[int, int]
+
+Replaced = Mapping[int, JsonRow | None]
+"""Line number -> the row that takes its place; None: the line goes."""
 
 
 class Added(NamedTuple):
@@ -59,9 +61,8 @@ def add_judgments(
 ) -> Added:
     """Add judgments to the dataset's label file; one that is there with the same grade is known.
 
-    A folder of documents gets spans, or whole documents where ``judge`` is ``document``. A BEIR
-    folder gets documents, each with the highest grade of its spans. Of relevant spans that share
-    half of the shorter one only the shortest is added: the others satisfy it.
+    Spans are added, or whole documents where ``judge`` is ``document``. Of relevant spans that
+    share half of the shorter one only the shortest is added: the others satisfy it.
 
     Args:
         dataset: to which they are added.
@@ -79,22 +80,18 @@ def add_judgments(
         StoreError: the file cannot be written.
     """
     file = label_file(dataset)
-    form = qrels_format(dataset)
-    whole = judge == "document" or form is not None
+    whole = judge == "document"
     new_labels = by_key(judgments, whole)
     named = {_key(unit, whole) for unit in renewed}
-    outdated = _outdated(dataset, file, documents, named, new_labels)
+    outdated = _outdated(file, documents, named, new_labels) if dataset.has_qrels else {}
     old = dataset.read_qrels(documents, queries).table.to_pylist() if dataset.has_qrels else []
     old = [row for row in old if _key_of(row) not in outdated]
     new = _unknown(new_labels, old, on_conflict)
     chosen = without_covered(new, old)
-    if (chosen or outdated) and form is not None:
-        rows = {key: _row(key, judgment) for key, judgment in chosen}
-        write_qrels(form, file, *_placed(rows, outdated))
-    elif chosen or outdated:
+    if chosen or outdated:
         rows = _span_rows(chosen, documents)
         check = partial(read_judgments, documents=documents, queries=queries)
-        write_judgments(file, *_placed(rows, outdated), check)
+        _write(file, *_placed(rows, outdated), check)
     n_changed = sum(key in outdated for key, _ in chosen)
     return Added(
         file,
@@ -107,16 +104,13 @@ def add_judgments(
 
 
 def _outdated(
-    dataset: Dataset,
     file: Path,
     documents: pa.Table,
     named: Collection[Key],
     new_labels: Mapping[Key, Judgment],
 ) -> dict[Key, Earlier]:
     """Return the labels from feedback on the named units that say something else now."""
-    if not named or not dataset.has_qrels:
-        return {}
-    earlier = earlier_feedback(dataset, file, documents, named)
+    earlier = earlier_feedback(file, documents, named) if named else {}
     return {key: label for key, label in earlier.items() if not label.says(new_labels.get(key))}
 
 
@@ -169,17 +163,13 @@ def _conflict(judgment: Judgment, grade: int) -> DataError:
     )
 
 
-def _row(key: Key, judgment: Judgment) -> dict[str, Any]:
-    row = {"query_id": key[0], "doc_id": key[1], "relevance": judgment.grade}
-    return {**row, "source": judgment.source}
-
-
 def _span_rows(new: Sequence[tuple[Key, Judgment]], documents: pa.Table) -> Rows:
     names = ("document_id", "text")
     texts = dict(zip(*(documents.column(name).to_pylist() for name in names), strict=True))
     rows = {}
     for key, judgment in new:
-        row = _row(key, judgment)
+        row: JsonRow = {"query_id": key[0], "doc_id": key[1], "relevance": judgment.grade}
+        row["source"] = judgment.source
         if key[2] is not None:
             row |= _quoted(texts[key[1]], judgment)
         rows[key] = row
@@ -239,3 +229,64 @@ def covered_spans(spans: Iterable[Span], labelled: Iterable[Span] = ()) -> set[S
 def _share_half(first: Span, other: Span) -> bool:
     shared = min(first[1], other[1]) - max(first[0], other[0])
     return shared > 0 and 2 * shared >= min(first[1] - first[0], other[1] - other[0])
+
+
+def label_file(dataset: Dataset) -> Path:
+    """Return the file to which judgments are added; it need not exist.
+
+    Raises:
+        UsageError: judgments cannot be added to this format.
+    """
+    if dataset.format not in FORMATS:
+        raise UsageError(
+            f"judgments cannot be added to a dataset of format {dataset.format}; allowed: "
+            f"{', '.join(FORMATS)}; `rag-assets convert PATH --to jsonl --out FOLDER` converts it"
+        )
+    if dataset.has_qrels and dataset.qrels_files()[0].suffix != ".jsonl":
+        raise UsageError(
+            f"{dataset.qrels_files()[0]}: judgments are added to judgments.jsonl only; "
+            "convert the file first"
+        )
+    return dataset.root / "judgments.jsonl"
+
+
+def _write(
+    file: Path, rows: Sequence[JsonRow], replaced: Replaced, check: Callable[[Path], object]
+) -> None:
+    """Append lines to a ``judgments.jsonl``, and replace some.
+
+    Args:
+        file: the file; created when it is not there, removed when no line is left.
+        rows: one mapping a line, in the keys of the format.
+        replaced: lines that change or go.
+        check: reads the finished file before it takes the old one's place.
+
+    Raises:
+        DataError: ``check`` finds the result invalid; the file is as it was.
+        StoreError: the file cannot be written.
+    """
+    target = file.resolve()
+    old = target.read_bytes() if target.is_file() else b""
+    lines = []
+    for number, raw in enumerate(old.split(b"\n"), start=1):
+        row = replaced.get(number)
+        if number not in replaced:
+            lines.append(raw)
+        elif row is not None:
+            lines.append(_line(row))
+    text = b"\n".join(lines)
+    if text and not text.endswith(b"\n"):
+        text += b"\n"
+    text += b"".join(_line(row) + b"\n" for row in rows)
+    if replaced and not text.strip():
+        target.unlink()
+        return
+    with atomic_file(target) as temporary:
+        temporary.write_bytes(text)
+        if target.is_file():
+            temporary.chmod(target.stat().st_mode & 0o777)
+        check(temporary)
+
+
+def _line(row: JsonRow) -> bytes:
+    return json.dumps(row, ensure_ascii=False).encode()

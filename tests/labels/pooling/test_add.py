@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,11 @@ import pytest
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.labels.pooling.feedback import grade_of, read_feedback
-from rag_assets.labels.pooling.label_edits import QRELS_FORMATS, label_file, write_qrels
 from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.sources.beir import BeirDataset
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.document_folder import MarkdownDataset
-from rag_assets.sources.llamaindex import LlamaIndexDataset
-from rag_assets.sources.trec import TrecDataset
 
 TEXT = "Fares rise. Fares rise. Dogs travel free.\n"
 
@@ -28,13 +24,6 @@ def folder(tmp_path: Path) -> MarkdownDataset:
     (tmp_path / "a.md").write_text(TEXT, encoding="utf-8")
     write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])
     return MarkdownDataset.open(tmp_path)
-
-
-@pytest.fixture
-def beir(tmp_path: Path) -> BeirDataset:
-    write_lines(tmp_path / "corpus.jsonl", [{"_id": "d", "text": TEXT}, {"_id": "e", "text": "e"}])
-    write_lines(tmp_path / "queries.jsonl", [{"_id": "q1", "text": "?"}])
-    return BeirDataset.open(tmp_path)
 
 
 def write_lines(file: Path, rows: list[dict[str, Any]]) -> None:
@@ -129,24 +118,12 @@ def test_nothing_is_written_when_one_cannot_be(folder: MarkdownDataset) -> None:
     assert not folder.has_qrels
 
 
-def test_beir_gets_documents_with_their_highest_grade(beir: BeirDataset) -> None:
-    assert not beir.has_qrels
-    added, _ = add(beir, ("d", 0, 11, 1), ("d", 12, 23, 2), ("e", 0, 1, 0), judge="document")
-    assert added == Added(beir.root / "qrels/test.tsv", 2, 0, 0)
-    text = (beir.root / "qrels/test.tsv").read_text(encoding="utf-8")
-    assert text == "query-id\tcorpus-id\tscore\nq1\td\t2\nq1\te\t0\n"
-    sources = (beir.root / "qrels/test.sources.jsonl").read_text(encoding="utf-8").splitlines()
-    assert json.loads(sources[0])["source"] == "pool"
-    assert beir.has_qrels
-    assert qrels(BeirDataset.open(beir.root)) == [("d", None, None, 2), ("e", None, None, 0)]
-
-
 def test_a_format_that_cannot_be_added_to(tmp_path: Path) -> None:
-    file = tmp_path / "a.json"
-    content = {"queries": {"q1": "?"}, "corpus": {"d": "t"}, "relevant_docs": {"q1": ["d"]}}
-    file.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(UsageError, match="cannot be added to a dataset of format llamaindex"):
-        add(LlamaIndexDataset.open(file), ("d", 0, 1, 1))
+    write_lines(tmp_path / "corpus.jsonl", [{"_id": "d", "text": TEXT}])
+    write_lines(tmp_path / "queries.jsonl", [{"_id": "q1", "text": "?"}])
+    (tmp_path / "qrels").mkdir()
+    with pytest.raises(UsageError, match="cannot be added to a dataset of format beir; allowed: m"):
+        add(BeirDataset.open(tmp_path), ("d", 0, 1, 1))
 
 
 def test_labels_in_csv_are_not_mixed_with_lines(tmp_path: Path) -> None:
@@ -240,36 +217,3 @@ def test_bad_feedback(
     with pytest.raises(DataError) as caught:
         read_feedback(file, folder.read_documents().table, folder.read_queries().table)
     assert str(caught.value) == f"{file}:1: {problem}; nothing was imported"
-
-
-def test_qrels_of_trec_get_documents(tmp_path: Path) -> None:
-    write_lines(tmp_path / "corpus.jsonl", [{"_id": "d", "text": TEXT}, {"_id": "e", "text": "e"}])
-    (tmp_path / "topics.tsv").write_text("q1\t?\n", encoding="utf-8")
-    (tmp_path / "qrels.txt").write_text("q1 Q0 e 1", encoding="utf-8")
-    dataset = TrecDataset.open(tmp_path)
-    added, conflicts = add(dataset, ("d", 0, 11, 0), ("d", 24, 41, 2), ("e", 0, 1, 1))
-    assert (added, conflicts) == (Added(tmp_path / "qrels.txt", 1, 1, 0), [])
-    assert (tmp_path / "qrels.txt").read_text(encoding="utf-8") == "q1 Q0 e 1\nq1 0 d 2\n"
-    assert json.loads((tmp_path / "qrels.sources.jsonl").read_text(encoding="utf-8")) == {
-        "query_id": "q1",
-        "doc_id": "d",
-        "relevance": 2,
-        "source": "pool",
-    }
-    assert qrels(TrecDataset.open(tmp_path)) == [("e", None, None, 1), ("d", None, None, 2)]
-    assert add(dataset, ("d", 0, 11, 2))[0].n_known == 1
-
-
-def test_what_qrels_of_trec_cannot_take(tmp_path: Path) -> None:
-    write_lines(tmp_path / "corpus.jsonl", [{"_id": "a b", "text": TEXT}])
-    (tmp_path / "topics.tsv").write_text("q1\t?\n", encoding="utf-8")
-    (tmp_path / "qrels.txt").write_text("", encoding="utf-8")
-    rows = [{"query_id": "q1", "doc_id": "a b", "relevance": 1}]
-    with pytest.raises(DataError, match=r"qrels\.txt: an id holds white space"):
-        write_qrels(QRELS_FORMATS[TrecDataset], tmp_path / "qrels.txt", rows, {})
-    assert [file.name for file in tmp_path.glob("qrels*")] == ["qrels.txt"]
-    with gzip.open(tmp_path / "qrels.gz", "wt") as stream:
-        stream.write("q1 0 d 1\n")
-    (tmp_path / "qrels.txt").unlink()
-    with pytest.raises(UsageError, match=r"qrels\.gz: is compressed; judgments are added to plain"):
-        label_file(TrecDataset.open(tmp_path))

@@ -10,7 +10,6 @@ import pytest
 
 from rag_assets.labels.pooling.feedback import Votes, read_feedback
 from rag_assets.labels.pooling.label_import import Added, add_judgments
-from rag_assets.sources.beir import BeirDataset
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.document_folder import MarkdownDataset
 
@@ -29,13 +28,6 @@ def folder(tmp_path: Path) -> MarkdownDataset:
     (tmp_path / "a.md").write_text(TEXT, encoding="utf-8")
     write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])
     return MarkdownDataset.open(tmp_path)
-
-
-@pytest.fixture
-def beir(tmp_path: Path) -> BeirDataset:
-    write_lines(tmp_path / "corpus.jsonl", [{"_id": "d", "text": TEXT}, {"_id": "e", "text": "e"}])
-    write_lines(tmp_path / "queries.jsonl", [{"_id": "q1", "text": "?"}])
-    return BeirDataset.open(tmp_path)
 
 
 def votes(dataset: Dataset, *rows: dict[str, Any]) -> Votes:
@@ -141,30 +133,3 @@ def test_the_last_vote_of_a_user_counts(folder: MarkdownDataset) -> None:
         (2, "feedback: 3 up, 0 down"),
         (0, "feedback: 0 up, 1 down"),
     ]
-
-
-def test_beir_rows_change_with_their_sources(beir: BeirDataset) -> None:
-    d, e = ({"query_id": "q1", "doc_id": name} for name in "de")
-    send(beir, {**d, "vote": "up"}, {**e, "vote": "up"}, judge="document")
-    added, _ = send(
-        BeirDataset.open(beir.root),
-        {**d, "vote": "up", "count": 3},
-        {**e, "vote": "up"},
-        {**e, "vote": "down"},
-        judge="document",
-    )
-    assert counts(added) == (0, 0, 1, 1)
-    qrels = (beir.root / "qrels/test.tsv").read_text(encoding="utf-8")
-    assert qrels == "query-id\tcorpus-id\tscore\nq1\td\t2\n"
-    sources = (beir.root / "qrels/test.sources.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line)["source"] for line in sources] == ["feedback: 3 up, 0 down"]
-
-
-def test_a_beir_grade_that_somebody_else_gave_stays(beir: BeirDataset) -> None:
-    row = {"query_id": "q1", "doc_id": "d"}
-    send(beir, {**row, "vote": "up"}, judge="document")
-    file = beir.root / "qrels/test.tsv"
-    file.write_text(file.read_text(encoding="utf-8").replace("d\t1", "d\t3"), encoding="utf-8")
-    added, conflicts = send(BeirDataset.open(beir.root), {**row, "vote": "down"}, judge="document")
-    assert (counts(added), conflicts) == ((0, 1, 0, 0), 1)
-    assert file.read_text(encoding="utf-8").endswith("d\t3\n")
