@@ -48,7 +48,7 @@ _FIELDS = {key: DocumentFields((key,)) for key in _ID_KEYS}
 
 @dataclass(frozen=True)
 class BeirDataset:
-    """One subset of a BEIR dataset: a folder or ``.zip``, or the same as Parquet of Hugging Face.
+    """One subset of a BEIR folder, of text or of Parquet as at Hugging Face.
 
     See :mod:`rag_assets.sources.beir_files` for what may lie where. A document's fields beside
     ``_id`` (or ``id``), ``title`` and ``text`` are its metadata; a query's tags are
@@ -56,16 +56,16 @@ class BeirDataset:
     """
 
     format: ClassVar[str] = "beir"
-    layout: ClassVar[str] = f"a folder or .zip with {CORPUS}, {QUERIES_FILE} and {QRELS_FOLDER}/"
+    layout: ClassVar[str] = f"a folder with {CORPUS}, {QUERIES_FILE} and {QRELS_FOLDER}/"
     default_judge: ClassVar[str] = "document"
     default_chunking: ClassVar[str] = "none"
 
-    place: Path
+    root: Path
     subset: str
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Return whether the folder or archive has all three parts."""
+        """Return whether the folder has all three parts."""
         return not beir_parts(path).missing
 
     @classmethod
@@ -88,37 +88,29 @@ class BeirDataset:
         return cls(path, _chosen(parts.qrels, subset, path))
 
     @property
-    def root(self) -> Path:
-        """The folder, or the folder of the archive."""
-        return self.place if self.place.is_dir() else self.place.parent
-
-    @property
     def has_qrels(self) -> bool:
         """Whether the subset has its file; a folder without any has no labels yet."""
         return self.subset in self._parts.qrels
 
     @property
     def _parts(self) -> Parts:
-        return beir_parts(self.place)
+        return beir_parts(self.root)
 
     def document_files(self) -> list[Path]:
         """Return the files of the corpus."""
-        return self._on_disk(files_of(self._parts.corpus, self.subset))
+        return files_of(self._parts.corpus, self.subset)
 
     def query_files(self) -> list[Path]:
         """Return the queries and, where there are several subsets, what divides them."""
         parts = self._parts
         dividing = [file for files in parts.qrels.values() for file in files]
         queries = files_of(parts.queries, self.subset)
-        return self._on_disk([*queries, *(dividing if len(parts.qrels) > 1 else [])])
+        return [*queries, *(dividing if len(parts.qrels) > 1 else [])]
 
     def qrels_files(self) -> list[Path]:
         """Return the files of the subset; where it has none, the file that would hold it."""
-        none = [self.place / QRELS_FOLDER / f"{self.subset}.tsv"]
-        return self._on_disk(self._parts.qrels.get(self.subset, none))
-
-    def _on_disk(self, files: list[Path]) -> list[Path]:
-        return files if self.place.is_dir() else [self.place]
+        none = [self.root / QRELS_FOLDER / f"{self.subset}.tsv"]
+        return self._parts.qrels.get(self.subset, none)
 
     def read_documents(self) -> Read:
         """Return the corpus."""
@@ -159,7 +151,7 @@ class BeirDataset:
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the judgments of the subset, negative and zero grades included."""
-        files = self._parts.qrels.get(self.subset) or self.qrels_files()
+        files = self.qrels_files()
         rows = QrelRows(documents, queries)
         for pair in _pairs(files):
             keys = (QUERY_KEY, DOCUMENT_KEY)

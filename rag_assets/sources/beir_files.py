@@ -1,4 +1,4 @@
-"""Where the parts of a BEIR dataset lie: in a folder or a ``.zip``, as text or as Parquet.
+"""Where the parts of a BEIR dataset lie in a folder, as text or as Parquet.
 
 - The corpus: ``corpus.jsonl`` (``.gz`` too), ``corpus.parquet``, or shards in ``corpus/``.
 - The queries, likewise.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from rag_assets.errors import DataError
@@ -21,16 +21,13 @@ from rag_assets.sources.fields import Place, Row, checked_grade, checked_id, ide
 from rag_assets.sources.lines import read_lines
 from rag_assets.sources.problems import parse_each, skipping_bad_rows
 from rag_assets.sources.row_files import PARQUET, row_file
-from rag_assets.text_files import ARCHIVE, members, plain_name, suffix
+from rag_assets.text_files import plain_name, suffix
 from rag_assets.trec_lines import integral
 
 CORPUS = "corpus"
 QUERIES = "queries"
 QRELS = "qrels"
 DATA = "data"
-
-SOURCES_SUFFIX = ".sources.jsonl"
-"""Beside qrels, which have no column for it: who judged what; no qrels themselves."""
 
 LINES = ".jsonl"
 _PAIRS = (".tsv", LINES, PARQUET)
@@ -76,14 +73,11 @@ def beir_parts(path: Path) -> Parts:
     """Return what of a BEIR dataset is at a path, judged from names only.
 
     Raises:
-        DataError: a part is there in two forms, a shard is missing, or a ``.zip`` cannot be read.
+        DataError: a part is there in two forms, or a shard is missing.
     """
-    if path.suffix.lower() == ARCHIVE and path.is_file():
-        files = _in_archive(path)
-    elif path.is_dir():
-        files = list(_in_folder(path))
-    else:
+    if not path.is_dir():
         return Parts({}, {}, {}, qrels_folder=False)
+    files = list(_in_folder(path))
     corpus, queries = (_part(files, name, (LINES, PARQUET)) for name in (CORPUS, QUERIES))
     qrels = _part(files, QRELS, _PAIRS)
     is_parquet = any(suffix(file) == PARQUET for split in corpus.values() for file in split)
@@ -110,19 +104,6 @@ def _in_folder(path: Path) -> Iterator[_Entry]:
             yield from ((name, entry) for entry in inside if entry.is_file())
 
 
-def _in_archive(path: Path) -> list[_Entry]:
-    """Return the text files of an archive, below the one folder that all of it may lie in."""
-    names = [PurePosixPath(name) for name in members(path)]
-    tops = {name.parts[0] for name in names}
-    depth = 1 if len(tops) == 1 and all(len(name.parts) > 1 for name in names) else 0
-    entries = []
-    for name in names:
-        folders = name.parts[depth:-1]
-        if len(folders) < 2 and suffix(Path(name)) != PARQUET:
-            entries.append((folders[0] if folders else "", path / name))
-    return entries
-
-
 def _part(files: list[_Entry], part: str, kinds: tuple[str, ...]) -> Split:
     top = [file for folder, file in files if not folder and _split_name(file)[0] == part]
     inner = PARQUET if part != QRELS else None
@@ -138,15 +119,13 @@ def _part(files: list[_Entry], part: str, kinds: tuple[str, ...]) -> Split:
 def _splits(files: list[Path], kinds: tuple[str, ...]) -> dict[str, list[Path]]:
     splits: dict[str, list[Path]] = {}
     for file in files:
-        if suffix(file) in kinds and not _is_other(file.name):
+        # Version 0.1.0 wrote who judged what beside the qrels.
+        is_other = file.name.startswith(".") or file.name.endswith(".sources.jsonl")
+        if suffix(file) in kinds and not is_other:
             splits.setdefault(_split_name(file)[0], []).append(file)
     for name, split in splits.items():
         _check_complete(name, split)
     return splits
-
-
-def _is_other(name: str) -> bool:
-    return name.startswith(".") or name.endswith(SOURCES_SUFFIX)
 
 
 def _split_name(file: Path) -> tuple[str, int, int]:
@@ -197,13 +176,6 @@ def read_scored_pairs(path: Path) -> Iterator[ScoredPair]:
     return _from_table(path)
 
 
-def columns_of(path: Path) -> int:
-    """Return how many columns the table of a qrels file has; 3 where it has no row yet."""
-    for _, line in read_lines(path):
-        return len(_split(line))
-    return 3
-
-
 def _field_pair(place: Place, row: Row) -> ScoredPair:
     query_id, document_id = (identifier(row, key, place) for key in (QUERY_KEY, DOCUMENT_KEY))
     if SCORE_KEY not in row:
@@ -226,13 +198,10 @@ def _from_table(path: Path) -> Iterator[ScoredPair]:
             yield pair
 
 
-def _split(line: str) -> list[str]:
-    columns = [column.strip(" ") for column in line.split("\t")]
-    return columns if len(columns) in _COLUMNS else line.split()
-
-
 def _columns(line: str, place: Place, count: int | None) -> list[str]:
-    columns = _split(line)
+    columns = [column.strip(" ") for column in line.split("\t")]
+    if len(columns) not in _COLUMNS:
+        columns = line.split()
     if len(columns) == count or (not count and len(columns) in _COLUMNS):
         return columns
     allowed = _FORMS[count] if count else " or ".join(_FORMS.values())

@@ -28,7 +28,13 @@ from rag_assets.sources.squad import SquadDataset
 from rag_assets.sources.trec import TrecDataset
 from rag_assets.text_files import suffix
 
-_BY_SUFFIX = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet", ".tsv": "trec"}
+_BY_SUFFIX = {
+    ".jsonl": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".tsv": "trec",
+    ".zip": "beir",
+}
 """Files that people name where a folder is meant."""
 
 

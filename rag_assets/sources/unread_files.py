@@ -54,7 +54,7 @@ def _about_documents(dataset: Dataset, named: Collection[Path]) -> Iterator[str]
             "files that the experiment names are read as documents too",
             _names(also_named, root),
         )
-    elif isinstance(dataset, LabelledFolder) or _is_beir_folder(dataset):
+    elif isinstance(dataset, LabelledFolder | BeirDataset):
         read = {*map(Path.resolve, dataset.document_files()), *named}
         stray = [file for file in document_paths(root).files if file.resolve() not in read]
         yield from note(
@@ -62,10 +62,6 @@ def _about_documents(dataset: Dataset, named: Collection[Path]) -> Iterator[str]
             "files beside the documents are not read",
             _names(stray, root),
         )
-
-
-def _is_beir_folder(dataset: Dataset) -> bool:
-    return isinstance(dataset, BeirDataset) and dataset.place.is_dir()
 
 
 def _names(files: Collection[Path], root: Path) -> list[str]:

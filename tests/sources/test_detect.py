@@ -16,7 +16,7 @@ NAMES = ["llamaindex", "squad", "beir", "autorag", "trec", "jsonl", "csv"]
 NAMES += ["parquet", "markdown", "ir_datasets"]
 LOOKED_FOR = (
     "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a SQuAD "
-    ".json file with data, paragraphs and qas (squad); a folder or .zip with corpus.jsonl, "
+    ".json file with data, paragraphs and qas (squad); a folder with corpus.jsonl, "
     "queries.jsonl and qrels/ (beir); a folder with corpus.parquet and qa.parquet (autorag); a "
     "folder with topics.* or queries.tsv, qrels*, corpus.*, corpus/ or collection.tsv (trec); a "
     "folder with documents.jsonl, or corpus.jsonl and no qrels/ (jsonl); a folder with "
@@ -77,7 +77,7 @@ NEAR = {
     "queries missing": (
         {"corpus.jsonl": "", "qrels/test.tsv": ""},
         ".",
-        "a folder of no known format; nearest: a folder or .zip with corpus.jsonl, queries.jsonl "
+        "a folder of no known format; nearest: a folder with corpus.jsonl, queries.jsonl "
         "and qrels/ (beir), where there is no queries.jsonl",
     ),
     "documents missing": (

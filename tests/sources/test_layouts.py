@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 
 from rag_assets import text_files
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.pooling.label_edits import label_file
 from rag_assets.sources import Dataset, Read, open_dataset
 from rag_assets.sources.formats import with_columns
 from rag_assets.store.file_stamps import SourceFiles
@@ -74,14 +72,6 @@ FLAT: Files = {
 }
 
 
-def zipped(files: Mapping[str, str | bytes], top: str = "ferry/") -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(f"{top}{name}", content)
-    return stream.getvalue()
-
-
 def packed(files: Mapping[str, str | bytes]) -> Files:
     contents = {k: v.encode() if isinstance(v, str) else v for k, v in files.items()}
     return {f"{name}.gz": gzip.compress(content) for name, content in contents.items()}
@@ -100,8 +90,6 @@ def qrels_lines(score: str) -> str:
 
 LAYOUTS: dict[str, tuple[Files, str]] = {
     "BEIR .gz": (packed(BEIR), "."),
-    "BEIR .zip": ({"ferry.zip": zipped(BEIR)}, "ferry.zip"),
-    "BEIR .zip of .gz, without a folder": ({"f.zip": zipped(packed(BEIR), "")}, "f.zip"),
     "BEIR with four columns": (
         {**BEIR, "qrels/test.tsv": "query-id\titer\tcorpus-id\tscore\nq1 0 d1 2\nq2\t0\td2\t1\n"},
         ".",
@@ -167,26 +155,11 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
         ".",
         "/corpus.jsonl.gz: corpus.jsonl exists too; keep one of them",
     ),
-    "a line in a .zip": (
-        {"f.zip": zipped({**BEIR, "queries.jsonl": "{}"})},
-        "f.zip",
-        "/f.zip/ferry/queries.jsonl:1: `_id`: is missing; found keys: none",
-    ),
-    "a .zip of something else": (
-        {"f.zip": zipped({"corpus.jsonl": CORPUS, "notes.md": ""})},
-        "f.zip",
-        "/f.zip: a file of no known format; nearest: a folder or .zip with corpus.jsonl, "
-        "queries.jsonl and qrels/ (beir), where there is no queries.jsonl, no qrels/",
-    ),
-    "no .zip": (
+    "a .zip": (
         {"f.zip": "PK"},
         "f.zip",
-        "/f.zip: cannot be read as a zip file: File is not a zip file",
-    ),
-    "a name that leads out": (
-        {"f.zip": zipped({**BEIR, "../../x.jsonl": ""}, "")},
-        "f.zip",
-        "/f.zip: holds the name '../../x.jsonl', which leads out of it",
+        "/f.zip: a file of no known format; nearest: a folder with corpus.jsonl, queries.jsonl and "
+        "qrels/ (beir); a folder is read, not one file of it",
     ),
     "half a grade": (
         with_file(BEIR, "qrels/test.tsv", "q1\td1\t1.0\nq2\td2\t.5\n"),
@@ -250,7 +223,7 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
     "Parquet without qrels": (
         with_file(FLAT, "qrels.parquet", None),
         ".",
-        ": a folder of no known format; nearest: a folder or .zip with corpus.jsonl, "
+        ": a folder of no known format; nearest: a folder with corpus.jsonl, "
         "queries.jsonl and qrels/ (beir), where there is no qrels/",
     ),
     "a line of MS MARCO's collection": (
@@ -303,75 +276,21 @@ def test_bombs_are_not_unpacked(write: Write, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(text_files, "FREE_BYTES", 100_000)
     bomb = b'{"_id": "d", "text": "' + b"a" * 2_000_000 + b'"}\n'
     rule = "100,000 or 200 times the size of the file are allowed; unpack it yourself where you"
-    zip_folder = write({"f.zip": zipped({**BEIR, "corpus.jsonl": bomb})})
-    with pytest.raises(DataError, match=rf"f\.zip: unpacks to 2,.* bytes, more than .*; {rule}"):
-        open_dataset(zip_folder / "f.zip")
     packed_folder = write({**BEIR, "corpus.jsonl": b"", "corpus.jsonl.gz": gzip.compress(bomb)})
     (packed_folder / "corpus.jsonl").unlink()
     with pytest.raises(DataError, match=rf"corpus\.jsonl\.gz: unpacks to more than .*; {rule}"):
         open_dataset(packed_folder).read_documents()
 
 
-def test_a_locked_archive_and_one_of_many_files(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = bytearray(zipped(BEIR))
-    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        start = content.find(mark)
-        content[start + offset] |= 1
-    folder = write({"locked.zip": bytes(content), "f.zip": zipped(BEIR)})
-    with pytest.raises(DataError, match=r"'ferry/corpus\.jsonl' in it is locked by a password$"):
-        open_dataset(folder / "locked.zip")
-    monkeypatch.setattr(text_files, "MOST_MEMBERS", 2)
-    with pytest.raises(DataError, match=r"f\.zip: holds 3 files; 2 are allowed$"):
-        open_dataset(folder / "f.zip")
-
-
-def test_a_name_twice_in_an_archive(write: Write) -> None:
-    stream = io.BytesIO(zipped(BEIR))
-    with zipfile.ZipFile(stream, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
-        archive.writestr("ferry/corpus.jsonl", "")
-    folder = write({"f.zip": stream.getvalue()})
-    with pytest.raises(DataError, match=r"f\.zip: holds 'ferry/corpus\.jsonl' twice$"):
-        open_dataset(folder / "f.zip")
-
-
-def test_an_archive_of_a_mac(write: Write, read_all: ReadAll) -> None:
-    files = {f"ferry/{name}": content for name, content in BEIR.items()}
-    mac = {"__MACOSX/ferry/._corpus.jsonl": b"\0", "ferry/.DS_Store": b"\0"}
-    folder = write({"f.zip": zipped({**files, **mac}, "")})
-    assert judged(read_all(open_dataset(folder / "f.zip"))[2]) == JUDGED
-
-
-@pytest.mark.parametrize("name", ["BEIR .gz", "BEIR .zip", "Parquet, qrels/", "MS MARCO"])
+@pytest.mark.parametrize("name", ["BEIR .gz", "Parquet, qrels/", "MS MARCO"])
 def test_a_change_of_content_is_seen(write: Write, name: str) -> None:
     files, place = LAYOUTS[name]
     folder = write(files)
     dataset = open_dataset(folder / place)
     before = SourceFiles().digest(dataset.document_files(), dataset.root)
     file = dataset.document_files()[-1]
-    if file.suffix == ".zip":
-        file.write_bytes(zipped({**BEIR, "corpus.jsonl": CORPUS.replace("dog", "cat")}))
-    else:
-        file.write_bytes(gzip.compress(b"x") if file.suffix == ".gz" else b"x")
+    file.write_bytes(gzip.compress(b"x") if file.suffix == ".gz" else b"x")
     assert SourceFiles().digest(dataset.document_files(), dataset.root) != before
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("BEIR .zip", "is compressed; judgments are added to plain text only"),
-        ("BEIR with qrels as JSON lines", "judgments are added to qrels as .tsv only"),
-        ("Parquet, three files", "judgments are added to qrels as .tsv only"),
-    ],
-)
-def test_judgments_are_not_added_where_they_would_break_a_file(
-    write: Write, name: str, problem: str
-) -> None:
-    files, place = LAYOUTS[name]
-    folder = write({key: value for key, value in files.items() if value != b""})
-    with pytest.raises(UsageError, match=problem):
-        label_file(open_dataset(folder / place))
 
 
 def test_every_text_file_of_a_folder_may_be_compressed(write: Write, read_all: ReadAll) -> None:
