@@ -24,6 +24,8 @@ from rag_assets.schemas import COUNT, FLOAT, TEXT, Column, TableSchema
 SAME_LANGUAGE = "the language of the question"
 
 Count = Annotated[int, Field(ge=1, strict=True)]
+Parse = Callable[[Answer, str], Parsed | Rejected]
+"""(answer, text of the query) -> texts; a rejection keeps the original alone."""
 
 ANSWERS = TableSchema(
     "query_set_answers",
@@ -67,14 +69,14 @@ class Strategy:
 
     Attributes:
         template: the prompt.
-        parse: (answer, text of the query) -> texts; a rejection keeps the original alone.
+        parse: how an answer is read.
         values: what fills the places of the prompt, besides ``query``.
         sampling: how answers are drawn.
         samples: how often each query is asked.
     """
 
     template: Template
-    parse: Callable[[Answer, str], Parsed | Rejected]
+    parse: Parse
     values: Mapping[str, object] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
     samples: int = 1
@@ -109,13 +111,38 @@ class PromptedQuerySet(QuerySet, ABC):
     seed: Annotated[int, Field(ge=0, strict=True)] | None = 0
     max_tokens: Count = 256
 
-    def sampling(self) -> Sampling:
-        """Return how answers are drawn."""
-        return Sampling(self.temperature, self.seed, self.max_tokens)
-
     def described(self) -> Mapping[str, Any]:
         """Return the options that determine the variants: not the name of the model."""
         return self.model_dump(mode="json", exclude={*self.file_options, "llm"})
+
+    def asking(
+        self,
+        parse: Parse,
+        values: Mapping[str, object] | None = None,
+        *,
+        needed: Sequence[str] = ("query",),
+        samples: int = 1,
+    ) -> Strategy:
+        """Return the strategy of the prompt in ``template``, or of the one named as this type.
+
+        Args:
+            parse: how an answer is read.
+            values: what fills places of the prompt, besides ``query`` and ``language``.
+            needed: the places that the prompt must have.
+            samples: how often each query is asked; more than once needs a temperature above 0.
+
+        Raises:
+            ConfigError: the file is no prompt, lacks a place that is needed, or has one that
+                nothing fills.
+            UsageError: the samples would all be equal.
+        """
+        filled = {"language": self.language, **(values or {})}
+        if self.template is None:
+            prompt = packaged_template(self.strategy, needed, filled)
+        else:
+            prompt = read_template(self.template, needed, filled)
+        sampling = Sampling(self.temperature, self.seed, self.max_tokens)
+        return Strategy(prompt, parse, filled, sampling, samples)
 
     @abstractmethod
     def prompted(self) -> Strategy:
@@ -157,20 +184,6 @@ class PromptedVariants(NamedTuple):
     completions: Mapping[str, Sequence[Completion]] = {}
     served_models: Sequence[str] = ()
     rejected: Sequence[str] = ()
-
-
-def load_template(
-    name: str, path: Path | None, values: Sequence[str], needed: Sequence[str] = ("query",)
-) -> Template:
-    """Return the packaged prompt ``name``, or the one in ``path``.
-
-    Raises:
-        ConfigError: the file is no prompt with a place for each that is ``needed``, or has other
-            places than these and ``values``.
-    """
-    if path is None:
-        return packaged_template(name, needed, values)
-    return read_template(path, needed, values)
 
 
 def requests_for(queries: pa.Table, strategy: Strategy) -> list[ChatRequest]:

@@ -12,11 +12,11 @@ KIND = Kind("strategy", "rag_assets.query_sets", BASES, "strategy")
 
 _OWN = {
     "file": "file:FileQuerySet",
-    "rewrite": "llm_rewrite:RewriteQuerySet",
-    "multi_query": "multi_query:MultiQuerySet",
-    "hyde": "hyde:HydeQuerySet",
-    "decompose": "decompose:DecomposeQuerySet",
-    "step_back": "step_back:StepBackQuerySet",
+    "rewrite": "rewriting:RewriteQuerySet",
+    "multi_query": "rewriting:MultiQuerySet",
+    "hyde": "rewriting:HydeQuerySet",
+    "decompose": "rewriting:DecomposeQuerySet",
+    "step_back": "rewriting:StepBackQuerySet",
     "self_query": "self_query:SelfQuerySet",
 }
 """``strategy`` -> module of this package, and class, in the order in which people see them."""

@@ -19,9 +19,7 @@ from rag_assets.errors import DataError, allowed_names
 from rag_assets.evaluation.query_filters import FIELD, Filter, filter_values
 from rag_assets.llm.client import Answer, Completion
 from rag_assets.query_sets.model_output import Rejected, Unusable, is_cut, usable_text
-from rag_assets.query_sets.prompted import Count, PromptedQuerySet, Strategy, load_template
-
-TEMPLATE = "self_query"
+from rag_assets.query_sets.prompted import Count, PromptedQuerySet, Strategy
 
 MOST_FIELDS = 40
 """Fields that the prompt shows."""
@@ -55,13 +53,10 @@ class SelfQuerySet(PromptedQuerySet):
 
     def prompted_for(self, fields: pa.Table | None) -> Strategy:
         """Ask for filters on these fields."""
-        prompt = load_template(TEMPLATE, self.template, ["language"], ["query", "fields"])
         rows = self._rows(fields) if fields is not None else []
         shown = field_summary(rows, self.max_values)
         parse = partial(_parsed, values=_values(rows))
-        return Strategy(
-            prompt, parse, {"language": self.language, "fields": shown}, self.sampling()
-        )
+        return self.asking(parse, {"fields": shown}, needed=("query", "fields"))
 
     def written(self, answers: pa.Table, fields: pa.Table) -> dict[str, Filter]:
         """Return query id -> the filter that a model wrote, where it wrote one that holds.

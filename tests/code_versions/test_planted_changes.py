@@ -19,9 +19,8 @@ from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics_stage import answer_code
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.file import FileQuerySet
-from rag_assets.query_sets.hyde import HydeQuerySet
+from rag_assets.query_sets.rewriting import HydeQuerySet, StepBackQuerySet
 from rag_assets.query_sets.stage import writer_code
-from rag_assets.query_sets.step_back import StepBackQuerySet
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.sources.document_folder import MarkdownDataset, reader_code
 from rag_assets.sources.record_folders import JsonlDataset
@@ -192,7 +191,7 @@ ORIGINAL = {"query_sets original"}
         ("retrieval/lexical/analyzers/auto.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
         ("sources/pdf_document.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/grouped.py", "log2(position + 1)", "log2(position + 2)", {"metrics groups"}),
-        ("query_sets/hyde.py", 'TEMPLATE = "', 'TEMPLATE = "x', {"query_sets hyde"}),
+        ("query_sets/rewriting.py", "parsed_passage, s", "parsed_line, s", {"query_sets hyde"}),
         ("query_sets/variants.py", "def originals(", "def originals(a=1, *", ORIGINAL),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,18 +13,19 @@ from rag_assets.errors import ConfigError, UsageError
 from rag_assets.llm.budget import Budget, BudgetReached, Limits
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.query_sets.decompose import decomposing
-from rag_assets.query_sets.hyde import hypothetical_documents
-from rag_assets.query_sets.llm_rewrite import rewriting
-from rag_assets.query_sets.multi_query import paraphrasing
 from rag_assets.query_sets.prompted import (
     PromptedVariants,
-    Sampling,
     Strategy,
     prompted_variants,
     requests_for,
 )
-from rag_assets.query_sets.step_back import stepping_back
+from rag_assets.query_sets.rewriting import (
+    DecomposeQuerySet,
+    HydeQuerySet,
+    MultiQuerySet,
+    RewriteQuerySet,
+    StepBackQuerySet,
+)
 from tests.llm import server as replies
 from tests.llm.requests import model
 from tests.llm.server import Server, serving
@@ -36,6 +38,18 @@ QUERIES = queries_of({"q1": "What is salt?", "q2": "Who was {n}?", "q3": "Why?"}
 def server() -> Iterator[Server]:
     with serving(lambda prompt: json.dumps([f"one of {len(prompt)}", "two"])) as running:
         yield running
+
+
+def paraphrasing(n: int = 4, **options: Any) -> Strategy:
+    return MultiQuerySet(strategy="multi_query", n=n, **options).prompted()
+
+
+def decomposing(n: int) -> Strategy:
+    return DecomposeQuerySet(strategy="decompose", n=n).prompted()
+
+
+def hypothetical_documents(samples: int, **options: Any) -> Strategy:
+    return HydeQuerySet(strategy="hyde", samples=samples, **options).prompted()
 
 
 def made(
@@ -66,8 +80,7 @@ def test_multi_query(server: Server, tmp_path: Path) -> None:
 def test_answers_are_a_table_with_all_that_determined_them(server: Server, tmp_path: Path) -> None:
     server.on("salt", replies.cut_off("1. What is NaCl?\n2. Salt, wh"))
     server.on("{n}", replies.error(400, "no"))
-    sampling = Sampling(temperature=0.7, seed=11, max_tokens=64)
-    found = made(server, tmp_path, paraphrasing(3, sampling=sampling))
+    found = made(server, tmp_path, paraphrasing(3, temperature=0.7, seed=11, max_tokens=64))
     salt, who, _ = found.answers.to_pylist()
     assert salt == {
         "query_id": "q1",
@@ -90,8 +103,8 @@ def test_answers_are_a_table_with_all_that_determined_them(server: Server, tmp_p
 @pytest.mark.parametrize(
     ("strategy", "template"),
     [
-        (rewriting(language="French"), "rewrite/1"),
-        (stepping_back(language="French"), "step_back/1"),
+        (RewriteQuerySet(strategy="rewrite", language="French").prompted(), "rewrite/1"),
+        (StepBackQuerySet(strategy="step_back", language="French").prompted(), "step_back/1"),
     ],
 )
 def test_one_line_strategies(
@@ -125,7 +138,7 @@ def test_hyde_samples_have_seeds_of_their_own(server: Server, tmp_path: Path) ->
     server.on("salt", replies.says("Salt is\n a mineral."), replies.says("Passage: Salt is white."))
     server.on("{n}", replies.broken_json(), replies.cut_off("Nobody knows"))
     server.on("Why", replies.no_choices())
-    strategy = hypothetical_documents(2, sampling=Sampling(temperature=0.7, seed=5))
+    strategy = hypothetical_documents(2, temperature=0.7, seed=5)
     found = made(server, tmp_path, strategy)
     assert sorted(texts_of(found.variants)["q1"]) == [
         "Salt is a mineral.",
@@ -155,7 +168,7 @@ def test_every_setting_is_asked_anew(server: Server, tmp_path: Path) -> None:
         paraphrasing(2),
         paraphrasing(3),
         paraphrasing(2, language="German"),
-        paraphrasing(2, sampling=Sampling(seed=1)),
+        paraphrasing(2, seed=1),
         paraphrasing(2, template=mine),
         decomposing(2),
     ]
@@ -169,12 +182,9 @@ def test_every_setting_is_asked_anew(server: Server, tmp_path: Path) -> None:
 
 
 def test_wrong_settings(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="multi_query n is 0"):
-        paraphrasing(0)
-    with pytest.raises(UsageError, match="decompose n is 0"):
-        decomposing(0)
-    with pytest.raises(UsageError, match="samples is 0"):
-        hypothetical_documents(0)
+    for wanting in (paraphrasing, decomposing, hypothetical_documents):
+        with pytest.raises(ValueError, match="greater than or equal to 1"):
+            wanting(0)
     with pytest.raises(UsageError, match="2 samples need a temperature above 0 and a seed"):
         hypothetical_documents(2)
     wrong = tmp_path / "wrong.txt"
@@ -182,5 +192,5 @@ def test_wrong_settings(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match="`n`: nothing fills this place; allowed: language, query"
     ):
-        rewriting(template=wrong)
+        RewriteQuerySet(strategy="rewrite", template=wrong).prompted()
     assert paraphrasing(template=wrong).template.label == "wrong/1"
