@@ -17,9 +17,8 @@ float64 (its default is float32, in which different scores may collapse into tie
 and their order are the same, the logarithm is that of Python for each number of chunks once, and
 ``bm25l`` loses and gets back the score of an absent token, as it does there. They are computed from
 :mod:`.lexical.token_counts`, in parts, so that the arrays in between stay small. The sums are
-formed in the order of the query's tokens like in ``bm25s.BM25.get_scores``, for the best chunks
-only by :mod:`.lexical.best_rows`. The files are named as bm25s names them:
-``bm25s.BM25.load(folder)`` opens the folder.
+formed in the order of the query's tokens like in ``bm25s.BM25.get_scores``. The files are named as
+bm25s names them: ``bm25s.BM25.load(folder)`` opens the folder.
 
 The methods ``lucene``, ``robertson`` and ``atire`` of bm25s are the variants of these names. Its
 ``bm25l`` and ``bm25+`` store the difference to the score of an absent token, and add that score to
@@ -33,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import log
 from pathlib import Path
 
@@ -41,11 +39,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.errors import StoreError
-from rag_assets.ordering import Hits, Positions
-from rag_assets.retrieval.lexical.best_rows import best_rows
+from rag_assets.ordering import Hits, Positions, best_above_zero
 from rag_assets.retrieval.lexical.bm25_variants import DEFAULT_DELTA
 from rag_assets.retrieval.lexical.index_files import load_array, load_object, save_json
-from rag_assets.retrieval.lexical.sparse_columns import SparseColumns, column_sums
+from rag_assets.retrieval.lexical.sparse_columns import column_sums
 from rag_assets.retrieval.lexical.token_counts import TokenCounts, token_runs
 
 Floats = npt.NDArray[np.float64]
@@ -170,11 +167,8 @@ class BuiltinEngine:
 
     def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
         """Yield for each query the ``k`` best chunks of those that score above 0."""
-        return best_rows(self._columns, self.vocabulary, queries, ids_rank, k)
-
-    @cached_property
-    def _columns(self) -> SparseColumns:
-        return SparseColumns(self.data, self.indices, self.indptr, self.n_chunks)
+        for query in queries:
+            yield best_above_zero(self.scores(query), ids_rank, k)
 
     def _parameters(self) -> dict[str, object]:
         """Return the parameters under the names that bm25s gives them."""
