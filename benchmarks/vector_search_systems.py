@@ -136,7 +136,7 @@ def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     """Measure a graph over vectors of so many independent directions, beside exact search."""
     from rag_assets.retrieval.dense import flat_index, hnsw_index
     from rag_assets.retrieval.dense.embedding import HnswOptions
-    from rag_assets.retrieval.dense.search import search
+    from rag_assets.retrieval.dense.exact import ExactSearcher
 
     generator = np.random.default_rng(directions)
     axes = generator.standard_normal((directions, DIMENSION), dtype=np.float32)
@@ -155,7 +155,7 @@ def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     near = hnsw_index.search(opened, queries, 10, ef_search=options.ef_search)
     seconds = time.perf_counter() - started
     started = time.perf_counter()
-    exact = search(flat_index.FlatIndex.load(index), queries, 10)
+    exact = ExactSearcher(flat_index.FlatIndex.load(index)).nearest(queries, 10)
     exact_seconds = time.perf_counter() - started
     pairs = zip(near, exact, strict=True)
     same = [len(set(a.positions.tolist()) & set(b.positions.tolist())) / 10 for a, b in pairs]

@@ -114,7 +114,7 @@ class BaseRuns(RunsStage):
         has_variants = _has_variants(queries)
         # Variants of a query are searched as queries of their own, named by their row.
         names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
-        searcher = self._spread(context, self._open(context, retriever, artifact))
+        searcher = self._sharded(context, self._open(context, retriever, artifact))
         units = load_units(artifact.folder, searcher.chunk_ids)
         factors = factors_of(context, retriever)
         with context.progress(f"search {retriever}", queries.num_rows) as advance:
@@ -195,7 +195,9 @@ class BaseRuns(RunsStage):
             return search
 
         def part(positions: Positions) -> ChunkSearch:
-            some = searcher.among(positions) if isinstance(searcher, Divisible) else searcher
+            some = (
+                searcher.restricted_to(positions) if isinstance(searcher, Divisible) else searcher
+            )
             return lambda numbers, k: self._search(some, queries, numbers, k, None)
 
         allowed = restriction(filters, queries.column("query_id").to_pylist(), units)
@@ -204,7 +206,7 @@ class BaseRuns(RunsStage):
     def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[Any]:
         raise NotImplementedError
 
-    def _spread(self, context: StageContext, searcher: Searcher[Any]) -> Searcher[Any]:
+    def _sharded(self, context: StageContext, searcher: Searcher[Any]) -> Searcher[Any]:
         """Return a searcher with the same hits, by workers elsewhere where that is worth it."""
         return searcher
 

@@ -79,7 +79,7 @@ class Divisible(Protocol):
     for more hits until enough of them match.
     """
 
-    def among(self, positions: Positions) -> Searcher[Any]:
+    def restricted_to(self, positions: Positions) -> Searcher[Any]:
         """Return a searcher of the chunks at these positions; its own count from 0."""
 
 

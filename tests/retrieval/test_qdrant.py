@@ -18,11 +18,10 @@ from pydantic import ValidationError
 
 from rag_assets.errors import DataError, NotServed, UsageError
 from rag_assets.retrieval.dense import engine_search
+from rag_assets.retrieval.dense.exact import ExactSearcher, Similarity
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.qdrant import Qdrant
 from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.dense.similarity_search import search as exact_search
-from rag_assets.retrieval.dense.similarity_search import searchable
 from rag_assets.retrieval.workspace import Workspace
 
 pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
@@ -45,14 +44,14 @@ def index(content: np.ndarray) -> FlatIndex:
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
 def test_the_engine_in_this_process_ranks_as_exact_search(
-    similarity: engine_search.Similarity,
+    similarity: Similarity,
 ) -> None:
     content = vectors(300)
     content[50:150] = content[50]  # more of them than are fetched at first
     content[200:] *= 1.0 if similarity == "cosine" else 3.0
     flat, queries = index(content), np.vstack([content[50:51], vectors(4, seed=1)])
     measure: Literal["dot", "euclidean"] = "euclidean" if similarity == "euclidean" else "dot"
-    expected = exact_search(searchable(flat, measure), queries, 10)
+    expected = ExactSearcher(flat, measure).nearest(queries, 10)
     told: list[int] = []
     found = engine_search.search(qdrant_search.embedded(flat, similarity), queries, 10, told.append)
     for own, exact in zip(found, expected, strict=True):

@@ -16,16 +16,14 @@ from hypothesis import strategies as st
 from rag_assets.compute.compute import LOCAL
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Hits
+from rag_assets.retrieval.dense.exact import (
+    ExactSearcher,
+    ShardedSearcher,
+    Similarity,
+    sharded,
+)
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.dense.search import FlatSearcher
-from rag_assets.retrieval.dense.similarity_search import (
-    Exact,
-    ShardedSearcher,
-    SimilaritySearcher,
-    searchable,
-    spread,
-)
 
 Result = TypeVar("Result")
 
@@ -56,12 +54,11 @@ def rows(numbers: np.random.Generator, n: int, distinct: int) -> Vectors:
     return np.ascontiguousarray(few[numbers.integers(0, distinct, n)])
 
 
-def searcher(vectors: Vectors, measure: str, numbers: np.random.Generator) -> Exact:
+def searcher(
+    vectors: Vectors, similarity: Similarity, numbers: np.random.Generator
+) -> ExactSearcher:
     ids = tuple(f"c{number}" for number in numbers.permutation(len(vectors)))
-    index = FlatIndex(ids, vectors)
-    if measure == "cosine":
-        return FlatSearcher(index)
-    return SimilaritySearcher(searchable(index, "dot" if measure == "dot" else "euclidean"))
+    return ExactSearcher(FlatIndex(ids, vectors), similarity)
 
 
 def query_table(vectors: Vectors) -> pa.Table:
@@ -84,16 +81,16 @@ def assert_same(found: list[Hits], expected: list[Hits]) -> None:
     distinct=st.integers(1, 12),
     parts=st.integers(2, 9),
     depth=st.integers(1, 40),
-    measure=st.sampled_from(["cosine", "dot", "euclidean"]),
+    similarity=st.sampled_from(["cosine", "dot", "euclidean"]),
 )
 def test_the_hits_of_the_parts_are_those_of_the_whole(
-    seed: int, n: int, distinct: int, parts: int, depth: int, measure: str
+    seed: int, n: int, distinct: int, parts: int, depth: int, similarity: Similarity
 ) -> None:
     numbers = np.random.default_rng(seed)
-    whole = searcher(rows(numbers, n, distinct), measure, numbers)
+    whole = searcher(rows(numbers, n, distinct), similarity, numbers)
     queries = query_table(rows(numbers, 5, distinct))
-    sharded = ShardedSearcher(whole, Backwards(parts), min(parts, n))
-    assert_same(sharded.search(queries, depth, None), whole.search(queries, depth, None))
+    in_parts = ShardedSearcher(whole, Backwards(parts), min(parts, n))
+    assert_same(in_parts.search(queries, depth, None), whole.search(queries, depth, None))
 
 
 def test_large_parts_with_a_tie_across_all_of_them() -> None:
@@ -101,9 +98,9 @@ def test_large_parts_with_a_tie_across_all_of_them() -> None:
     whole = searcher(rows(numbers, 4_000, 3), "cosine", numbers)
     queries = query_table(rows(numbers, 7, 3))
     told: list[int] = []
-    sharded = spread(whole, Backwards(4))
-    assert isinstance(sharded, ShardedSearcher)
-    assert_same(sharded.search(queries, 50, told.append), whole.search(queries, 50, None))
+    in_parts = sharded(whole, Backwards(4))
+    assert isinstance(in_parts, ShardedSearcher)
+    assert_same(in_parts.search(queries, 50, told.append), whole.search(queries, 50, None))
     assert told == [1, 3, 5, 7]
 
 
@@ -111,5 +108,5 @@ def test_large_parts_with_a_tie_across_all_of_them() -> None:
 def test_what_is_small_stays_whole(n: int) -> None:
     numbers = np.random.default_rng(5)
     whole = searcher(rows(numbers, n, 3), "cosine", numbers)
-    assert spread(whole, LOCAL) is whole
-    assert (spread(whole, Backwards(2)) is whole) == (n == 1)
+    assert sharded(whole, LOCAL) is whole
+    assert (sharded(whole, Backwards(2)) is whole) == (n == 1)

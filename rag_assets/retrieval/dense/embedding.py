@@ -19,11 +19,10 @@ from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
-from rag_assets.retrieval.dense import flat_index, hnsw_index, similarity_search
+from rag_assets.retrieval.dense import flat_index, hnsw_index
+from rag_assets.retrieval.dense.exact import ExactSearcher
 from rag_assets.retrieval.dense.hnsw_index import HnswSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.dense.search import FlatSearcher
-from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
 from rag_assets.store.vector_caches import MakeVectors
@@ -144,10 +143,7 @@ class BiEncoder(EmbeddingRetriever):
         """Open the vectors, and the graph where there is one."""
         if self.hnsw is not None:
             return HnswSearcher(hnsw_index.load(folder, self._measure()), self.hnsw.ef_search)
-        index = flat_index.FlatIndex.load(folder)
-        if self.similarity == "cosine":
-            return FlatSearcher(index)
-        return SimilaritySearcher(similarity_search.searchable(index, self.similarity))
+        return ExactSearcher(flat_index.FlatIndex.load(folder), self.similarity)
 
     def _write(self, ids: Sequence[str], vectors: Vectors, folder: Path) -> Mapping[str, Any]:
         if self.hnsw is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,11 @@ import pyarrow as pa
 from rag_assets.errors import UsageError
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.retrieval.dense.exact import MARGIN, Similarity, exact_scores
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.dense.search import MARGIN, inner_products
-from rag_assets.retrieval.dense.similarity_search import squared_distances
 from rag_assets.retrieval.retriever import IndexSearcher
 
-Similarity = Literal["cosine", "dot", "euclidean"]
 Scores = npt.NDArray[np.float64]
 
 QUERIES_AT_ONCE = 64
@@ -154,13 +152,6 @@ def _is_complete(index: EngineIndex, found: Found, k: int, asked: int) -> bool:
 def _hits(index: EngineIndex, query: npt.NDArray[np.float32], found: Found, k: int) -> Hits:
     candidates, scores = found
     if index.flat is not None:
-        scores = _exact(index.flat.vectors[candidates], query, index.similarity)
+        scores = exact_scores(index.flat.vectors[candidates], query, index.similarity)
     order = top_k(scores, index.ids_rank[candidates], k)
     return Hits(candidates[order], scores[order])
-
-
-def _exact(vectors: Vectors, query: npt.NDArray[np.float32], similarity: Similarity) -> Scores:
-    if similarity == "euclidean":
-        distances: Scores = -np.sqrt(squared_distances(vectors, query))
-        return distances
-    return inner_products(vectors, query)

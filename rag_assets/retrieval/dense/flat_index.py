@@ -39,7 +39,7 @@ class FlatIndex:
         """``byte_order_ranks`` of the chunk ids."""
         return byte_order_ranks(self.chunk_ids)
 
-    def among(self, positions: Positions) -> FlatIndex:
+    def restricted_to(self, positions: Positions) -> FlatIndex:
         """Return the index of these chunks alone, in their order; their vectors are copied."""
         return FlatIndex(tuple(self.chunk_ids[p] for p in positions), self.vectors[positions])
 

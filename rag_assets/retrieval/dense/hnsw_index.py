@@ -26,14 +26,9 @@ from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.unit_vectors import Vectors, checked_lengths
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.retrieval.dense import flat_index
+from rag_assets.retrieval.dense.exact import BLOCK, ExactSearcher, exact_scores
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.dense.search import BLOCK, inner_products, one_thread
-from rag_assets.retrieval.dense.similarity_search import (
-    SimilaritySearcher,
-    searchable,
-    squared_distances,
-)
 
 GRAPH_FILE = "hnsw.faiss"
 
@@ -76,15 +71,13 @@ class HnswSearcher:
         vectors = dense_matrix(queries)
         return search(self.index, vectors, depth, progress, ef_search=self.ef_search)
 
-    def among(self, positions: Positions) -> SimilaritySearcher:
+    def restricted_to(self, positions: Positions) -> ExactSearcher:
         """Return an exact searcher of these chunks: the graph leads to too few of them."""
-        index = self.index.flat.among(positions)
-        return SimilaritySearcher(searchable(index, self.index.measure))
+        return self.exact().restricted_to(positions)
 
-    def exact(self) -> SimilaritySearcher:
+    def exact(self) -> ExactSearcher:
         """Return an exact searcher of all chunks."""
-        index = self.index
-        return SimilaritySearcher(searchable(index.flat, index.measure))
+        return ExactSearcher(self.index.flat, self.index.measure)
 
 
 def build(
@@ -121,8 +114,12 @@ def build(
     graph = faiss.IndexHNSWFlat(max(ordered.shape[1], 1), m, _metric(measure))
     graph.hnsw.efConstruction = ef_construction
     # Several threads would link chunks in the order in which they happen to be done.
-    with one_thread():
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
         graph.add(ordered.reshape(len(ids), -1) if ids else np.empty((0, graph.d), np.float32))
+    finally:
+        faiss.omp_set_num_threads(threads)
     # The vectors lie beside it already.
     faiss.write_index(graph, str(folder / GRAPH_FILE), faiss.IO_FLAG_SKIP_STORAGE)
     return {**facts, "graph_bytes": (folder / GRAPH_FILE).stat().st_size}
@@ -207,11 +204,7 @@ def _candidates(index: HnswIndex, queries: Vectors, ef_search: int) -> npt.NDArr
 def _hits(
     index: HnswIndex, query: npt.NDArray[np.float32], candidates: npt.NDArray[np.int64], k: int
 ) -> Hits:
-    vectors = index.flat.vectors[candidates]
-    if index.measure == "dot":
-        scores = inner_products(vectors, query)
-    else:
-        scores = -np.sqrt(squared_distances(vectors, query))
+    scores = exact_scores(index.flat.vectors[candidates], query, index.measure)
     best = top_k(scores, index.flat.ids_rank[candidates], k)
     return Hits(candidates[best], scores[best])
 

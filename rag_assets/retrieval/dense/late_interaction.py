@@ -123,9 +123,9 @@ class TokenSearcher(IndexSearcher["TokenIndex"]):
         vectors = token_vectors(queries, self.index.vectors.shape[1])
         return search_index(self.index, vectors, depth, progress)
 
-    def among(self, positions: Positions) -> TokenSearcher:
+    def restricted_to(self, positions: Positions) -> TokenSearcher:
         """Return a searcher of these chunks: a score depends on no other chunk."""
-        return TokenSearcher(self.index.among(positions))
+        return TokenSearcher(self.index.restricted_to(positions))
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class TokenIndex:
         """Return the vectors of one chunk."""
         return self.vectors[self.starts[position] : self.starts[position + 1]]
 
-    def among(self, positions: Positions) -> TokenIndex:
+    def restricted_to(self, positions: Positions) -> TokenIndex:
         """Return the index of these chunks alone, in their order; their vectors are copied."""
         parts = [self.vectors[:0], *(self.of(position) for position in positions.tolist())]
         starts = np.cumsum([len(part) for part in parts])
@@ -292,7 +292,7 @@ def _exact_hits(index: TokenIndex, query: TokenVectors, rough: Rough, k: int) ->
 def _rounding_error(shape: tuple[int, ...]) -> float:
     """Return a bound of the error of a mean of fp32 inner products of rows of length about 1.
 
-    Of each product (see :mod:`rag_assets.retrieval.dense.search`), and of adding up and dividing.
+    Of each product (see :mod:`rag_assets.retrieval.dense.exact`), and of adding up and dividing.
     """
     n_tokens, dimension = shape
     return float((dimension + n_tokens + 4) * 2.0**-24 * 1.01)

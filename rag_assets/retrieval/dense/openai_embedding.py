@@ -18,10 +18,9 @@ from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
-from rag_assets.retrieval.dense import flat_index, similarity_search
+from rag_assets.retrieval.dense import flat_index
+from rag_assets.retrieval.dense.exact import ExactSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.dense.search import FlatSearcher
-from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.workspace import Usage, Workspace
 
@@ -115,10 +114,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
 
     def open(self, folder: Path) -> Searcher[pa.Table]:
         """Open the vectors."""
-        index = flat_index.FlatIndex.load(folder)
-        if self.similarity == "cosine":
-            return FlatSearcher(index)
-        return SimilaritySearcher(similarity_search.searchable(index, self.similarity))
+        return ExactSearcher(flat_index.FlatIndex.load(folder), self.similarity)
 
     def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
         n_new = 0

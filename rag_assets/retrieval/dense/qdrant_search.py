@@ -13,7 +13,8 @@ import numpy as np
 
 from rag_assets.errors import DataError, NotServed, UsageError
 from rag_assets.models.unit_vectors import Vectors
-from rag_assets.retrieval.dense.engine_search import EngineIndex, Found, Similarity
+from rag_assets.retrieval.dense.engine_search import EngineIndex, Found
+from rag_assets.retrieval.dense.exact import Similarity
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.servers.failures import ServerFailure, answered
 from rag_assets.servers.secrets import Secrets

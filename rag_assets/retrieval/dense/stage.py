@@ -45,7 +45,7 @@ from rag_assets.retrieval.base_runs_stage import (
     save_units,
     search_kinds,
 )
-from rag_assets.retrieval.dense.similarity_search import spread
+from rag_assets.retrieval.dense.exact import sharded
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds
 from rag_assets.retrieval.workspace import Summed, Workspace, retriever_prompts
@@ -168,8 +168,8 @@ class EmbeddingRuns(BaseRuns):
     def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[pa.Table]:
         return EmbeddingRetriever.named(retriever, context.experiment.retrievers).open(index.folder)
 
-    def _spread(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
-        return spread(searcher, context.compute)
+    def _sharded(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
+        return sharded(searcher, context.compute)
 
     def _search(
         self,

@@ -22,10 +22,9 @@ from rag_assets.errors import DataError
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
-from rag_assets.retrieval.dense import flat_index, similarity_search
+from rag_assets.retrieval.dense import flat_index
+from rag_assets.retrieval.dense.exact import ExactSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.dense.search import FlatSearcher
-from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.text_files import read_bytes, suffix
@@ -111,10 +110,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
 
     def open(self, folder: Path) -> Searcher[pa.Table]:
         """Open the vectors."""
-        index = flat_index.FlatIndex.load(folder)
-        if self.similarity == "cosine":
-            return FlatSearcher(index)
-        return SimilaritySearcher(similarity_search.searchable(index, self.similarity))
+        return ExactSearcher(flat_index.FlatIndex.load(folder), self.similarity)
 
     def _checked(self, read: FileVectors, ids: Sequence[str], what: str) -> Vectors:
         vectors = read.of(ids, what)

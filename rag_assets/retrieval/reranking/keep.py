@@ -26,7 +26,7 @@ from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.package_versions import version
-from rag_assets.retrieval.dense.search import inner_products
+from rag_assets.retrieval.dense.exact import inner_products
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.workspace import ALONE, Workspace

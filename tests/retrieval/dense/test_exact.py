@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, UsageError
+from rag_assets.retrieval.dense.exact import MARGIN, ExactSearcher, Similarity, inner_products
 from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.search import MARGIN, inner_products, search
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -27,7 +29,7 @@ def found(
     index: FlatIndex, queries: np.ndarray, k: int, block: int
 ) -> list[list[tuple[str, float]]]:
     ranked = []
-    for hits in search(index, queries, k, block=block):
+    for hits in ExactSearcher(index).nearest(queries, k, block=block):
         ids = [index.chunk_ids[position] for position in hits.positions]
         ranked.append(list(zip(ids, hits.scores.tolist(), strict=True)))
     return ranked
@@ -62,7 +64,7 @@ def test_ties_wider_than_the_margin_are_cut_by_id() -> None:
     count = 10 * MARGIN
     vectors = np.tile(unit(np.ones((1, 48))), (count, 1))
     index = FlatIndex(tuple(f"c{i}" for i in range(count)), vectors)
-    (hits,) = search(index, vectors[:1], 5)
+    (hits,) = ExactSearcher(index).nearest(vectors[:1], 5)
     expected = sorted(index.chunk_ids, reverse=True)[:5]
     assert [index.chunk_ids[i] for i in hits.positions] == expected
     assert len(set(hits.scores.tolist())) == 1
@@ -106,7 +108,7 @@ def test_settings_of_faiss_are_put_back_even_after_an_error() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        search(index, np.eye(2, dtype=np.float32), 1, interrupted, block=1)
+        ExactSearcher(index).nearest(np.eye(2, dtype=np.float32), 1, interrupted, block=1)
     assert (faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()) == before
 
 
@@ -123,7 +125,7 @@ def test_smaller_k_is_a_prefix_of_a_larger_one() -> None:
 def test_k_is_clipped_and_progress_ends_at_the_number_of_queries() -> None:
     index = FlatIndex(("a", "b"), np.eye(2, dtype=np.float32))
     calls: list[int] = []
-    hits = search(index, np.eye(2, dtype=np.float32), 50, calls.append, block=1)
+    hits = ExactSearcher(index).nearest(np.eye(2, dtype=np.float32), 50, calls.append, block=1)
     assert [len(one.positions) for one in hits] == [2, 2]
     assert calls == [1, 2]
     assert hits[0].positions.tolist() == [0, 1]
@@ -132,10 +134,10 @@ def test_k_is_clipped_and_progress_ends_at_the_number_of_queries() -> None:
 
 def test_empty_index_and_no_queries() -> None:
     empty = FlatIndex((), np.empty((0, 0), dtype=np.float32))
-    (hits,) = search(empty, np.eye(1, 3, dtype=np.float32), 5)
+    (hits,) = ExactSearcher(empty).nearest(np.eye(1, 3, dtype=np.float32), 5)
     assert len(hits.positions) == len(hits.scores) == 0
     index = FlatIndex(("a",), np.eye(1, dtype=np.float32))
-    assert search(index, np.empty((0, 0), dtype=np.float32), 5) == []
+    assert ExactSearcher(index).nearest(np.empty((0, 0), dtype=np.float32), 5) == []
 
 
 @pytest.mark.parametrize(
@@ -151,10 +153,94 @@ def test_empty_index_and_no_queries() -> None:
 def test_wrong_query_vectors(query: np.ndarray, problem: str) -> None:
     index = FlatIndex(("a", "b"), np.eye(2, dtype=np.float32))
     with pytest.raises(DataError, match=problem):
-        search(index, query, 1)
+        ExactSearcher(index).nearest(query, 1)
 
 
 def test_k_below_1_is_wrong_usage() -> None:
     index = FlatIndex(("a",), np.eye(1, dtype=np.float32))
     with pytest.raises(UsageError, match="k is 0"):
-        search(index, np.eye(1, dtype=np.float32), 0)
+        ExactSearcher(index).nearest(np.eye(1, dtype=np.float32), 0)
+
+
+def definition(
+    index: FlatIndex, query: np.ndarray, k: int, similarity: Similarity
+) -> list[tuple[str, float]]:
+    """The definition, one number after the other."""
+    found = []
+    for name, row in zip(index.chunk_ids, index.vectors, strict=True):
+        pairs = [(float(x), float(q)) for x, q in zip(row, query, strict=True)]
+        if similarity == "dot":
+            score = float(np.array([x * q for x, q in pairs]).sum())
+        else:
+            score = -math.sqrt(float(np.array([(x - q) * (x - q) for x, q in pairs]).sum()))
+        found.append((name, score))
+    return sorted(found, key=lambda pair: (pair[1], pair[0]), reverse=True)[:k]
+
+
+def hits(
+    index: FlatIndex, query: np.ndarray, k: int, similarity: Similarity
+) -> list[tuple[str, float]]:
+    (found,) = ExactSearcher(index, similarity).nearest(query[None, :], k)
+    names = [index.chunk_ids[position] for position in found.positions]
+    return list(zip(names, found.scores.tolist(), strict=True))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.sampled_from([1e-12, 1e-3, 1.0, 1e3, 1e9]),
+    shift=st.sampled_from([0.0, 1.0, 1e4]),
+    nearly_equal=st.booleans(),
+    similarity=st.sampled_from(["dot", "euclidean"]),
+)
+def test_it_is_the_definition(
+    seed: int, scale: float, shift: float, nearly_equal: bool, similarity: Similarity
+) -> None:
+    random = np.random.default_rng(seed)
+    base = random.normal(size=(1, 5)) if nearly_equal else random.normal(size=(90, 5))
+    rows = base + random.normal(size=(90, 5)) * (1e-6 if nearly_equal else 1)
+    vectors = ((rows + shift) * scale).astype(np.float32)
+    vectors[10:20] = vectors[30]
+    vectors[40] = 0
+    index = FlatIndex(tuple(f"c{number}" for number in random.permutation(90)), vectors)
+    query = ((random.normal(size=5) + shift) * scale).astype(np.float32)
+    for k in (1, 7, 89, 200):
+        assert hits(index, query, k, similarity) == definition(index, query, k, similarity)
+
+
+@pytest.mark.parametrize("similarity", ["dot", "euclidean"])
+def test_a_tie_beyond_the_candidates_is_broken_by_id(similarity: Similarity) -> None:
+    count = 4 * MARGIN
+    vectors = np.full((count, 3), 2.5, dtype=np.float32)
+    index = FlatIndex(tuple(f"c{number:03}" for number in range(count)), vectors)
+    found = hits(index, np.array([1, 0.1, 3], dtype=np.float32), 2, similarity)
+    assert [name for name, _ in found] == [f"c{count - 1}", f"c{count - 2}"]
+
+
+def test_length_decides_the_inner_product_and_not_the_distance() -> None:
+    vectors = np.array([[10, 0], [1, 0.1], [0, 0]], dtype=np.float32)
+    index, query = FlatIndex(("long", "near", "zero"), vectors), np.array([1, 0], np.float32)
+    assert [name for name, _ in hits(index, query, 3, "dot")] == ["long", "near", "zero"]
+    assert [name for name, _ in hits(index, query, 3, "euclidean")] == ["near", "zero", "long"]
+    assert hits(index, query, 3, "euclidean")[2] == ("long", -9.0)
+
+
+def test_blocks_change_nothing() -> None:
+    random = np.random.default_rng(3)
+    vectors = random.normal(size=(200, 8)).astype(np.float32) * 7
+    space = ExactSearcher(FlatIndex(tuple(map(str, range(200))), vectors), "euclidean")
+    queries = random.normal(size=(20, 8)).astype(np.float32)
+    one, other = space.nearest(queries, 5, block=3), space.nearest(queries, 5)
+    for a, b in zip(one, other, strict=True):
+        assert np.array_equal(a.positions, b.positions)
+        assert np.array_equal(a.scores, b.scores)
+
+
+def test_vectors_of_any_length_that_are_refused() -> None:
+    vectors = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    query, space = np.array([[np.nan, 1]], np.float32), FlatIndex(("a", "b"), vectors)
+    with pytest.raises(DataError, match=r"vector of query 0 has length nan; .* at most 1e18"):
+        ExactSearcher(space, "dot").nearest(query, 1)
+    long = FlatIndex(("a", "b"), np.array([[1, 0], [1e19, 0]], np.float32))
+    with pytest.raises(DataError, match=r"vector of chunk 'b' has length inf|chunk 'b' has len"):
+        ExactSearcher(long, "dot").nearest(vectors, 1)

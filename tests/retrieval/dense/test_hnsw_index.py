@@ -8,10 +8,9 @@ import pytest
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.dense import hnsw_index
+from rag_assets.retrieval.dense.exact import ExactSearcher
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.hnsw_index import GRAPH_FILE, HnswIndex, Measure, load, search
-from rag_assets.retrieval.dense.similarity_search import search as exact_search
-from rag_assets.retrieval.dense.similarity_search import searchable
 
 MEASURES: tuple[Measure, ...] = ("dot", "euclidean")
 every_measure = pytest.mark.parametrize("measure", MEASURES)
@@ -52,7 +51,7 @@ def found(index: HnswIndex, hits: Hits) -> list[tuple[str, float]]:
 
 def recall(index: HnswIndex, queries: np.ndarray, k: int, ef_search: int) -> float:
     """Share of the exact best k that the graph leads to."""
-    exact = exact_search(searchable(index.flat, index.measure), queries, k)
+    exact = ExactSearcher(index.flat, index.measure).nearest(queries, k)
     approximate = search(index, queries, k, ef_search=ef_search)
     shared = [
         len(set(a.positions.tolist()) & set(b.positions.tolist()))
@@ -83,7 +82,7 @@ def test_few_chunks_are_all_found_with_exact_scores(tmp_path: Path, measure: Mea
     vectors[10:20] = vectors[30]  # equal chunks: the higher id first
     index = indexed(tmp_path, vectors * 3, measure)
     queries = made(20, seed=2)
-    exact = exact_search(searchable(index.flat, measure), queries, 25)
+    exact = ExactSearcher(index.flat, measure).nearest(queries, 25)
     for one, other in zip(search(index, queries, 25, ef_search=200), exact, strict=True):
         assert found(index, one) == found(index, other)
 

@@ -68,7 +68,7 @@ def test_it_finds_what_scoring_every_pair_finds(
 def test_a_part_is_searched_as_the_whole(tmp_path: Path) -> None:
     index = made(drawn(0, [3, 0, 2, 4]), tmp_path)
     (query,) = drawn(1, [3])
-    part = index.among(np.array([1, 3, 0]))
+    part = index.restricted_to(np.array([1, 3, 0]))
     assert part.chunk_ids == ("c001", "c003", "c000")
     (hits,), (whole,) = (late_interaction.search_index(one, [query], 9) for one in (part, index))
     of_whole = dict(zip(whole.positions.tolist(), whole.scores.tolist(), strict=True))

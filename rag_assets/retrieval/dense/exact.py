@@ -1,0 +1,320 @@
+"""Exact search of vectors by cosine, inner product or Euclidean distance.
+
+faiss finds candidates in fp32; score, order and cut are decided in float64, so results depend
+neither on threads nor on block sizes. The fp32 inner product of q and x of dimension d is off by
+at most gamma * |q| * |x|, gamma = d u / (1 - d u), u = 2**-24, whatever the order of summation
+(Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, with Cauchy-Schwarz), and by d
+times the smallest normal fp32 number where products underflow. Where that leaves open whether faiss
+missed one of the best k, all chunks that could be are scored again.
+
+The order by Euclidean distance is that by ``q.x - |x|^2 / 2 = (|q|^2 - |q - x|^2) / 2``: the inner
+product of (q, 1) with (x, -|x|^2 / 2). Its last component is rounded to fp32, which adds
+u * |x|^2 / 2 to the bound; and because the exact value is computed from the distance in float64, so
+does the rounding of that, d * 2**-50 * (|q| + |x|)^2 at most.
+
+A large index is searched in parts, each by a worker; the hits are those of the whole. A score
+depends on one vector and the query, and the best k of the whole are among the best k of each part,
+ties at the cut included: each part is cut in the one order of :mod:`rag_assets.ordering`, which the
+merged hits are sorted by again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rag_assets.compute.compute import Compute
+from rag_assets.errors import DataError, UsageError
+from rag_assets.models.unit_vectors import (
+    LENGTH_TOLERANCE,
+    Vectors,
+    check_unit_rows,
+    checked_lengths,
+)
+from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.query_vectors import dense_matrix
+from rag_assets.retrieval.retriever import IndexSearcher, Searcher
+
+Similarity = Literal["cosine", "dot", "euclidean"]
+Numbers = npt.NDArray[np.float64]
+Row = npt.NDArray[np.float32]
+
+BLOCK = 256
+"""Queries that faiss is given at once, and between two reports of progress."""
+
+SMALLEST_SHARE = 16
+"""Fewer queries are not worth a thread of their own: each reads all vectors."""
+
+MARGIN = 32
+"""Candidates beyond k: few enough to be cheap, enough for ordinary score gaps."""
+
+MATRIX_FROM = 4_000
+"""Numbers of the queries of a block from which faiss multiplies matrices; changes speed only."""
+
+_UNIT = 2.0**-24
+_SMALLEST_NORMAL = 2.0**-126
+
+
+@dataclass(frozen=True)
+class ExactSearcher(IndexSearcher[FlatIndex]):
+    """Vectors that are searched without missing any."""
+
+    similarity: Similarity = "cosine"
+
+    def restricted_to(self, positions: Positions) -> ExactSearcher:
+        """Return a searcher of these chunks: a score depends on no other vector."""
+        return ExactSearcher(self.index.restricted_to(positions), self.similarity)
+
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query vector."""
+        return self.nearest(dense_matrix(queries), depth, progress)
+
+    def nearest(
+        self,
+        queries: Vectors,
+        k: int,
+        progress: Callable[[int], None] | None = None,
+        *,
+        block: int = BLOCK,
+    ) -> list[Hits]:
+        """Return for each query its ``k`` best chunks; all chunks when there are fewer.
+
+        Order: score descending, then id descending by UTF-8 bytes, exact at the cut. The score is
+        the inner product, or the negative of the Euclidean distance, in float64.
+
+        Args:
+            queries: float32, shape (queries, dimension of the index).
+            k: hits a query at most.
+            progress: called with the number of queries done so far.
+            block: queries a call of faiss at most; changes speed only.
+
+        Raises:
+            UsageError: ``k`` is below 1.
+            DataError: a query has another dimension, NaN, a length other than 1 where the
+                similarity is the cosine, or one above 1e18; or a chunk has.
+        """
+        import faiss
+
+        if k < 1:
+            raise UsageError(f"k is {k}; it must be at least 1")
+        if not self.chunk_ids or not len(queries):
+            return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in range(len(queries))]
+        self._check(queries)
+        self._searched  # noqa: B018 (made once, before there are threads)
+        # Threads of faiss wait for one another at every 1,024 chunks: each of ours has queries of
+        # its own, and runs faiss on itself alone.
+        threads = faiss.omp_get_max_threads()
+        size = min(block, max(SMALLEST_SHARE, -(-len(queries) // threads)))
+        blocks = [queries[at : at + size] for at in range(0, len(queries), size)]
+        alone = partial(faiss.omp_set_num_threads, 1)
+        hits: list[Hits] = []
+        with matrix_products(), ThreadPoolExecutor(threads, initializer=alone) as pool:
+            try:
+                for hits_of_block in pool.map(partial(self._search_block, k=k), blocks):
+                    hits += hits_of_block
+                    if progress is not None:
+                        progress(len(hits))
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return hits
+
+    @cached_property
+    def _searched(self) -> tuple[Vectors, float, float]:
+        """What faiss multiplies, the length of its longest row, and that of the index."""
+        vectors = np.ascontiguousarray(self.index.vectors)
+        if self.similarity == "cosine":
+            return vectors, 1 + LENGTH_TOLERANCE, 1 + LENGTH_TOLERANCE
+        lengths = checked_lengths(vectors, lambda row: f"chunk '{self.chunk_ids[row]}'")
+        longest = float(lengths.max(initial=0.0))
+        if self.similarity == "dot":
+            return vectors, longest, longest
+        halves = (-(lengths**2) / 2).astype(np.float32)
+        searched = np.sqrt(lengths**2 + halves.astype(np.float64) ** 2)
+        return np.hstack([vectors, halves[:, None]]), float(searched.max(initial=0.0)), longest
+
+    def _check(self, queries: Vectors) -> None:
+        dimension = self.index.vectors.shape[1]
+        if queries.ndim != 2 or queries.shape[1] != dimension:
+            problem = f"query vectors have shape {queries.shape}"
+            raise DataError(f"{problem}; the index has dimension {dimension}")
+        if queries.dtype != np.float32:
+            raise DataError(f"query vectors are {queries.dtype}; they must be float32")
+        check = check_unit_rows if self.similarity == "cosine" else checked_lengths
+        check(queries, lambda row: f"query {row}")
+
+    def _search_block(self, queries: Vectors, k: int) -> list[Hits]:
+        import faiss
+
+        matrix, n_chunks = self._searched[0], len(self.chunk_ids)
+        sent = np.ascontiguousarray(queries)
+        if self.similarity == "euclidean":
+            sent = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
+        fetched = min(k + MARGIN, n_chunks)
+        # The kernel of IndexFlatIP, without the index's own copy of the vectors.
+        rough, found = faiss.knn(sent, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
+        hits = []
+        for query, row, candidates, lowest in zip(queries, sent, found, rough[:, -1], strict=True):
+            values, scores = self._exact(query, candidates)
+            if fetched < n_chunks:
+                least = float(np.partition(values, -k)[-k]) - self._error(query, row)
+                if lowest >= least:  # a chunk that faiss left out may be among the best k
+                    candidates = np.flatnonzero(matrix @ row >= least)
+                    _, scores = self._exact(query, candidates)
+            # Only ties need the order of the ids, which takes a second for a large index.
+            is_tied = len(np.unique(scores)) < len(scores)
+            best = top_k(scores, self.index.ids_rank[candidates] if is_tied else candidates, k)
+            hits.append(Hits(candidates[best], scores[best]))
+        return hits
+
+    def _exact(self, query: Row, positions: Positions) -> tuple[Numbers, Numbers]:
+        """Return what faiss approximates, and the scores, of some chunks."""
+        vectors = self.index.vectors[positions]
+        scores = exact_scores(vectors, query, self.similarity)
+        if self.similarity != "euclidean":
+            return scores, scores
+        return (float((query.astype(np.float64) ** 2).sum()) - scores**2) / 2, scores
+
+    def _error(self, query: Row, sent: Row) -> float:
+        """Return a bound of the difference between the fp32 and the exact value of any chunk."""
+        _, longest_searched, longest = self._searched
+        dimension = len(sent)
+        gamma = dimension * _UNIT / (1 - dimension * _UNIT)
+        length, length_sent = (
+            float(np.linalg.norm(row.astype(np.float64))) for row in (query, sent)
+        )
+        error = gamma * length_sent * longest_searched + dimension * _SMALLEST_NORMAL
+        if self.similarity == "euclidean":
+            error += _UNIT * longest**2 / 2 + _SMALLEST_NORMAL
+        error += dimension * 2.0**-50 * (length + longest) ** 2
+        return 1.01 * error
+
+
+def exact_scores(vectors: Vectors, query: Row, similarity: Similarity) -> Numbers:
+    """Return the score of each row in float64: inner product, or negative Euclidean distance.
+
+    Args:
+        vectors: float32, shape (n, dimension).
+        query: one vector.
+        similarity: ``cosine`` is the inner product of vectors of length 1.
+    """
+    if similarity != "euclidean":
+        return inner_products(vectors, query)
+    squares = (vectors.astype(np.float64) - query.astype(np.float64)) ** 2
+    distances: Numbers = np.sqrt(squares.sum(axis=1))
+    return -distances
+
+
+def inner_products(vectors: Vectors, query: Vectors | Row) -> Numbers:
+    """Return the inner product of each row with ``query`` in float64, shape (n,).
+
+    ``query`` is one vector, or one for each row.
+
+    Products of two fp32 numbers are exact in float64; each row is summed by itself in one fixed
+    order. A BLAS product would round equal rows differently, depending on where they stand.
+    """
+    products: Numbers = np.multiply(vectors, query, dtype=np.float64).sum(axis=1)
+    return products
+
+
+@contextmanager
+def matrix_products() -> Iterator[None]:
+    """Let faiss multiply matrices for few queries too.
+
+    Since 1.15 it takes one query after another up to 128,000 numbers, 333 queries of 384
+    dimensions, which fits where it has dozens of threads (faiss, pull requests 5022 and 5109). One
+    thread is five times faster by matrices, from about ten queries on.
+    """
+    import faiss
+
+    before = faiss.cvar.distance_compute_blas_threshold
+    faiss.cvar.distance_compute_blas_threshold = MATRIX_FROM
+    try:
+        yield
+    finally:
+        faiss.cvar.distance_compute_blas_threshold = before
+
+
+def sharded(searcher: Searcher[pa.Table], compute: Compute) -> Searcher[pa.Table]:
+    """Return a searcher that gives the same hits by the workers of ``compute``.
+
+    Only exact searches of vectors have parts, and only large ones are worth it; else it is the
+    searcher itself.
+    """
+    if not isinstance(searcher, ExactSearcher):
+        return searcher
+    n_parts = compute.n_parts(len(searcher.chunk_ids))
+    return searcher if n_parts < 2 else ShardedSearcher(searcher, compute, n_parts)
+
+
+@dataclass(frozen=True)
+class ShardedSearcher:
+    """An exact search of vectors in parts."""
+
+    whole: ExactSearcher
+    compute: Compute
+    n_parts: int
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.whole.chunk_ids
+
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query vector."""
+        hits_of: dict[int, list[Hits]] = {}
+        blocks = ((shard, queries, depth) for shard in self._shards)
+        for part, hits in self.compute.map(search_shard, blocks):
+            hits_of[part] = hits
+            if progress is not None:
+                progress(queries.num_rows * len(hits_of) // self.n_parts)
+        by_query = zip(*(hits_of[part] for part in sorted(hits_of)), strict=True)
+        return [self._merged(hits, depth) for hits in by_query]
+
+    def restricted_to(self, positions: Positions) -> ExactSearcher:
+        """Return a searcher of these chunks, in this process: they are few."""
+        return self.whole.restricted_to(positions)
+
+    def _merged(self, parts: Sequence[Hits], depth: int) -> Hits:
+        """Return the best hits of one query over all parts."""
+        starts = zip(parts, self._bounds, strict=False)
+        positions = np.concatenate([hits.positions + start for hits, start in starts])
+        scores = np.concatenate([hits.scores for hits in parts])
+        best = top_k(scores, self._ids_rank[positions], depth)
+        return Hits(positions[best], scores[best])
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """Where each part begins, and the end of the last."""
+        ends = np.linspace(0, len(self.chunk_ids), self.n_parts + 1)
+        return [int(end) for end in ends.round()]
+
+    @cached_property
+    def _shards(self) -> list[Any]:
+        """The parts, each put into the memory of the cluster once."""
+        return [
+            self.compute.share(self.whole.restricted_to(np.arange(start, end)))
+            for start, end in pairwise(self._bounds)
+        ]
+
+    @cached_property
+    def _ids_rank(self) -> Positions:
+        return byte_order_ranks(self.chunk_ids)
+
+
+def search_shard(shard: ExactSearcher, queries: pa.Table, depth: int) -> list[Hits]:
+    """Return the hits of all queries in one part."""
+    return shard.search(queries, depth, None)
