@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.pipeline.evaluations import FOLDER, new_evaluation_id, read_current
-from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
-from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.history_files import HISTORY_DIR, HistoryFiles
 from rag_assets.schemas import HISTORY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import canonical_json
@@ -44,7 +43,7 @@ def write_history(source: Path, store: Path, experiment: str, n_evaluations: int
     current = read_current(root)
     [row] = HistoryFiles(root, None).table().to_pylist()
     snapshot = json.loads((root / FOLDER / f"{current.evaluation_id}.json").read_text("utf-8"))
-    shutil.copytree(source, store, ignore=shutil.ignore_patterns(HISTORY_FOLDER))
+    shutil.copytree(source, store, ignore=shutil.ignore_patterns(HISTORY_DIR))
     settings = StoreSettings.resolve(store)
     files = HistoryFiles(store / experiment, settings.locks)
     rows: list[dict[str, Any]] = []

@@ -12,15 +12,21 @@ from datetime import UTC, datetime
 
 from rag_assets.assets.reported_versions import ReportedVersions, Upstream
 from rag_assets.checks.failed_checks import FailedChecks
-from rag_assets.errors import CheckFailed
+from rag_assets.errors import CheckFailed, StoreError
+from rag_assets.pipeline import warehouse_time
 from rag_assets.pipeline.evaluation_record import record
-from rag_assets.pipeline.evaluations import Evaluation
+from rag_assets.pipeline.evaluations import (
+    CURRENT,
+    FOLDER,
+    Evaluation,
+    pointed,
+    read_evaluation,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.required_partitions import partitions_of_rows, required_partitions
 from rag_assets.pipeline.selection import Selection, groups_by_cost
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.store.artifacts import ArtifactKey
 
 Wanted = Mapping[str, list[ArtifactKey]]
@@ -116,16 +122,31 @@ def finish(
     _refuse_failed(pipeline, wanted)
     pipeline.at_work = "recording the evaluation"
     computed = pipeline.n_computed
+    before = _content_of_warehouse(pipeline)
     evaluation = record(
         pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=runs
     )
-    if not is_up_to_date(pipeline.settings):
+    is_same = computed == 0 and before == evaluation.content
+    if is_same and pointed(pipeline.root / CURRENT) == evaluation.evaluation_id:
+        warehouse_time.keep(pipeline.settings)
+    else:
         rebuild(pipeline.settings)
     artifacts = [pipeline.current(key) for keys in wanted.values() for key in keys]
     # Of partitions that are equal there is one artifact, which counts once.
     total = len({(one.manifest.asset, one.manifest.fingerprint) for one in artifacts if one})
     seconds = (datetime.now(UTC) - started).total_seconds()
     return EvaluationSummary(evaluation, computed, total - computed, seconds)
+
+
+def _content_of_warehouse(pipeline: Pipeline) -> str | None:
+    """Return the content of the evaluation that the warehouse shows; None: it is not current."""
+    if not warehouse_time.is_current(pipeline.settings):
+        return None
+    try:
+        current = pointed(pipeline.root / CURRENT)
+        return read_evaluation(pipeline.root / FOLDER / f"{current}.json").content
+    except StoreError:
+        return None
 
 
 def _refuse_failed(pipeline: Pipeline, wanted: Wanted) -> None:

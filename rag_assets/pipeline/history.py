@@ -1,13 +1,12 @@
 """The history of an experiment: a row for each evaluation, and how a metric went over time.
 
-A row is made of an evaluation's snapshot and the artifacts that it names. Rows are read by SQL over
-the Parquet files themselves, so that new evaluations need no rebuild.
+A row is made of an evaluation's snapshot and the artifacts that it names.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -40,68 +39,50 @@ from rag_assets.schemas import (
 from rag_assets.store.artifacts import Manifest
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import canonical_json, fingerprint
-from rag_assets.store.sql_paths import quoted_path
 
 _logger = logging.getLogger("rag_assets")
 
 Row = dict[str, Any]
 
-Statement = Callable[[str], str]
-"""Gives SQL over files, as :func:`metrics_sql` does."""
-
-LISTS = ("retrievers", "metrics", "answers", "judged")
-"""Columns of an evaluation that hold a list; each list is a relation of its own."""
+LISTS = {
+    "retrievers": HISTORY_RETRIEVERS,
+    "metrics": HISTORY_METRICS,
+    "answers": HISTORY_ANSWERS,
+    "judged": HISTORY_JUDGED,
+}
+"""Columns of an evaluation that hold a list, each with the relation that its items are."""
 
 COST_TIME = "cost_time"
 """Stands among the metrics of a cell: mean milliseconds of a query, where it was measured."""
 
-_OF_EVALUATION = "experiment, evaluation_id, started, complete"
+_LEAD = ("experiment", "evaluation_id", "started", "complete")
 
 
-def evaluations_sql(files: str) -> str:
+def evaluations_sql(rows: str) -> str:
     """Return the statement for one row an evaluation, without the lists.
 
     Args:
-        files: the argument of ``read_parquet``: a quoted pattern, or a list of quoted paths.
+        rows: a relation with the columns of the history, in which a row may stand twice.
     """
-    names = [name for name in HISTORY.arrow().names if name not in LISTS]
-    return f"SELECT {', '.join(names)} FROM ({_once(files, names)})"
+    return _once(rows, [name for name in HISTORY.arrow().names if name not in LISTS])
 
 
-def metrics_sql(files: str) -> str:
-    """Return the statement for one row a metric of a cell of an evaluation."""
-    return _unnested(files, "metrics", HISTORY_METRICS.arrow().names)
+def items_sql(rows: str, column: str) -> str:
+    """Return the statement for one row an item of a list of an evaluation.
+
+    Args:
+        rows: as for :func:`evaluations_sql`.
+        column: one of :data:`LISTS`.
+    """
+    lead, names = ", ".join(_LEAD), LISTS[column].arrow().names
+    items = ", ".join(f"item.{name} AS {name}" for name in names)
+    lists = f"SELECT {lead}, unnest({column}) AS item FROM ({_once(rows, [*_LEAD, column])})"
+    return f"SELECT {lead}, {items} FROM ({lists})"
 
 
-def retrievers_sql(files: str) -> str:
-    """Return the statement for one row a retriever of an evaluation."""
-    return _unnested(files, "retrievers", HISTORY_RETRIEVERS.arrow().names)
-
-
-def answers_sql(files: str) -> str:
-    """Return the statement for one row a metric of an answerer of an evaluation."""
-    return _unnested(files, "answers", HISTORY_ANSWERS.arrow().names)
-
-
-def judged_sql(files: str) -> str:
-    """Return the statement for one row a calibrated mean of a judge of an evaluation."""
-    return _unnested(files, "judged", HISTORY_JUDGED.arrow().names)
-
-
-def _unnested(files: str, column: str, names: Sequence[str]) -> str:
-    own = ", ".join(f"item.{name} AS {name}" for name in names)
-    rows = _once(files, [*_OF_EVALUATION.split(", "), column])
+def _once(rows: str, names: Sequence[str]) -> str:
     return (
-        f"SELECT {_OF_EVALUATION}, {own} FROM "
-        f"(SELECT {_OF_EVALUATION}, unnest({column}) AS item FROM ({rows}))"
-    )
-
-
-def _once(files: str, names: Sequence[str]) -> str:
-    """A row may stand in two files; see :mod:`rag_assets.pipeline.history_files`."""
-    rows = f"FROM read_parquet({files}, union_by_name = true, hive_partitioning = false)"
-    return (
-        f"SELECT {', '.join(names)} {rows} "
+        f"SELECT {', '.join(names)} FROM {rows} "
         "QUALIFY row_number() OVER (PARTITION BY experiment, evaluation_id) = 1"
     )
 
@@ -345,9 +326,11 @@ class History:
             last: so many of the newest; None: all.
         """
         names = [name for name in HISTORY.arrow().names if name not in LISTS]
-        if last is not None:
-            return self._files.newest(names, last)
-        return as_rows(self._files.table(names))
+        if last is None:
+            return as_rows(self._files.table(names))
+        newest = self.ids()[-last:]
+        rows = self._files.table(names, since=newest[0]) if newest else self._files.table(names)
+        return as_rows(rows.slice(rows.num_rows - len(newest)))
 
     def ids(self, *, complete: bool = False) -> list[str]:
         """Return the ids of all evaluations, or of the complete ones, the oldest first."""
@@ -372,7 +355,7 @@ class History:
             which += f" AND retriever IN ({', '.join('?' * len(retrievers))})"
             values += retrievers
         where = f"WHERE {which} ORDER BY evaluation_id, retriever, split"
-        return self._ask(metrics_sql, where, values, since)
+        return self._ask("metrics", where, values, since)
 
     def answer_metric(self, metric: str, since: str = "") -> list[Row]:
         """Return one row an evaluation, answerer and split that has the metric, the oldest first.
@@ -382,7 +365,7 @@ class History:
             since: id of the oldest evaluation that is wanted.
         """
         where = "WHERE metric = ? AND evaluation_id >= ? ORDER BY evaluation_id, answerer, split"
-        return self._ask(answers_sql, where, [metric, since], since)
+        return self._ask("answers", where, [metric, since], since)
 
     def judged_metric(self, judge: str | None, metric: str, since: str = "") -> list[Row]:
         """Return one row an evaluation, judge, name and split that has a calibrated mean.
@@ -398,7 +381,7 @@ class History:
             which += " AND judge = ?"
             values.append(judge)
         where = f"WHERE {which} ORDER BY evaluation_id, judge, name, split"
-        return self._ask(judged_sql, where, values, since)
+        return self._ask("judged", where, values, since)
 
     def metrics(self, evaluations: Sequence[str]) -> list[Row]:
         """Return one row an evaluation, retriever, split, cut-off and metric, of some ids."""
@@ -406,32 +389,21 @@ class History:
             return []
         which = f"evaluation_id IN ({', '.join('?' * len(evaluations))})"
         where = f"WHERE {which} ORDER BY evaluation_id"
-        return self._ask(metrics_sql, where, evaluations, min(evaluations))
+        return self._ask("metrics", where, evaluations, min(evaluations))
 
     def newest_first(self, columns: Sequence[str]) -> Iterator[Row]:
         """Yield columns of evaluations, the newest first; older ones are read when wanted."""
         return self._files.newest_first(columns)
 
-    def _ask(self, sql: Statement, rest: str, values: Sequence[object], since: str) -> list[Row]:
+    def _ask(self, column: str, rest: str, values: Sequence[object], since: str) -> list[Row]:
+        """Return rows of one of the lists, by what follows behind their statement."""
         import duckdb
 
-        def read() -> list[Row]:
-            paths = self._files.paths(since)
-            if not paths:
-                return []
-            self._files.check(since)
-            files = ", ".join(quoted_path(path) for path in paths)
-            try:
-                with duckdb.connect() as connection:
-                    connection.execute("SET TimeZone = 'UTC'")
-                    rows = connection.sql(f"FROM ({sql(f'[{files}]')}) {rest}", params=values)
-                    return as_rows(rows.to_arrow_table())
-            except duckdb.Error as error:
-                if not all(path.exists() for path in paths):
-                    raise FileNotFoundError(str(self._files.folder)) from error
-                problem = " ".join(str(error).split())
-                raise StoreError(
-                    f"cannot read the history in {self._files.folder}: {problem}"
-                ) from error
-
-        return self._files.again(read)
+        rows = self._files.table([*_LEAD, column], since)
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.register("evaluations", rows)
+            items = connection.sql(
+                f"FROM ({items_sql('evaluations', column)}) {rest}", params=values
+            )
+            return as_rows(items.to_arrow_table())

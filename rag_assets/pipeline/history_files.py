@@ -1,51 +1,47 @@
 """The history of an experiment: Parquet files of evaluations that are never changed.
 
-Every evaluation writes one file, ``history/<id>.parquet``. Many small files are slow to read, so
-from time to time they are gathered, see :mod:`rag_assets.pipeline.history_gathering`, into
-``history/<first id>--<last id>.parquet``. A row that stands in two files, because a process was
-killed while it gathered, is one row.
+Every evaluation writes one file, ``history/<id>.<digest>.parquet``. Many small files are slow to
+read, so :data:`COMPACTED` of them become one, ``history/<first id>--<last id>.<digest>.parquet``.
+The digest is of the bytes of the file, so damage is seen, and the same rows have the same name on
+all machines. A file of an older version has none, and is believed. A row that stands in two files,
+because a process was killed while it compacted, is one row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
-from contextlib import contextmanager
+import hashlib
+from collections.abc import Container, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.history_gathering import (
-    add_rows,
-    first_id,
-    gather,
-    history_files,
-    is_due,
-    is_intact,
-    last_id,
-    once,
-    remove_file,
-)
 from rag_assets.schemas import HISTORY, SCHEMA_VERSION
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove
+from rag_assets.store.canonical import file_digest
+from rag_assets.store.file_stamps import RecentFiles
 from rag_assets.store.locks import locked
 
-T = TypeVar("T")
+HISTORY_DIR = "history"
 
-FOLDER = "history"
+COMPACTED = 50
+"""So many files of single evaluations become one."""
 
-ATTEMPTS = 3
-"""A file that was listed may be gathered before it is read; then the folder is listed again."""
-
+ATTEMPTS = 20
+"""A file that was listed may be compacted before it is read; then the folder is listed again."""
 
 PYTHON_ROWS = 50
 """So many rows become Python objects at once: who looks for one evaluation needs few."""
 
-
+_BETWEEN = "--"
+_DIGITS = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_INTACT: RecentFiles[bool] = RecentFiles(lambda _: 1, 1, 4096)
+"""Whether files are as they were written, of the last 4,096."""
 
 
 class HistoryFiles:
@@ -54,9 +50,9 @@ class HistoryFiles:
     def __init__(self, root: Path, locks: Path | None) -> None:
         """Use the experiment's folder ``root`` in the store, and the folder of lock files.
 
-        Without one, files are read and added, and none are gathered.
+        Without one, files are read and added, and none are compacted.
         """
-        self.folder = root / FOLDER
+        self.folder = root / HISTORY_DIR
         self._lock = None if locks is None else locks / root.name / "history.lock"
 
     def add(self, rows: pa.Table) -> None:
@@ -68,48 +64,41 @@ class HistoryFiles:
         Raises:
             StoreError: the store cannot be written.
         """
-        add_rows(self.folder, rows)
-        self.gather()
+        step = 1 if rows.num_rows < COMPACTED else rows.num_rows
+        for begin in range(0, rows.num_rows, step):
+            self._write(rows.slice(begin, step))
+        self.compact()
 
-    def gather(self) -> None:
-        """Gather small files, if there are so many that it is worth it.
+    def compact(self) -> None:
+        """Make one file of many, if there are so many; a file that is damaged stays.
 
         Raises:
             StoreError: the store cannot be written.
         """
-        if self._lock is not None and is_due(self.folder):
-            with locked(self._lock):
-                gather(self.folder)
+        if self._lock is None or len(self._single()) < COMPACTED:
+            return
+        with locked(self._lock):
+            single = [path for path in self._single() if _is_readable(path)]
+            for begin in range(0, len(single) - COMPACTED + 1, COMPACTED):
+                group = single[begin : begin + COMPACTED]
+                names = HISTORY.arrow().names
+                self._write(_once(_together([_read(path, names) for path in group], names)))
+                for path in group:
+                    remove(path)
 
-    def check(self, since: str = "") -> None:
-        """Check every byte of the files, for readers that open them by themselves.
-
-        Args:
-            since: but of those whose evaluations are all older than this id.
-
-        Raises:
-            StoreError: one of them is damaged.
-            FileNotFoundError: a file was gathered meanwhile.
-        """
-        for path in self.paths(since):
-            with _opened(path):
-                pass
-
-    def drop_damaged(self, there: Container[str]) -> list[Path]:
+    def drop_damaged(self, snapshots: Container[str]) -> list[Path]:
         """Remove files of single evaluations that are damaged and can be made again.
 
         Args:
-            there: ids of the evaluations that have a snapshot.
+            snapshots: ids of the evaluations that have a snapshot.
 
         Raises:
             StoreError: a file cannot be removed.
         """
-        dropped = []
-        for path in history_files(self.folder):
-            if path.stem in there and not _is_readable(path):
-                remove_file(path)
-                dropped.append(path)
-        return dropped
+        damaged = [p for p in self._single() if first_id(p) in snapshots and not _is_readable(p)]
+        for path in damaged:
+            remove(path)
+        return damaged
 
     def paths(self, since: str = "") -> list[Path]:
         """Return the files, in the order of their evaluations.
@@ -117,7 +106,8 @@ class HistoryFiles:
         Args:
             since: without those whose evaluations are all older than this id.
         """
-        return [path for path in history_files(self.folder) if last_id(path) >= since]
+        files = sorted(self.folder.glob("*.parquet"))
+        return [path for path in files if TEMPORARY_MARK not in path.name and _last(path) >= since]
 
     def ids(self) -> set[str]:
         """Return the ids of all evaluations.
@@ -135,65 +125,63 @@ class HistoryFiles:
             )
         return set(table.column("evaluation_id").to_pylist())
 
-    def table(self, columns: Iterable[str] | None = None) -> pa.Table:
-        """Return all evaluations, the oldest first.
+    def table(self, columns: Iterable[str] | None = None, since: str = "") -> pa.Table:
+        """Return evaluations, each once, the oldest first.
 
         Args:
             columns: those that are wanted; ``evaluation_id`` must be among them.
+            since: files whose evaluations are all older than this id need not be read.
 
         Raises:
             StoreError: a file cannot be read.
         """
         names = list(columns) if columns is not None else HISTORY.arrow().names
-        return self.again(lambda: _read(self.paths(), names))
-
-    def newest(self, columns: Iterable[str], most: int) -> list[dict[str, Any]]:
-        """Return so many of the newest evaluations, the oldest of them first.
-
-        Args:
-            columns: those that are wanted; ``evaluation_id`` must be among them.
-            most: how many.
-
-        Raises:
-            StoreError: a file cannot be read.
-        """
-        names = list(columns)
-        return self.again(lambda: list(islice(self.newest_first(names), most)))[::-1]
-
-    def newest_first(self, columns: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Yield evaluations, the newest first; rows are read when the first of them is wanted.
-
-        Args:
-            columns: those that are wanted; ``evaluation_id`` must be among them.
-
-        Raises:
-            StoreError: a file cannot be read.
-            FileNotFoundError: a file was gathered meanwhile.
-        """
-        names = list(columns)
-        for paths in _disjoint(self.paths()):
-            for rows in _backwards(paths, names):
-                for end in range(rows.num_rows, 0, -PYTHON_ROWS):
-                    begin = max(0, end - PYTHON_ROWS)
-                    yield from reversed(as_rows(rows.slice(begin, end - begin)))
-
-    def again(self, read: Callable[[], T]) -> T:
-        """Read; once more when a file was gathered between its listing and its reading.
-
-        Where that happens again and again, nobody gathers while it is read.
-
-        Raises:
-            StoreError: a file cannot be read.
-        """
         for _ in range(ATTEMPTS):
             try:
-                return read()
-            except FileNotFoundError as error:
-                missing = error
-        if self._lock is None:
-            raise StoreError(f"{self.folder}: cannot be read; try again") from missing
-        with locked(self._lock):
-            return read()
+                parts = [_read(path, names) for path in self.paths(since)]
+            except FileNotFoundError:  # it was compacted meanwhile
+                continue
+            return _once(_together(parts, names))
+        raise StoreError(f"{self.folder}: cannot be read; try again")
+
+    def newest_first(self, columns: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Yield evaluations, the newest first; rows become Python objects when they are wanted.
+
+        Args:
+            columns: those that are wanted; ``evaluation_id`` must be among them.
+
+        Raises:
+            StoreError: a file cannot be read.
+        """
+        rows = self.table(columns)
+        for end in range(rows.num_rows, 0, -PYTHON_ROWS):
+            begin = max(0, end - PYTHON_ROWS)
+            yield from reversed(as_rows(rows.slice(begin, end - begin)))
+
+    def _single(self) -> list[Path]:
+        return [path for path in self.paths() if not is_compacted(path)]
+
+    def _write(self, rows: pa.Table) -> None:
+        """Write some evaluations, which are in the order of time, into one file."""
+        sink = pa.BufferOutputStream()
+        # Without the metadata of the file that they may come from.
+        pq.write_table(rows.replace_schema_metadata().combine_chunks(), sink, compression="zstd")
+        content = sink.getvalue().to_pybytes()
+        ids = rows.column("evaluation_id")
+        name = ids[0].as_py() + (f"{_BETWEEN}{ids[-1].as_py()}" if len(ids) > 1 else "")
+        digest = hashlib.sha256(content).hexdigest()[:_DIGITS]
+        with atomic_file(self.folder / f"{name}.{digest}.parquet") as temporary:
+            temporary.write_bytes(content)
+
+
+def first_id(path: Path) -> str:
+    """Return the id of the oldest evaluation in a file."""
+    return path.name.partition(".")[0].partition(_BETWEEN)[0]
+
+
+def is_compacted(path: Path) -> bool:
+    """Return whether a file is of several evaluations."""
+    return _BETWEEN in path.name
 
 
 def as_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -210,52 +198,34 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return [None if n is None else _EPOCH + timedelta(microseconds=n) for n in counts]
 
 
-def _read(paths: Iterable[Path], names: list[str]) -> pa.Table:
-    """Return the rows of files, each once, in the order of time."""
-    parts = []
-    for path in paths:
-        with _opened(path) as file:
-            parts.append(file.read(_there(file, names)))
-    return once(_together(parts, names))
+def _last(path: Path) -> str:
+    return path.name.partition(".")[0].rpartition(_BETWEEN)[2]
 
 
-def _backwards(paths: list[Path], names: list[str]) -> Iterator[pa.Table]:
-    """Yield the rows of files, later ones first; in a table they are in the order of time."""
-    if len(paths) > 1:
-        yield _read(paths, names)
-        return
-    with _opened(paths[0]) as file:
-        for number in reversed(range(file.num_row_groups)):
-            yield _together([file.read_row_group(number, _there(file, names))], names)
+def _is_intact(path: Path) -> bool:
+    _, *digest, _ = path.name.split(".")
+    return not digest or file_digest(path).startswith(digest[0])
 
 
-def _there(file: pq.ParquetFile, names: list[str]) -> list[str]:
-    """Return the columns that a file has: one of an older version may lack some, which are null."""
-    there = set(file.schema_arrow.names)
-    missing = [name for name in names if name not in there]
-    if any(not HISTORY.arrow().field(name).nullable for name in missing):
-        raise KeyError(f"no column {', '.join(missing)}")
-    return [name for name in names if name in there]
+def _read(path: Path, names: list[str]) -> pa.Table:
+    """Return the columns that a file has of some: one of an older version may lack some.
 
-
-def _together(parts: list[pa.Table], names: list[str]) -> pa.Table:
-    if not parts or any(part.num_columns < len(names) for part in parts):
-        # Only then: an empty table is made of Python lists, for which pyarrow imports pandas.
-        parts.append(pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table())
-    return pa.concat_tables(parts, promote_options="permissive").select(names)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a file; what is wrong with it is told with what helps."""
+    Raises:
+        StoreError: it cannot be read.
+        FileNotFoundError: it is gone.
+    """
     try:
-        if not is_intact(path):
+        if not _INTACT.get(path, _is_intact):
             raise OSError("it is damaged")
         with pq.ParquetFile(path) as file:
-            yield file
+            there = set(file.schema_arrow.names)
+            missing = [name for name in names if name not in there]
+            if any(not HISTORY.arrow().field(name).nullable for name in missing):
+                raise OSError(f"no column {', '.join(missing)}")
+            return file.read([name for name in names if name in there])
     except FileNotFoundError:
         raise
-    except (OSError, pa.ArrowException, KeyError) as error:
+    except (OSError, pa.ArrowException) as error:
         what = " ".join(str(error).split())
         raise StoreError(
             f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
@@ -265,26 +235,25 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 def _is_readable(path: Path) -> bool:
     try:
-        with _opened(path):
-            return True
+        _read(path, HISTORY.arrow().names)
     except StoreError:
         return False
-    except FileNotFoundError:
-        return True  # gathered meanwhile
+    except FileNotFoundError:  # compacted meanwhile
+        return True
+    return True
 
 
-def _disjoint(paths: Iterable[Path]) -> Iterator[list[Path]]:
-    """Yield groups of files, the newest first: all of a group is older than the one before.
+def _together(parts: list[pa.Table], names: list[str]) -> pa.Table:
+    if not parts or any(part.num_columns < len(names) for part in parts):
+        # Only then: an empty table is made of Python lists, for which pyarrow imports pandas.
+        parts.append(pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table())
+    return pa.concat_tables(parts, promote_options="permissive").select(names)
 
-    A row that was made again from its snapshot may belong between those of a gathered file.
-    """
-    group: list[Path] = []
-    first = ""
-    for path in sorted(paths, key=last_id, reverse=True):
-        if group and last_id(path) < first:
-            yield group
-            group = []
-        first = min(first, first_id(path)) if group else first_id(path)
-        group.append(path)
-    if group:
-        yield group
+
+def _once(rows: pa.Table) -> pa.Table:
+    """Return each evaluation once, in the order of time."""
+    first: dict[str, int] = {}
+    for number, name in enumerate(rows.column("evaluation_id").to_pylist()):
+        first.setdefault(name, number)
+    order = [first[name] for name in sorted(first)]
+    return rows if order == [*range(rows.num_rows)] else rows.take(pa.array(order, pa.int64()))

@@ -103,10 +103,10 @@ def _refresh_warehouse(settings: StoreSettings) -> None:
     """
     if not settings.warehouse.exists():
         return
-    from rag_assets.pipeline.warehouse_record import is_up_to_date
+    from rag_assets.pipeline.warehouse_time import is_current
 
     try:
-        if not is_up_to_date(settings):
+        if not is_current(settings):
             # It reads all stages, which nothing else that is shown needs.
             from rag_assets.pipeline.warehouse import rebuild
 

@@ -17,7 +17,6 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rag_assets.engine.measurements import MEASUREMENTS
@@ -99,7 +98,7 @@ def bring_pointed(root: Path) -> None:
 
 
 def bring_history(root: Path, locks: Path | None) -> None:
-    """Bring the rows that are not here: here they may be gathered in one file, there never.
+    """Bring the rows that are not here: first the files of many, then those of single ones.
 
     Raises:
         StoreError: the remote store cannot be used, or a file of the history cannot be read.
@@ -107,12 +106,13 @@ def bring_history(root: Path, locks: Path | None) -> None:
     copy = working_copy_of(root)
     there = _there(copy, root / HISTORY) if copy is not None else []
     if copy is not None and there:
-        from rag_assets.pipeline.history_files import HistoryFiles
+        from rag_assets.pipeline.history_files import HistoryFiles, first_id, is_compacted
 
         files = HistoryFiles(root, locks)
-        known = files.ids()
-        copy.bring(path for path in there if path.stem not in known)
-        files.gather()  # a machine that is new here brings all, a file each
+        copy.bring(filter(is_compacted, there))
+        ids = files.ids()
+        copy.bring(path for path in there if not is_compacted(path) and first_id(path) not in ids)
+        files.compact()
 
 
 def bring_named(root: Path, evaluation_id: str) -> None:
@@ -284,22 +284,10 @@ def _send_named(
 
 
 def _send_rows(copy: WorkingCopy, root: Path, locks: Path) -> None:
-    """Send the rows of the history that are not there, each as a file of its own."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
+    """Send the files of the history that are not there: the same rows have the same name."""
     from rag_assets.pipeline.history_files import HistoryFiles
     from rag_assets.store.remote.objects import ABSENT
 
-    there = {Path(name).stem for name in copy.objects.listed(copy.name(root / HISTORY))}
-    # Without the metadata of the file that they come from: it may hold the checksum of that one.
-    rows = HistoryFiles(root, locks).table().replace_schema_metadata()
-    ids = rows.column("evaluation_id")
-    new = rows.filter(pc.invert(pc.is_in(ids, pa.array(sorted(there), pa.string()))))
-    with TemporaryDirectory() as folder:
-        for number, name in enumerate(new.column("evaluation_id").to_pylist()):
-            file = Path(folder) / f"{name}.parquet"
-            pq.write_table(new.slice(number, 1).combine_chunks(), file, compression="zstd")
-            # A row that came meanwhile is of the same snapshot.
-            copy.objects.send(file, copy.name(root / HISTORY / file.name), ABSENT)
+    there = copy.objects.listed(copy.name(root / HISTORY))
+    new = [file for file in HistoryFiles(root, locks).paths() if copy.name(file) not in there]
+    copy.objects.each(lambda file: copy.objects.send(file, copy.name(file), ABSENT), new)

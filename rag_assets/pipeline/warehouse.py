@@ -4,14 +4,15 @@ Built from the current snapshots beside the old file and renamed, so a reader is
 Numbers are tables; of every other asset that has rows there is a view over the Parquet files that
 the snapshots name; the history and the measurements are views over all of their own files. Views
 look for the files from where the DuckDB file lies (:class:`rag_assets.store.sql_paths.ViewPlace`).
-What a column means stands in the file, as its comment. What it was built from is recorded, see
-:mod:`rag_assets.pipeline.warehouse_record`.
+What a column means stands in the file, as its comment. It is always built anew, as a whole: see
+:mod:`rag_assets.pipeline.warehouse_time` for when.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -28,26 +29,12 @@ from rag_assets.pipeline.evaluations import (
     intact_path,
     read_current,
 )
-from rag_assets.pipeline.history import (
-    answers_sql,
-    evaluations_sql,
-    fill_in,
-    judged_sql,
-    metrics_sql,
-    retrievers_sql,
-)
-from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
+from rag_assets.pipeline.history import LISTS, evaluations_sql, fill_in, items_sql
+from rag_assets.pipeline.history_files import HISTORY_DIR
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.warehouse_record import save, write_ahead_log
+from rag_assets.pipeline.warehouse_time import newest_source, write_ahead_log
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
-from rag_assets.schemas import (
-    HISTORY,
-    HISTORY_ANSWERS,
-    HISTORY_JUDGED,
-    HISTORY_METRICS,
-    HISTORY_RETRIEVERS,
-    TableSchema,
-)
+from rag_assets.schemas import HISTORY, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
@@ -76,13 +63,12 @@ _TABLES = {
 _HELD = frozenset(asset for assets in _TABLES.values() for asset in assets)
 
 _HISTORY_VIEWS = {
-    "evaluations": (HISTORY, evaluations_sql),
-    "history": (HISTORY_METRICS, metrics_sql),
-    "history_retrievers": (HISTORY_RETRIEVERS, retrievers_sql),
-    "history_answers": (HISTORY_ANSWERS, answers_sql),
-    "history_judged": (HISTORY_JUDGED, judged_sql),
+    "history": "metrics",
+    "history_retrievers": "retrievers",
+    "history_answers": "answers",
+    "history_judged": "judged",
 }
-"""View -> its columns, and the statement that makes it of the files of the history."""
+"""View -> the column of the history whose items are its rows."""
 
 _MEASURED = {
     **dict.fromkeys(("asset", "retriever", "what", "fingerprint"), "VARCHAR"),
@@ -130,26 +116,20 @@ def rebuild(settings: StoreSettings) -> Path:
     for root in all_experiments(settings.store):
         _fill_in(root, settings.locks)
     with locked(settings.locks / "warehouse.lock"):
-        roots = all_experiments(settings.store)
-        current = list(_readable(roots))
-        snapshots: dict[str, list[str | None]] = {root.name: [None, None] for root in roots}
-        snapshots |= {root.name: [one.evaluation_id, one.content] for root, one in current}
-        builder = _Builder(settings, current)
+        time = newest_source(settings)  # a pointer that moves meanwhile is newer
+        builder = _Builder(settings, list(_readable(all_experiments(settings.store))))
         try:
-            with (
-                atomic_file(settings.warehouse) as temporary,
-                plain_file(temporary) as file,
-                duckdb.connect(str(file)) as connection,
-            ):
-                connection.begin()  # one transaction: else each comment on a column is one
-                builder.fill(connection)
-                connection.commit()
+            with atomic_file(settings.warehouse) as temporary:
+                with plain_file(temporary) as file, duckdb.connect(str(file)) as connection:
+                    connection.begin()  # one transaction: else each comment on a column is one
+                    builder.fill(connection)
+                    connection.commit()
+                os.utime(temporary, ns=(time, time))
         except duckdb.Error as error:
             problem = " ".join(str(error).split())
             raise StoreError(f"cannot build {settings.warehouse}: {problem}") from error
         # It is of the file that was replaced, and would be played into the new one.
         remove(write_ahead_log(settings))
-        save(settings, snapshots, builder.left_out)
     return settings.warehouse
 
 
@@ -170,17 +150,12 @@ def _readable(roots: Iterable[Path]) -> Iterator[tuple[Path, Evaluation]]:
 
 
 class _Builder:
-    """Fills a new file.
-
-    Attributes:
-        left_out: paths below the store of what the snapshots name and is gone.
-    """
+    """Fills a new file."""
 
     def __init__(self, settings: StoreSettings, current: list[tuple[Path, Evaluation]]) -> None:
         self._store = settings.store
         self._current = current
         self._place = ViewPlace(settings)
-        self.left_out: list[str] = []
 
     def fill(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create all tables and views."""
@@ -238,26 +213,33 @@ class _Builder:
                     yield root, evaluation, entry
                 elif entry.asset in assets and entry.asset not in _INDEXES:
                     _logger.warning("left out of the warehouse: %s is gone", path)
-                    self.left_out.append(path.relative_to(self._store).as_posix())
 
     def _create_history(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create views over the history itself: an evaluation without change needs no rebuild."""
-        if not any(self._store.glob(f"*/{HISTORY_FOLDER}/*.parquet")):
-            for name, (schema, _) in _HISTORY_VIEWS.items():
+        schemas = {
+            "evaluations": HISTORY,
+            **{view: LISTS[column] for view, column in _HISTORY_VIEWS.items()},
+        }
+        pattern = f"*/{HISTORY_DIR}/*.parquet"
+        if not any(self._store.glob(pattern)):
+            for name, schema in schemas.items():
                 connection.register("empty", schema.empty())
                 connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
                 connection.unregister("empty")
             return
-        files = self._place.files(f"*/{HISTORY_FOLDER}/*.parquet")
-        pointers = self._place.files(f"*/{CURRENT}")
-        is_current = (
-            f"encode(evaluation_id) IN (SELECT content FROM read_blob({pointers})) AS is_current"
-        )
-        for name, (schema, sql) in _HISTORY_VIEWS.items():
-            own = f"*, {is_current}" if name == "evaluations" else "*"
-            rows = f"SELECT {own} FROM ({sql(files)}) WHERE {self._place.guard}"
-            connection.execute(f"CREATE VIEW {name} AS {rows}")
-            _document(connection, "VIEW", name, schema)
+        files = self._place.files(pattern)
+        rows = f"read_parquet({files}, union_by_name = true, hive_partitioning = false)"
+        current = f"SELECT content FROM read_blob({self._place.files(f'*/{CURRENT}')})"
+        statements = {
+            "evaluations": f"SELECT *, encode(evaluation_id) IN ({current}) AS is_current "
+            f"FROM ({evaluations_sql(rows)})",
+            **{view: items_sql(rows, column) for view, column in _HISTORY_VIEWS.items()},
+        }
+        for name, statement in statements.items():
+            connection.execute(
+                f"CREATE VIEW {name} AS SELECT * FROM ({statement}) WHERE {self._place.guard}"
+            )
+            _document(connection, "VIEW", name, schemas[name])
 
     def _create_measurements(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create a view over the files themselves: there is one for each thing ever measured.

@@ -21,7 +21,7 @@ import pytest
 from rag_assets.models.encoder import Encoder, space_of
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
 from rag_assets.pipeline.history import History
-from rag_assets.pipeline.warehouse_record import is_up_to_date
+from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import Artifact, read_manifest
 from rag_assets.store.vector_caches import VectorCache
@@ -168,7 +168,7 @@ def check_the_rest_is_done(forks: Forks, matrix: Matrix, undisturbed: Undisturbe
 
 def check_what_is_shown(matrix: Matrix, undisturbed: Matrix) -> None:
     """The warehouse, the leaderboard and the history say what those of an undisturbed run say."""
-    assert is_up_to_date(matrix.settings)
+    assert is_current(matrix.settings)
     assert warehouse_rows(matrix.settings) == warehouse_rows(undisturbed.settings)
     boards = [EvaluationResult.current(one.artifacts).leaderboard for one in (matrix, undisturbed)]
     assert boards[0].equals(boards[1])
@@ -205,7 +205,7 @@ def test_killed_between_any_two_writes_at_the_end(
         shutil.rmtree(matrix.root)
         if not killed:
             break
-    # The snapshot, the history, the pointer, the warehouse and its record, the report.
+    # The snapshot, the history, the pointer, the warehouse, the report.
     assert 6 <= write < 19
 
 

@@ -18,7 +18,7 @@ import pytest
 from click.testing import Result
 
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.warehouse_record import is_up_to_date
+from rag_assets.pipeline.warehouse_time import is_current
 from tests.cli.conftest import Invoke, warehouse_rows
 from tests.tiny_experiment import Tiny
 
@@ -154,7 +154,7 @@ def undated(shown: Shown) -> Shown:
 def after_evaluation(damaged: Damaged) -> list[str]:
     """The numbers are those of a store in which nothing was wrong."""
     found = []
-    if not is_up_to_date(damaged.tiny.settings):
+    if not is_current(damaged.tiny.settings):
         found.append("the warehouse is not up to date")
     now = warehouse_rows(damaged.tiny.settings)
     found += [f"{name} differs" for name in damaged.tables if damaged.tables[name] != now.get(name)]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.pipeline import history_gathering
+from rag_assets.pipeline import history_files
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.schemas import HISTORY
 
@@ -83,7 +83,7 @@ def _added(root: Path) -> set[str]:
 def main() -> None:
     """Write, read and kill; what was found to be wrong is raised."""
     root, chance = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
-    history_gathering.GATHERED, history_gathering.LARGEST = 3, 27
+    history_files.COMPACTED = 3
     writers = [_forked(root, writer) for writer in range(WRITERS)]
     wanted = chance.randrange(1, WRITERS * ROWS)
     alive = set(writers)

@@ -20,11 +20,11 @@ from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.judges.base import Judge
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.options import FileOptions
-from rag_assets.pipeline import history_gathering
+from rag_assets.pipeline import history_files
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluation_record import configuration_of, named_files, origin_of
 from rag_assets.pipeline.history import History, fill_in
-from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.history_files import HistoryFiles, first_id
 from rag_assets.pipeline.reasons import file_changes
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.query_sets.query_set import QuerySet
@@ -129,11 +129,11 @@ def test_a_metric_over_time(tiny: Tiny) -> None:
 def test_rows_move_into_one_file_and_none_changes(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_gathering, "GATHERED", 4)
+    monkeypatch.setattr(history_files, "COMPACTED", 4)
     files, before = files_of(tiny), files_of(tiny).table()
     for _ in range(8):
         tiny.snapshot()
-    assert len(files.paths()) == 3  # two that were gathered, and the last one
+    assert len(files.paths()) == 3  # two that were compacted, and the last one
     after = files.table()
     assert after.num_rows == 9
     assert after.slice(0, 1).to_pylist() == before.to_pylist()
@@ -141,7 +141,7 @@ def test_rows_move_into_one_file_and_none_changes(
 
 
 def test_a_damaged_file_stops_no_evaluation(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_gathering, "GATHERED", 3)
+    monkeypatch.setattr(history_files, "COMPACTED", 3)
     damaged = files_of(tiny).paths()[0]
     damaged.write_bytes(b"PAR1")
     for _ in range(3):
@@ -152,13 +152,13 @@ def test_a_damaged_file_stops_no_evaluation(tiny: Tiny, monkeypatch: pytest.Monk
 
 
 def test_a_row_in_two_files_is_one_row(tiny: Tiny) -> None:
-    """A process was killed after it had gathered and before it removed the single files."""
+    """A process was killed after it had compacted and before it removed the single files."""
     tiny.snapshot()
     files = files_of(tiny)
     single, table = files.paths(), files.table()
     ids = table.column("evaluation_id").to_pylist()
-    gathered = files.folder / f"{ids[0]}--{ids[-1]}.parquet"
-    gathered.write_bytes(single[0].read_bytes())
+    compacted = files.folder / f"{ids[0]}--{ids[-1]}.parquet"
+    compacted.write_bytes(single[0].read_bytes())
     assert files.table().equals(table)
     assert [row["evaluation_id"] for row in history_of(tiny).evaluations()] == ids
     assert len(history_of(tiny).metric("ndcg", 5, ["bm25"])) == 2
@@ -176,10 +176,12 @@ def test_a_lost_row_is_made_again_from_its_snapshot(tiny: Tiny) -> None:
 
 def test_a_damaged_file_is_made_again_or_told_with_what_helps(tiny: Tiny) -> None:
     path = files_of(tiny).paths()[0]
-    path.write_bytes(b"PAR1")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
     assert len(history_of(tiny).ids()) == 1  # made again from its snapshot
     path.write_bytes(b"PAR1")
-    (tiny.artifacts / "evaluations" / f"{path.stem}.json").unlink()
+    (tiny.artifacts / "evaluations" / f"{first_id(path)}.json").unlink()
     with pytest.raises(StoreError, match=r"not a readable history .* delete it: `rag-assets hist"):
         history_of(tiny).ids()
 
@@ -188,7 +190,7 @@ def test_another_schema_version_is_refused_with_what_helps(tiny: Tiny) -> None:
     path = files_of(tiny).paths()[0]
     table = pq.read_table(path, partitioning=None)
     number = table.column_names.index("schema_version")
-    path.with_suffix(".sha256").unlink()
+    path = path.rename(path.with_name(f"{first_id(path)}.parquet"))  # no digest is compared
     pq.write_table(table.set_column(number, "schema_version", pa.array([99], pa.int32())), path)
     with pytest.raises(StoreError, match="schema version 99, this program writes 1; move the fold"):
         history_of(tiny)

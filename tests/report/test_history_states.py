@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.pipeline import history_files, history_gathering
+from rag_assets.pipeline import history_files
 from rag_assets.pipeline.evaluation_names import ANCHOR
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.report.html import render
@@ -42,7 +42,7 @@ def opened(tiny_result: EvaluationResult, tmp_path: Path) -> Callable[..., Evalu
         root = tmp_path / "tiny"
         root.mkdir(exist_ok=True)
         for entry in tiny_result.root.iterdir():
-            if entry.name != history_files.FOLDER and not (root / entry.name).exists():
+            if entry.name != history_files.HISTORY_DIR and not (root / entry.name).exists():
                 (root / entry.name).symlink_to(entry)
         if not (tmp_path / OBJECTS).exists():
             (tmp_path / OBJECTS).symlink_to(tiny_result.root.parent / OBJECTS)
@@ -107,7 +107,7 @@ def test_rows_made_again_inside_a_gathered_file_are_in_order(
     opened: Callable[..., EvaluationResult],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(history_gathering, "GATHERED", 3)
+    monkeypatch.setattr(history_files, "COMPACTED", 3)
     rows = [at(row, n, content_digest=str(n)) for n in range(7)]
     opened([rows[1], rows[2], rows[4]])
     result = opened([rows[3], rows[0]])

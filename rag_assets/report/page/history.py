@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from rag_assets.errors import StoreError
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.pipeline.evaluation_names import anchor_id
 from rag_assets.pipeline.history import History
-from rag_assets.pipeline.history_files import ATTEMPTS
 from rag_assets.report.history import comparable, evaluation_changes, of_split
 from rag_assets.report.page.embedded_data import rounded, shortened
 from rag_assets.report.result import EvaluationResult
@@ -69,16 +67,10 @@ def states(result: EvaluationResult, most: int) -> list[State]:
     Raises:
         StoreError: the history cannot be read.
     """
-    history = History(result.root, None)
-    for _ in range(ATTEMPTS):
-        try:
-            rows = history.newest_first((*_LEAD, *_SAME))
-            until = (r for r in rows if r["evaluation_id"] <= result.evaluation.evaluation_id)
-            labelled = (state for state in _grouped(until) if state.row["qrels_digest"])
-            return list(islice(labelled, most))[::-1]
-        except FileNotFoundError as error:  # it was gathered into another file
-            missing = error
-    raise StoreError(f"{missing.filename}: cannot be read; try again") from missing
+    rows = History(result.root, None).newest_first((*_LEAD, *_SAME))
+    until = (row for row in rows if row["evaluation_id"] <= result.evaluation.evaluation_id)
+    labelled = (state for state in _grouped(until) if state.row["qrels_digest"])
+    return list(islice(labelled, most))[::-1]
 
 
 def _grouped(rows: Iterable[Row]) -> Iterator[State]:
@@ -96,11 +88,7 @@ def _grouped(rows: Iterable[Row]) -> Iterator[State]:
 
 
 def history_identity(result: EvaluationResult) -> list[str | None]:
-    """Return what changes where the states do: when the last one began, and the anchor.
-
-    The history only grows at its end, so an evaluation without a change costs a look at the last
-    few of its rows.
-    """
+    """Return what changes where the states do: when the last one began, and the anchor."""
     newest = states(result, 1)
     return [newest[0].evaluation_id if newest else None, anchor_id(result.root)]
 
