@@ -129,7 +129,8 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
             _logger.warning("experiment left out: %s", error)
             return unloadable([*_place(context), "experiment"], load, str(error))
         if self.owners is not None:
-            experiment = replace(experiment, owners=tuple(self.owners))
+            owners = {"owners": tuple(self.owners)}
+            experiment = replace(experiment, config=experiment.config.model_copy(update=owners))
         return definitions_of(experiment, settings, executor)
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:

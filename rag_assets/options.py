@@ -18,6 +18,21 @@ Depth = Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
+Location = tuple[int | str, ...]
+"""Keys and numbers of list items from the top of a file down to a value."""
+
+
+class KeyProblem(ValueError):
+    """What is wrong with the value at a location; who has read the file knows its line.
+
+    A validator of a block may raise it too; the location then begins at the block.
+    """
+
+    def __init__(self, location: Location, problem: str) -> None:
+        super().__init__(problem)
+        self.location = location
+
+
 class Options(BaseModel):
     """Keys of one block of an ``experiment.yaml``; an unknown key is an error.
 

@@ -34,7 +34,7 @@ from rag_assets.evaluation.metric_names import (
     parameters_of,
 )
 from rag_assets.experiment import config
-from rag_assets.experiment.checks import ChecksConfig, DriftConfig
+from rag_assets.experiment.config import ChecksConfig, DriftConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.registry import JUDGE_TYPES

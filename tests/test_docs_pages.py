@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rag_assets.experiment.checks import ChecksConfig, DriftConfig
+from rag_assets.experiment.config import ChecksConfig, DriftConfig
 from rag_assets.labels.generation.question_filters import REASONS
 from rag_assets.sources import FORMATS
 from rag_assets.sources.writers import WRITERS

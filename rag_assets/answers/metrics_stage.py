@@ -58,7 +58,7 @@ class AnswerMetricsStage(Stage):
         experiment = context.experiment
         return {
             "metrics": list(metric_names(experiment)),
-            "language": experiment.answer_metrics.language,
+            "language": experiment.config.answer_metrics.language,
             "judge": experiment.judge,
         }
 
@@ -74,14 +74,14 @@ class AnswerMetricsStage(Stage):
             contexts = with_texts(own, documents)
         answers = context.artifact(answers_key(key["answerer"])).table()
         answers = answers.select(ANSWERS.arrow().names)
-        language = experiment.answer_metrics.language
+        language = experiment.config.answer_metrics.language
         table = answer_metrics(answers, golds, contexts, names, language)
         return TableProduct(table, {"n_failed": pc.sum(table["failed"]).as_py() or 0})
 
 
 def metric_names(experiment: Experiment) -> tuple[str, ...]:
     """Return the metrics that are computed, in the order of their columns."""
-    chosen = experiment.answer_metrics.metrics
+    chosen = experiment.config.answer_metrics.metrics
     return tuple(
         name
         for name, metric in METRICS.items()
@@ -112,7 +112,7 @@ def check_golds(experiment: Experiment, golds: pa.Table) -> None:
     """
     if any(golds["answers"].to_pylist()):
         return
-    for number, name in enumerate(experiment.answer_metrics.metrics or ()):
+    for number, name in enumerate(experiment.config.answer_metrics.metrics or ()):
         if METRICS[name].needs_gold:
             location = ("answer_metrics", "metrics", number)
             problem = f"{name} compares with right answers, and no question has one"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from rag_assets.options import Depth, Number, Options
+from rag_assets.answers.metrics import METRICS
+from rag_assets.errors import allowed_names
+from rag_assets.options import Depth, KeyProblem, Number, Options
 
 GOLD, NONE, RANDOM = "gold", "none", "random"
 """Contexts that no retriever ranks."""
@@ -38,6 +40,32 @@ class AnswererOptions(Options):
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
 
+    @model_validator(mode="after")
+    def _context_is_clear(self) -> Self:
+        if self.context == RANDOM and self.retriever is None:
+            problem = "random draws as many units as a retriever returns; add the key `retriever`"
+            raise KeyProblem(("context",), problem)
+        if self.context in (GOLD, NONE) and self.retriever is not None:
+            problem = f"give retriever, or context: {self.context}, not both"
+            raise KeyProblem(("context",), problem)
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> Self:
+        has_retriever, is_gold = self.retriever is not None, self.context == GOLD
+        rules = {
+            "order": (has_retriever and self.context is None, "is of the ranks of a retriever"),
+            "top_k": (has_retriever, "is of what a retriever returns"),
+            "budget": (has_retriever or is_gold, "is of a context that has units"),
+            "chunking": (is_gold, "belongs to context: gold"),
+            "seed": (self.context == RANDOM, "belongs to context: random"),
+        }
+        for key, (belongs, why) in rules.items():
+            if key in self.model_fields_set and not belongs:
+                source = self.context or "no retriever"
+                raise KeyProblem((key,), f"{why}; this answerer has {source}")
+        return self
+
 
 class AnswerMetricsOptions(Options):
     """How answers are measured.
@@ -50,6 +78,14 @@ class AnswerMetricsOptions(Options):
     metrics: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     language: Literal["standard", "cjk"] = "standard"
     right: Annotated[Number, Field(ge=0, lt=1)] = 0.5
+
+    @model_validator(mode="after")
+    def _metrics_exist(self) -> Self:
+        for number, name in enumerate(self.metrics or ()):
+            if name not in METRICS:
+                problem = f"unknown metric of answers {allowed_names(name, METRICS)}"
+                raise KeyProblem(("metrics", number), problem)
+        return self
 
 
 class AnswerCell(NamedTuple):

@@ -91,7 +91,7 @@ class AnswerWaterfall(Stage):
             if retriever
             else {}
         )
-        return {"right": experiment.answer_metrics.right, "judge": experiment.judge, **own}
+        return {"right": experiment.config.answer_metrics.right, "judge": experiment.judge, **own}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb")}
@@ -109,7 +109,7 @@ class AnswerWaterfall(Stage):
             k = _cutoff(experiment, key)
             attributions = self._rankings.attributions(context, retriever, k)
         metrics = context.artifact(answer_metrics_key(key["answerer"])).table()
-        right = experiment.answer_metrics.right
+        right = experiment.config.answer_metrics.right
         table = waterfall(metrics, golds, contexts, attributions, right_above=right)
         return TableProduct(table)
 

@@ -207,7 +207,7 @@ def _build(
         metadata=metadata.of_asset(stage, experiment),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),
-        owners=list(experiment.owners),
+        owners=list(experiment.config.owners),
         code_version=versions.of(stage.own_code()),
         backfill_policy=backfill_policy() if partitions else None,
         retry_policy=retry_policy_of(stage, experiment),

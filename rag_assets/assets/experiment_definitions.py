@@ -45,7 +45,7 @@ def schedules_of(experiment: Experiment, job: dg.JobDefinition) -> list[dg.Sched
     wants it to happen, and a second switch somewhere else would be forgotten. It can be stopped in
     the UI.
     """
-    schedule = experiment.schedule
+    schedule = experiment.config.schedule
     if schedule is None:
         return []
     source = markdown(str(experiment.source))

@@ -98,7 +98,7 @@ class ReportedVersions:
         experiment = self._pipeline.experiment
         if key.asset != "comparisons":
             return ()
-        return experiment.baseline, experiment.checks.regression
+        return experiment.baseline, experiment.config.checks.regression
 
 
 def _above(key: ArtifactKey) -> str:

@@ -97,7 +97,11 @@ def resources_of(
 
 def key_variables(experiment: Experiment) -> list[str]:
     """Return the names that an experiment gives as ``api_key_env``."""
-    asked = [experiment.llm, *experiment.llms.values(), *experiment.retrievers.values()]
+    asked = [
+        experiment.config.llm,
+        *experiment.config.llms.values(),
+        *experiment.retrievers.values(),
+    ]
     variables = {getattr(one, "api_key_env", None) for one in asked}
     return sorted(name for name in variables if name)
 

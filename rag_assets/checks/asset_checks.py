@@ -222,7 +222,7 @@ def _no_regression(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found 
         reason = f"no retriever could be tested against the baseline {experiment.baseline}"
         return Found([], not_checked=reason)
     problems = regressions(comparisons, experiment.baseline)
-    return Found(problems, experiment.checks.regression, {"regressions": len(problems)})
+    return Found(problems, experiment.config.checks.regression, {"regressions": len(problems)})
 
 
 METRICS = (

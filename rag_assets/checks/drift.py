@@ -171,7 +171,7 @@ def drift_of(
 
 def limits_of(experiment: Experiment, retriever: str) -> Limits:
     """Return what is no drift, as the experiment has it."""
-    config = experiment.checks.drift
+    config = experiment.config.checks.drift
     below = config.far_below.get(retriever)
     return Limits(config.psi, config.far_share, config.far_quantile, below)
 
@@ -240,7 +240,7 @@ def _found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
         shown["far_queries"] = "\n".join(lines + ([f"- and {rest} more"] if rest > 0 else []))
     problems = sentences(experiment, retriever, drift)
     finite = {name: number for name, number in numbers.items() if np.isfinite(number)}
-    return Found(problems, experiment.checks.drift.severity, finite, shown=shown)
+    return Found(problems, experiment.config.checks.drift.severity, finite, shown=shown)
 
 
 def _distribution(experiment: Experiment, retriever: str, drift: ScoreDrift) -> str:
@@ -319,7 +319,7 @@ def answer_drift(
     """
     if isinstance(old, str):
         return old
-    language = pipeline.experiment.answer_metrics.language
+    language = pipeline.experiment.config.answer_metrics.language
     before, after = (_answer_lengths(one, key, language) for one in (old, new))
     if before is None or after is None:
         return f"the anchor has no answers of {key['answerer']} that can be read"
@@ -363,7 +363,7 @@ def _answers_found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found 
     drifts = answer_drift(reads.pipeline, key, reads.anchor, reads.now)
     if isinstance(drifts, str):
         return Found([], not_checked=drifts)
-    config = reads.pipeline.experiment.checks.drift
+    config = reads.pipeline.experiment.config.checks.drift
     numbers = {name: number for drift in drifts for name, number in drift.numbers.items()}
     problems = [text for drift in drifts if (text := drift.problem(config.psi))]
     return Found(problems, config.severity, numbers)
@@ -409,7 +409,7 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
         else:
             findings += _findings(pipeline, name, drift)
     notes = [f"drift of {', '.join(names)}: {reason}" for reason, names in skipped.items()]
-    config = experiment.checks.drift
+    config = experiment.config.checks.drift
     for name in experiment.answer_cells:
         drifts = answer_drift(pipeline, answers_key(name), anchor, now)
         if isinstance(drifts, str):
@@ -422,7 +422,7 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
 
 def _findings(pipeline: Pipeline, retriever: str, drift: ScoreDrift) -> Iterator[Finding]:
     experiment = pipeline.experiment
-    severity = experiment.checks.drift.severity
+    severity = experiment.config.checks.drift.severity
     for problem in sentences(experiment, retriever, drift):
         yield Finding(severity, NAME, f"{retriever}: {problem}")
     if drift.strayed:

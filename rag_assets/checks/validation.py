@@ -120,7 +120,7 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     elif pipeline.experiment.has_qrels:
         tables += _label_checks(sources, keeps_unknown=experiment.keeps_unknown)
         tables += _fact_checks(pipeline, sources)
-        used = experiment.split or experiment.weight or experiment.statistics.cluster != NONE
+        used = experiment.config.split or experiment.weight or experiment.statistics.cluster != NONE
         if sources.problems.num_rows and used:
             skipped.append("splits, weights and clusters: the files have errors")
         try:

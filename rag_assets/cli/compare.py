@@ -99,7 +99,7 @@ def command(
         printed = _print_sampled if is_sampled(chosen) else _print_judged
         printed(result, chosen, retrievers, split, form)
         return
-    names = experiment.display_names
+    names = experiment.config.display_names
     compared = Compared.of(result, chosen, split)
     if form in ("table", "markdown"):
         compared = Compared.of(shown(result, names), chosen, split)
@@ -108,7 +108,7 @@ def command(
         _print_moves(compared, retrievers[0], retrievers[1], form)
     elif form == "latex":
         pairs = [(retrievers[0], retrievers[1])] if retrievers else all_pairs(list(compared.cells))
-        print_data(pairs_table(compared, _rows(compared, pairs), experiment.display_names))
+        print_data(pairs_table(compared, _rows(compared, pairs), experiment.config.display_names))
     elif retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form, names)
     else:

@@ -132,10 +132,12 @@ def command(
     _print_notes(pipeline)
     if form != "table":
         made = work.evaluation
-        both = with_both_names(rows, experiment.display_names) if form != "markdown" else rows
+        both = (
+            with_both_names(rows, experiment.config.display_names) if form != "markdown" else rows
+        )
         print_data(formatted(dated(both, form, made.evaluation_id, made.started), form))
     elif labelled:
-        names = experiment.display_names
+        names = experiment.config.display_names
         told = shown(result, names)
         slices = told.slices([names.get(name, name) for name in selection.retrievers])
         _print_tables(slices, told, shown_rows(rows, names))

@@ -159,9 +159,9 @@ def _print_board(
         from rag_assets.report.paper_tables import board_table
 
         compared = Compared.of(result, split=split)
-        print_data(board_table(compared, rows, experiment.display_names))
+        print_data(board_table(compared, rows, experiment.config.display_names))
         return
-    names = experiment.display_names
+    names = experiment.config.display_names
     told = shown_rows(rows, names)
     made = told if form == "markdown" else with_both_names(rows, names)
     print_rows(made, form, lambda: leaderboard_view(shown(result, names), told), result.evaluation)

@@ -57,7 +57,7 @@ def command(
     experiment = open_to_read(path, settings)
     root = settings.store / experiment.name
     current = EvaluationResult.current(root)
-    named = replace(current.evaluation, display_names=experiment.display_names)
+    named = replace(current.evaluation, display_names=experiment.config.display_names)
     result = EvaluationResult(root, named)
     print_line(shown_path(write_report(result, out, small=small)))
 

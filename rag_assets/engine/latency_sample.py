@@ -161,7 +161,7 @@ def kept_part(
 
 def timed_queries(context: StageContext) -> list[str]:
     """Return the queries of an experiment that are timed one at a time."""
-    size = context.experiment.measurements.latency_sample
+    size = context.experiment.config.measurements.latency_sample
     if not size:
         return []
     queries = context.artifact(QUERIES_KEY).table()

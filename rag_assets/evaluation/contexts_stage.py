@@ -172,7 +172,7 @@ def _count_tokens(context: StageContext, texts: Sequence[str], key: ArtifactKey)
 
 
 def _tokenizer(context: StageContext) -> Path:
-    return context_tokenizer_file(context.experiment.context_tokenizer)
+    return context_tokenizer_file(context.experiment.config.context.tokenizer)
 
 
 def contexts_key(chunking: str) -> ArtifactKey:

@@ -73,7 +73,7 @@ class QueryFacts(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = context.experiment
         return {
-            "split": experiment.split.model_dump() if experiment.split else None,
+            "split": experiment.config.split.model_dump() if experiment.config.split else None,
             "weight": experiment.weight,
             "cluster": experiment.statistics.cluster,
         }
@@ -113,7 +113,7 @@ def _clusters(context: StageContext, metadata: Mapping[str, Fields]) -> dict[str
 def _splits(
     experiment: Experiment, metadata: Mapping[str, Fields], clusters: Mapping[str, str]
 ) -> dict[str, str]:
-    split = experiment.split
+    split = experiment.config.split
     if split is None:
         return {}
     if split.field is not None:

@@ -18,7 +18,6 @@ from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import Chunker
 from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.compute.options import ComputeConfig
-from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
 from rag_assets.experiment.schedule import ScheduleConfig
@@ -26,9 +25,11 @@ from rag_assets.judges.base import Judge
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.options import Depth, Number, OneOf, Options
+from rag_assets.options import Depth, KeyProblem, Number, OneOf, Options
 from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.query_sets.registry import QUERY_SET_TYPES
+from rag_assets.retrieval.base import ORIGINAL
+from rag_assets.retrieval.external.base import OWN
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.retrieval.retriever import Retriever
 from rag_assets.sources.formats import FORMATS
@@ -126,6 +127,33 @@ class MeasurementsConfig(Options):
     latency_sample: int = Field(default=50, ge=0, le=10_000, strict=True)
 
 
+Severity = Literal["warning", "error"]
+Share = Annotated[Number, Field(gt=0, lt=1)]
+
+
+class DriftConfig(Options):
+    """When the best scores of queries are called different from those of the anchor.
+
+    ``psi`` is the largest population stability index that is no drift. A query is far from the
+    corpus when its best score is below the ``far_quantile`` of the anchor's best scores, or below
+    the number that ``far_below`` has for the retriever; ``far_share`` is the largest share of
+    queries that may be.
+    """
+
+    severity: Severity = "warning"
+    psi: Number = Field(default=0.25, gt=0)
+    far_share: Share = 0.2
+    far_quantile: Share = 0.05
+    far_below: dict[str, Number] = Field(default_factory=dict)
+
+
+class ChecksConfig(Options):
+    """How grave a failed check is: ``regression``, that a retriever is worse than the baseline."""
+
+    regression: Severity = "warning"
+    drift: DriftConfig = DriftConfig()
+
+
 class ContextConfig(Options):
     """How the text that a retriever returns is measured.
 
@@ -173,3 +201,21 @@ class ExperimentConfig(Options):
     filters: Annotated[bool, Field(strict=True)] = False
     schedule: ScheduleConfig | None = None
     compute: ComputeConfig = ComputeConfig()
+
+    @model_validator(mode="after")
+    def _names_are_free(self) -> Self:
+        if OWN in self.chunking:
+            problem = "is the name for the chunks of a search that is not ours"
+            raise KeyProblem(("chunking", OWN), problem)
+        if ORIGINAL in self.query_sets:
+            problem = "always exists: it has the original queries"
+            raise KeyProblem(("query_sets", ORIGINAL), problem)
+        return self
+
+    @field_validator("llms")
+    @classmethod
+    def _models_by_name_are_limited(cls, llms: dict[str, LlmConfig]) -> dict[str, LlmConfig]:
+        for name, llm in llms.items():
+            if problem := llm.missing_limit():
+                raise KeyProblem((name,), problem)
+        return llms

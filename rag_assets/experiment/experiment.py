@@ -1,37 +1,28 @@
-"""One experiment, complete: configuration with defaults filled in, and what follows from it."""
+"""One experiment: its configuration, what that leaves out filled in, and what follows from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.options import (
-    AnswerCell,
-    AnswererOptions,
-    AnswerMetricsOptions,
-    answer_cells,
-)
-from rag_assets.compute.options import ComputeConfig
+from rag_assets.answers.options import AnswerCell, AnswererOptions, answer_cells
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
-from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
     ChunkingConfig,
+    ExperimentConfig,
     GeneratorConfig,
     JudgeConfig,
-    MeasurementsConfig,
     QuerySetConfig,
     RetrieverConfig,
-    SplitConfig,
     StatisticsConfig,
 )
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.retriever_rules import reads_reranked, tune_of
-from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.base import RELEVANCE, Kind
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.question_marks import (
@@ -49,7 +40,7 @@ from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, Reran
 from rag_assets.retrieval.external.base import OWN, ExternalRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import Dataset, Read
-from rag_assets.sources.formats import LABELLING_LOG, unread_labels
+from rag_assets.sources.formats import unread_labels
 from rag_assets.sources.rows import unknown_documents
 from rag_assets.sources.unread_files import unread_files
 
@@ -61,58 +52,46 @@ class Experiment:
     """An experiment that can be run.
 
     Attributes:
+        config: what the YAML says; the other attributes complete or replace its blocks.
         name: prefix of its asset keys and folder in the store.
         source: the YAML file, or the folder or file that was given instead.
         has_file: whether ``source`` is an ``experiment.yaml``.
-        is_named: whether its YAML gives the name; else a store may know it by another.
         dataset: reader of documents, queries and qrels.
         judge: the unit that is judged: ``document``, ``chunk`` or ``evidence``.
         has_qrels: whether there are labels; without them no metric exists.
         questions: those that a language model writes from chunks, in place of the dataset's
-            queries and labels; ``chunking`` is filled in. None: none.
+            queries and labels; None: none.
         query_sets: variants of the queries besides the original, by name.
-        llm: the language model that writes those of them that name none.
-        llms: further ones, by name.
         top_k: all cut-offs, ascending; one cell for each retriever and cut-off.
         listed_top_k: those under ``top_k``; the others serve one metric only (``recall@30``).
         metrics: columns of metrics (:attr:`Metric.column`), computed at each listed top_k.
-        extra_metrics: measures asked for at one cut-off only, such as ``recall@30``.
+        extra_metrics: measures at one cut-off only, such as ``recall@30``.
         primary: ranks the leaderboard.
         baseline: the retriever that others are compared with.
-        split: how the queries are split into dev and test; None: not at all.
         weight: the field of the queries' metadata that weighs them; None: each counts 1.
         statistics: how sure a mean is.
         tuned: retrievers whose parameters were chosen on dev, so that dev cannot rank them.
-        measurements: what is timed besides; no fingerprint holds it.
-        schedule: when Dagster evaluates it again; no fingerprint holds it.
-        compute: where models and searches are computed; no fingerprint holds it.
-        checks: how grave a failed check is.
         keeps_unknown: whether judgments of documents that are not in the corpus are kept.
-        display_names: retriever -> its name in tables for a paper; nothing depends on them.
-        owners: e-mail addresses or ``team:<name>``, shown at the assets; nothing depends on them.
-        context_tokenizer: counts the tokens of what a retriever returns.
         generators: what writes answers, by name.
         answerers: generators with contexts, by name; ``top_k`` is given where there is a cut-off.
-        answer_metrics: how answers are measured.
-        judges: who gives verdicts, by name; what they judge and how deep is filled in.
-        passage_labels: the file of what people say of passages of drawn questions; likewise.
+        judges: who gives verdicts, by name, with what they judge and how deep.
+        passage_labels: the file of people's labels of passages of drawn questions, there or not.
         has_graded_pool: whether people graded every passage that was to be drawn, so that their
             grades are labels.
-        judgments_log: that of what people say of passages drawn one by one, there or not.
-        answer_labels: the file of what people say of answers, there or not; None: no YAML file.
+        judgments_log: people's labels of passages that were drawn one by one, there or not.
+        answer_labels: the file of people's labels of answers, there or not; None: no YAML file.
         marks: of questions, in place of those that the file beside the log has now.
     """
 
+    config: ExperimentConfig
     name: str
     source: Path
     has_file: bool
-    is_named: bool
     dataset: Dataset
     judge: str
     has_qrels: bool
     chunkings: Mapping[str, ChunkingConfig]
     query_sets: Mapping[str, QuerySetConfig]
-    llm: LlmConfig | None
     retrievers: Mapping[str, RetrieverConfig]
     top_k: tuple[int, ...]
     listed_top_k: tuple[int, ...]
@@ -120,33 +99,23 @@ class Experiment:
     extra_metrics: tuple[Metric, ...]
     primary: Metric
     baseline: str
-    split: SplitConfig | None
     weight: str | None
     statistics: StatisticsConfig
-    context_tokenizer: str
-    tuned: frozenset[str] = frozenset()
-    measurements: MeasurementsConfig = field(default_factory=MeasurementsConfig)
-    schedule: ScheduleConfig | None = None
-    compute: ComputeConfig = field(default_factory=ComputeConfig)
-    checks: ChecksConfig = field(default_factory=ChecksConfig)
-    owners: tuple[str, ...] = ()
-    display_names: Mapping[str, str] = field(default_factory=dict)
-    keeps_unknown: bool = False
-    generators: Mapping[str, GeneratorConfig] = field(default_factory=dict)
-    answerers: Mapping[str, AnswererOptions] = field(default_factory=dict)
-    answer_metrics: AnswerMetricsOptions = field(default_factory=AnswerMetricsOptions)
-    llms: Mapping[str, LlmConfig] = field(default_factory=dict)
-    judges: Mapping[str, JudgeConfig] = field(default_factory=dict)
-    answer_labels: Path | None = None
-    passage_labels: Path | None = None
-    judgments_log: Path = Path(LABELLING_LOG)
-    questions: QuestionOptions | None = None
+    tuned: frozenset[str]
+    keeps_unknown: bool
+    generators: Mapping[str, GeneratorConfig]
+    answerers: Mapping[str, AnswererOptions]
+    judges: Mapping[str, JudgeConfig]
+    answer_labels: Path | None
+    passage_labels: Path | None
+    judgments_log: Path
+    questions: QuestionOptions | None
+    has_graded_pool: bool
     marks: Mapping[str, QuestionMark] | None = None
-    has_graded_pool: bool = False
 
     def language_model(self, name: str | None) -> LlmConfig | None:
         """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
-        return self.llm if name is None else self.llms[name]
+        return self.config.llm if name is None else self.config.llms[name]
 
     @property
     def question_marks_file(self) -> Path:

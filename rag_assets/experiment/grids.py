@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from rag_assets.errors import ConfigError
 from rag_assets.experiment.names import name_from
-from rag_assets.experiment.yaml_file import Location, YamlFile, dotted
+from rag_assets.experiment.yaml_file import YamlFile, dotted
+from rag_assets.options import Location
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
 MOST_MEMBERS = 64

@@ -14,7 +14,8 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import KINDS, complete
 from rag_assets.experiment.names import FOR_PEOPLE, checked_name
 from rag_assets.experiment.problems import first_problem
-from rag_assets.experiment.yaml_file import Location, dotted
+from rag_assets.experiment.yaml_file import dotted
+from rag_assets.options import Location
 
 SOURCE = "source"
 """Folder of the data in the experiment's folder of a store, where the data is given in code too."""

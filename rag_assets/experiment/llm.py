@@ -11,8 +11,9 @@ from pydantic import Field, model_validator
 from rag_assets.errors import UsageError
 from rag_assets.llm.budget import Limits
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.endpoint import MODEL_VARIABLE, Endpoint, address_of
+from rag_assets.llm.endpoint import DEFAULT_BASE_URL, MODEL_VARIABLE, Endpoint, address_of
 from rag_assets.options import Number, Options
+from rag_assets.servers.hosts import host_of, is_loopback
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 NotNegative = Annotated[Number, Field(ge=0)]
@@ -24,6 +25,9 @@ OF_SERVER = frozenset(
 
 OF_TRANSFORMERS = frozenset({"beams", "sequences"})
 """Options of ``llm`` of which only ``type: transformers`` knows."""
+
+
+LIMIT = "`max_calls`, or `max_cost` with `prompt_price` and `completion_price`"
 
 
 class LlmConfig(Options):
@@ -92,6 +96,21 @@ class LlmConfig(Options):
     def is_bounded(self) -> bool:
         """Whether it says how much may be asked."""
         return self.max_calls is not None or self.max_cost is not None
+
+    def missing_limit(self) -> str | None:
+        """Return what a model on another machine lacks: its host, or a limit; None: nothing."""
+        if self.type != "openai" or (self.base_url and is_loopback(self.base_url)):
+            return None
+        if not self.names_host:
+            return f"names no host; add `base_url: {DEFAULT_BASE_URL}`, or another one"
+        address = self.base_url or DEFAULT_BASE_URL
+        if not self.is_bounded:
+            return f"is at {host_of(address)}: limit how much may be sent, by {LIMIT}"
+        try:
+            Endpoint(self.model, address)
+        except UsageError as error:
+            return str(error)
+        return None
 
     def chat_model(self) -> ChatModel:
         """Return the model; nothing is sent or loaded yet.

@@ -17,10 +17,11 @@ from rag_assets.chunking.registry import (
 )
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.errors import allowed_names
-from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.config import (
+    ChecksConfig,
     ContextConfig,
     DatasetConfig,
+    DriftConfig,
     ExperimentConfig,
     MeasurementsConfig,
     SplitConfig,
@@ -31,12 +32,11 @@ from rag_assets.experiment.names import FOR_PEOPLE, NAME_RULE
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.options import KeyProblem, Location
 from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.derived import Tune
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
-
-Location = tuple[int | str, ...]
 
 LONGEST = 80
 """Characters of a wrong value that are shown."""
@@ -100,6 +100,9 @@ def _in_file(error: Mapping[str, Any], lines: Mapping[Location, int]) -> Locatio
         location = (*location[:2], *location[3:])
     if error["type"] == "union_tag_invalid":
         location = (*location, _discriminator(error))
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, KeyProblem):
+        location = (*location, *cause.location)
     place: Location = ()
     for part in location:
         if (*place, part) in lines:

@@ -5,8 +5,7 @@ What an experiment must have where weights of a fusion are chosen on dev.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Collection, Mapping
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import (
@@ -15,6 +14,7 @@ from rag_assets.evaluation.metric_names import (
     refuse_lower_is_better,
 )
 from rag_assets.experiment.config import RetrieverConfig
+from rag_assets.options import KeyProblem, Location
 from rag_assets.retrieval.derived import (
     DerivedRetriever,
     FusedRetriever,
@@ -29,36 +29,34 @@ LEVEL_RULE = (
     "reranked (of a base or fused one); what is reranked may be fused or reranked once more"
 )
 
-Fail = Callable[[tuple[int | str, ...], str], Exception]
 
-
-def check_retrievers(retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+def check_retrievers(retrievers: Mapping[str, RetrieverConfig]) -> None:
     """Check what fused and reranked retrievers read.
 
     Raises:
-        ConfigError: made by ``fail`` from a location and a problem.
+        KeyProblem: an input is unknown or named twice, or retrievers read each other wrongly.
     """
     for name in retrievers:
-        _check_names(name, retrievers, fail)
+        _check_names(name, retrievers)
     for name in retrievers:
-        _check_no_cycle(name, retrievers, fail)
+        _check_no_cycle(name, retrievers)
     for name in retrievers:
-        _check_levels(name, retrievers, fail)
+        _check_levels(name, retrievers)
     for name in retrievers:
-        _check_all_candidates(name, retrievers, fail)
+        _check_all_candidates(name, retrievers)
 
 
-def _check_names(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+def _check_names(name: str, retrievers: Mapping[str, RetrieverConfig]) -> None:
     names = retrievers[name].input_names
     for number, item in enumerate(names):
         location = _location(name, number, retrievers)
         if item not in retrievers:
-            raise fail(location, f"unknown retriever {allowed_names(item, retrievers)}")
+            raise KeyProblem(location, f"unknown retriever {allowed_names(item, retrievers)}")
         if item in names[:number]:
-            raise fail(location, f"'{item}' appears twice; each input is fused once")
+            raise KeyProblem(location, f"'{item}' appears twice; each input is fused once")
 
 
-def _check_no_cycle(start: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+def _check_no_cycle(start: str, retrievers: Mapping[str, RetrieverConfig]) -> None:
     """Walk the inputs of ``start`` depth first; the path back to ``start`` is the cycle."""
     stack: list[tuple[str, ...]] = [(start,)]
     while stack:
@@ -66,27 +64,27 @@ def _check_no_cycle(start: str, retrievers: Mapping[str, RetrieverConfig], fail:
         for item in retrievers[path[-1]].input_names:
             if item == start:
                 cycle = " -> ".join((*path, start))
-                raise fail(_location(start, None, retrievers), f"is a cycle: {cycle}")
+                raise KeyProblem(_location(start, None, retrievers), f"is a cycle: {cycle}")
             if item not in path:
                 stack.append((*path, item))
 
 
-def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig]) -> None:
     config = retrievers[name]
     for number, item in enumerate(config.input_names):
         place = _location(name, number, retrievers)
         if _level(item, retrievers) >= _level(name, retrievers):
             family = retrievers[item].family
-            raise fail(place, f"'{item}' is itself a {family} retriever; {LEVEL_RULE}")
+            raise KeyProblem(place, f"'{item}' is itself a {family} retriever; {LEVEL_RULE}")
         if _derivations(item, retrievers) >= MOST_DERIVED:
-            raise fail(
+            raise KeyProblem(
                 place,
                 f"'{item}' is fused or reranked {MOST_DERIVED} times, which is the most; it cannot "
                 f"be the input of a {config.family} retriever",
             )
 
 
-def _check_all_candidates(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+def _check_all_candidates(name: str, retrievers: Mapping[str, RetrieverConfig]) -> None:
     """Check that all units are known, and that every query may find each of them."""
     config = retrievers[name]
     if not isinstance(config, DerivedRetriever) or not config.scores_all:
@@ -95,10 +93,10 @@ def _check_all_candidates(name: str, retrievers: Mapping[str, RetrieverConfig], 
         read = retrievers[base]
         if getattr(read, "filters", False):
             problem = f"all chunks would pass the filters of '{base}'; give a number"
-            raise fail(("retrievers", name, "candidates"), problem)
+            raise KeyProblem(("retrievers", name, "candidates"), problem)
         if read.family == "external" or getattr(read, "chunking", None) == OWN:
             problem = f"all chunks are not known: '{base}' has no chunking; give a number"
-            raise fail(("retrievers", name, "candidates"), problem)
+            raise KeyProblem(("retrievers", name, "candidates"), problem)
 
 
 def _bases(name: str, retrievers: Mapping[str, RetrieverConfig]) -> list[str]:
@@ -124,9 +122,7 @@ def _derivations(name: str, retrievers: Mapping[str, RetrieverConfig]) -> int:
     return 1 + max(below) if below else 0
 
 
-def _location(
-    name: str, number: int | None, retrievers: Mapping[str, RetrieverConfig]
-) -> tuple[int | str, ...]:
+def _location(name: str, number: int | None, retrievers: Mapping[str, RetrieverConfig]) -> Location:
     """Return where an input stands: an item of ``inputs``, or the one under ``input``."""
     if "inputs" not in type(retrievers[name]).model_fields:
         return ("retrievers", name, "input")
@@ -150,7 +146,6 @@ def check_tuning(
     retrievers: Mapping[str, RetrieverConfig],
     cutoffs: Collection[int],
     lacks: Mapping[str, str | None],
-    fail: Fail,
 ) -> None:
     """Check that weights can be chosen.
 
@@ -158,58 +153,56 @@ def check_tuning(
         retrievers: all of the experiment.
         cutoffs: its cut-offs, and those of its metrics.
         lacks: what the experiment has not of ``split`` and ``labels``, with what else to say of it.
-        fail: makes the error from a location and a problem.
 
     Raises:
-        ConfigError: made by ``fail``: there is no split or there are no labels, or the metric is
-            none that a ranking and a cut-off of the experiment give.
+        KeyProblem: there is no split or there are no labels, or the metric is none that a ranking
+            and a cut-off of the experiment give.
     """
     for name, config in retrievers.items():
         tune = tune_of(config)
         if tune is None:
             continue
+        problem = None
         if reads_reranked(config, retrievers):
             problem = "weights are tuned of base retrievers; of reranked ones give numbers"
-            raise fail(("retrievers", name, "weights"), problem)
-        if isinstance(config, FusedRetriever) and config.recency is not None:
+        elif isinstance(config, FusedRetriever) and config.recency is not None:
             problem = "weights are tuned by the fused scores alone; with recency give numbers"
-            raise fail(("retrievers", name, "weights"), problem)
-        if "split" in lacks:
+        elif "split" in lacks:
             problem = (
                 "tuned weights are chosen on dev and reported on test; add the key `split`, such "
                 "as split: {dev: 0.5, seed: 0}"
             )
-            raise fail(("retrievers", name, "weights"), problem)
-        if "labels" in lacks:
-            problem = "tuned weights need labels to be chosen by"
-            why = "; ".join(filter(None, (problem, lacks["labels"])))
-            raise fail(("retrievers", name, "weights"), why)
+        elif "labels" in lacks:
+            needs = "tuned weights need labels to be chosen by"
+            problem = "; ".join(filter(None, (needs, lacks["labels"])))
+        if problem is not None:
+            raise KeyProblem(("retrievers", name, "weights"), problem)
         if tune.metric is not None:
-            place = ("retrievers", name, "tune", "metric")
-            _check_metric(tune.metric, cutoffs, partial(fail, place))
+            _check_metric(tune.metric, cutoffs, ("retrievers", name, "tune", "metric"))
 
 
-def _check_metric(name: str, cutoffs: Collection[int], fail: Callable[[str], Exception]) -> None:
+def _check_metric(name: str, cutoffs: Collection[int], location: Location) -> None:
     try:
         metric = parse_metric(name)
         refuse_lower_is_better(name, "weights are tuned to the highest value")
     except UsageError as error:
-        raise fail(str(error)) from error
+        raise KeyProblem(location, str(error)) from error
     if metric.measure in {"judged", *CONTEXT_MEASURES}:
-        raise fail(f"{metric.measure} is not a measure of a ranking and its labels")
-    allowed = ", ".join(map(str, sorted(cutoffs)))
+        problem = f"{metric.measure} is not a measure of a ranking and its labels"
+        raise KeyProblem(location, problem)
     if metric.cutoff not in cutoffs:
-        raise fail(f"'{name}' needs a cut-off of the experiment; allowed: @ {allowed}")
+        allowed = ", ".join(map(str, sorted(cutoffs)))
+        problem = f"'{name}' needs a cut-off of the experiment; allowed: @ {allowed}"
+        raise KeyProblem(location, problem)
 
 
-def check_display_names(
-    display_names: Mapping[str, str], retrievers: Collection[str], fail: Fail
-) -> None:
+def check_display_names(display_names: Mapping[str, str], retrievers: Collection[str]) -> None:
     """Refuse a display name of no retriever, and one that two retrievers share."""
-    shown = {name: display_names.get(name, name) for name in retrievers}
+    names = {name: display_names.get(name, name) for name in retrievers}
     for name, text in display_names.items():
-        if name not in shown:
+        if name not in names:
             problem = f"unknown retriever {allowed_names(name, retrievers)}"
-            raise fail(("display_names", name), problem)
-        if list(shown.values()).count(text) > 1:
-            raise fail(("display_names", name), f"{text!r} is the name of another retriever too")
+            raise KeyProblem(("display_names", name), problem)
+        if list(names.values()).count(text) > 1:
+            problem = f"{text!r} is the name of another retriever too"
+            raise KeyProblem(("display_names", name), problem)

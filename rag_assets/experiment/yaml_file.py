@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from rag_assets.errors import ConfigError
+from rag_assets.options import Location
 from rag_assets.regular_files import regular
-
-Location = tuple[int | str, ...]
 
 MOST_BYTES = 2**18
 """Most of a file; one that people write is a hundredth of it."""

@@ -95,22 +95,22 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
     The contents of the files that it names are in the digests of the artifacts, so their paths are
     left out: a folder that was moved is the same experiment.
     """
-    own = experiment
+    own, config = experiment, experiment.config
     blocks = {
         "judge": own.judge,
         "chunking": {name: _chunking(one) for name, one in own.chunkings.items()},
         "query_sets": {name: _dumped(one, {"path"}) for name, one in own.query_sets.items()},
-        "llm": _dumped(own.llm) if own.llm is not None else None,
-        **({"llms": {name: _dumped(one) for name, one in own.llms.items()}} if own.llms else {}),
+        "llm": _dumped(config.llm) if config.llm is not None else None,
+        **({"llms": {n: _dumped(one) for n, one in config.llms.items()}} if config.llms else {}),
         "retrievers": {name: _retriever(one) for name, one in own.retrievers.items()},
         "top_k": list(own.top_k),
         "metrics": [*own.metrics, *map(str, own.extra_metrics)],
         "primary": str(own.primary),
         "baseline": own.baseline,
-        "split": _dumped(own.split) if own.split is not None else None,
+        "split": _dumped(config.split) if config.split is not None else None,
         "weight": own.weight,
         "statistics": _dumped(own.statistics),
-        "context_tokenizer": own.context_tokenizer,
+        "context_tokenizer": config.context.tokenizer,
     }
     if own.questions is not None:
         blocks["questions"] = _dumped(own.questions, set(own.questions.file_options))
@@ -119,7 +119,7 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
             name: _dumped(one, set(one.file_options)) for name, one in own.generators.items()
         }
         blocks["answers"] = {name: _dumped(one) for name, one in own.answerers.items()}
-        blocks["answer_metrics"] = _dumped(own.answer_metrics)
+        blocks["answer_metrics"] = _dumped(config.answer_metrics)
     if own.judges:
         blocks["judges"] = {
             name: _dumped(one, set(one.file_options)) for name, one in own.judges.items()
@@ -216,7 +216,7 @@ def snapshot(
         origin=origin_of(experiment, _code_versions(pipeline), named_files(pipeline)),
         unread_labels=experiment.unread_labels,
         remarks=(*experiment.unread_files, *circle_warnings(experiment)),
-        display_names=dict(experiment.display_names),
+        display_names=dict(experiment.config.display_names),
     )
 
 

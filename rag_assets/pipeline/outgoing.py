@@ -249,7 +249,7 @@ def _searched(pipeline: Pipeline, line: Outgoing, retriever: object) -> Outgoing
     if queries is None:
         return line
     n, batch = queries.manifest.rows, getattr(retriever, "batch_size", 1)
-    again = min(n, pipeline.experiment.measurements.latency_sample)
+    again = min(n, pipeline.experiment.config.measurements.latency_sample)
     return replace(line, questions=n, requests=-(-n // batch) + again)
 
 

@@ -169,7 +169,7 @@ class Pipeline:
         Raises:
             UsageError: ``RAG_ASSETS_COMPUTE`` is wrong.
         """
-        return compute_of(self.experiment.compute)
+        return compute_of(self.experiment.config.compute)
 
     def _measure_for(self, retriever: str, key: ArtifactKey) -> Measure:
         recipe = self.recipe(key)

@@ -44,7 +44,7 @@ def open_experiment(
         RagAssetsError: as for :func:`load_experiment`.
     """
     experiment = load_experiment(path)
-    if not experiment.is_named:
+    if experiment.config.name is None:
         known = registered(settings).items()
         listed = [name for name, source in known if is_source(source, experiment)]
         if listed and experiment.name not in listed:

@@ -26,7 +26,7 @@ def check_cell_names(experiment: Experiment, names: Sequence[str]) -> None:
 def _check_retriever(experiment: Experiment, name: str) -> None:
     if name in experiment.retrievers:
         return
-    own = next((one for one, text in experiment.display_names.items() if text == name), None)
+    own = next((one for one, text in experiment.config.display_names.items() if text == name), None)
     if own is not None:
         raise UsageError(f"{name!r} is how {own} is shown; its name is {own}")
     raise UsageError(f"unknown retriever {allowed_names(name, experiment.retrievers)}")

@@ -106,7 +106,7 @@ def _notes(experiment: Experiment, clusters: Sequence[str] | None) -> Iterator[s
             f"{experiment.primary} is no sum over passages, so a sample of them does not estimate "
             "it; `primary: dcg@k` or `precision@k` is what it decides"
         )
-    if experiment.split is not None:
+    if experiment.config.split is not None:
         yield "questions of dev and test count together"
     if experiment.weight is not None:
         yield f"every question counts 1; {experiment.weight!r} is not read"

@@ -105,7 +105,7 @@ def _now(settings: StoreSettings, source: object) -> Row:
         wanted = plan(Pipeline(experiment, settings), Selection.of(experiment))
     except RagAssetsError as error:
         return {"problem": str(error)}
-    schedule = experiment.schedule
+    schedule = experiment.config.schedule
     stopped = ", stopped" if schedule is not None and not schedule.running else ""
     return {
         "compute": wanted.count(COMPUTE),

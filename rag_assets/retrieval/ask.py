@@ -134,17 +134,17 @@ class _QuestionDataset:
 
 def _experiment(experiment: Experiment, question: str, top_k: int) -> Experiment:
     """Return an experiment that ranks passages for one question, and measures nothing."""
+    unmeasured = {"split": None, "measurements": MeasurementsConfig(latency_sample=0)}
     return replace(
         experiment,
+        config=experiment.config.model_copy(update=unmeasured),
         dataset=cast("Dataset", _QuestionDataset(experiment.dataset, question)),
         judge="evidence",
         has_qrels=False,
         questions=None,
         top_k=(top_k,),
         listed_top_k=(top_k,),
-        split=None,
         weight=None,
-        measurements=MeasurementsConfig(latency_sample=0),
         answerers={},
         judges={},
     )

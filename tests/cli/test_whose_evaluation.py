@@ -176,7 +176,8 @@ def test_a_source_that_is_listed_keeps_its_name(tmp_path: Path, invoke: Invoke) 
     assert invoke("leaderboard", file, "--store", store).exit_code == 0
     write(tmp_path / "g", data, name="renamed", file="x.yaml")
     assert open_experiment(file, settings).name == "renamed"
-    assert open_experiment(tmp_path / "g" / "x.yaml", StoreSettings.resolve(data)).is_named
+    elsewhere = open_experiment(tmp_path / "g" / "x.yaml", StoreSettings.resolve(data))
+    assert elsewhere.config.name == "renamed"
 
 
 def test_a_copy_of_experiment_and_store_goes_on_once_it_is_said(

@@ -20,13 +20,13 @@ RAY = ComputeConfig(type="ray", workers=3)
 
 def test_a_word_and_a_block_are_read(tmp_path: Path) -> None:
     tiny = Tiny(tmp_path).write()
-    assert load_experiment(tiny.folder).compute == ComputeConfig()
+    assert load_experiment(tiny.folder).config.compute == ComputeConfig()
     tiny.config["compute"] = "ray"
     tiny.write_config()
-    assert load_experiment(tiny.folder).compute == ComputeConfig(type="ray")
+    assert load_experiment(tiny.folder).config.compute == ComputeConfig(type="ray")
     tiny.config["compute"] = {"type": "ray", "address": "head:6379", "workers": 8, "gpus": 0.5}
     tiny.write_config()
-    found = load_experiment(tiny.folder).compute
+    found = load_experiment(tiny.folder).config.compute
     assert (found.address, found.workers, found.gpus) == ("head:6379", 8, 0.5)
 
 

@@ -119,7 +119,7 @@ def test_a_model_by_name(problem: Problem, load: Load) -> None:
     )
     expected = ":3: `generators.w.llm`: unknown model 'larg' (did you mean 'large'?); allowed: "
     assert problem(models.replace("LARGE", "larg")) == expected + "small, large"
-    assert load(models.replace("LARGE", "large")).llms["large"].type == "transformers"
+    assert load(models.replace("LARGE", "large")).config.llms["large"].type == "transformers"
 
 
 def test_a_metric_of_answers_that_is_none(problem: Problem) -> None:

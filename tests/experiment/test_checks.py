@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rag_assets.experiment import Experiment
-from rag_assets.experiment.checks import ChecksConfig, DriftConfig
+from rag_assets.experiment.config import ChecksConfig, DriftConfig
 from rag_assets.pipeline.evaluation_record import configuration_of
 
 Load = Callable[[str | bytes], Experiment]
@@ -18,8 +18,8 @@ def test_checks_are_read(load: Load) -> None:
     text = "checks: {regression: error, drift: {psi: 0.1, far_below: {bm25: 2}}}\n"
     found = load(f"retrievers: {{bm25: {{type: bm25}}}}\n{text}")
     drift = DriftConfig(psi=0.1, far_below={"bm25": 2})
-    assert found.checks == ChecksConfig(regression="error", drift=drift)
-    assert load("top_k: [3]\n").checks.drift.severity == "warning"
+    assert found.config.checks == ChecksConfig(regression="error", drift=drift)
+    assert load("top_k: [3]\n").config.checks.drift.severity == "warning"
 
 
 def test_no_configuration_of_an_evaluation_holds_them(load: Load) -> None:

@@ -17,12 +17,12 @@ Problem = Callable[[str | bytes], str]
 
 def test_a_schedule_is_read(load: Load) -> None:
     text = "schedule: {cron: '0 3 * * *', timezone: Europe/Berlin}\n"
-    assert load(text).schedule == ScheduleConfig(cron="0 3 * * *", timezone="Europe/Berlin")
-    assert load("schedule: {cron: '0  3 * * mon-fri'}\n").schedule == ScheduleConfig(
+    assert load(text).config.schedule == ScheduleConfig(cron="0 3 * * *", timezone="Europe/Berlin")
+    assert load("schedule: {cron: '0  3 * * mon-fri'}\n").config.schedule == ScheduleConfig(
         cron="0 3 * * mon-fri", timezone="UTC"
     )
-    assert load("top_k: [3]\n").schedule is None
-    stopped = load("schedule: {cron: 0 3 * * *, running: false}\n").schedule
+    assert load("top_k: [3]\n").config.schedule is None
+    stopped = load("schedule: {cron: 0 3 * * *, running: false}\n").config.schedule
     assert stopped == ScheduleConfig(cron="0 3 * * *", running=False)
 
 
@@ -66,5 +66,5 @@ def test_no_fingerprint_holds_the_schedule(tmp_path: Path) -> None:
     tiny.run()
     tiny.config["schedule"] = {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}
     tiny.write_config()
-    assert tiny.pipeline().experiment.schedule is not None
+    assert tiny.pipeline().experiment.config.schedule is not None
     assert tiny.run() == set()

@@ -307,7 +307,7 @@ def test_calls_of_a_language_model_are_those_that_are_not_in_the_cache(fresh: Ti
     (line,) = found.outgoing
     assert (found.work("llm_calls"), line.requests, line.max_calls) == (6, 6, 4)
     experiment = fresh.pipeline().experiment
-    config, model = experiment.query_sets["clear"], experiment.llm
+    config, model = experiment.query_sets["clear"], experiment.config.llm
     assert isinstance(config, RewriteQuerySet)
     assert model is not None
     requests = requests_for(experiment.dataset.read_queries().table, config.prompted())

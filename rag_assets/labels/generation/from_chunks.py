@@ -163,7 +163,7 @@ def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
 def is_model_named(experiment: Experiment, asking: Asking) -> bool:
     """Return whether anything says which model is to be asked."""
     named = asking.model or os.environ.get(MODEL_VARIABLE)
-    return experiment.llm is not None or bool(named)
+    return experiment.config.llm is not None or bool(named)
 
 
 def asked_host(experiment: Experiment, asking: Asking) -> Client | None:
@@ -174,7 +174,9 @@ def asked_host(experiment: Experiment, asking: Asking) -> Client | None:
     """
     limits = _limits(experiment, asking)
     is_bounded = limits.max_calls is not None or limits.max_cost is not None
-    if experiment.llm is not None and (asking.model is None or experiment.llm.type == "openai"):
+    if experiment.config.llm is not None and (
+        asking.model is None or experiment.config.llm.type == "openai"
+    ):
         client = llm_client(experiment, None)
         if client is None or client.is_local:
             return None
@@ -232,7 +234,7 @@ def _configured(experiment: Experiment, name: str | None) -> LlmConfig | None:
     Raises:
         UsageError: its answers are lists of texts, of which a question is only one.
     """
-    llm = experiment.llm
+    llm = experiment.config.llm
     if llm is None or (name is not None and llm.type != "openai"):
         return None
     if llm.sequences > 1:
@@ -244,7 +246,7 @@ def _configured(experiment: Experiment, name: str | None) -> LlmConfig | None:
 
 
 def _limits(experiment: Experiment, asking: Asking) -> Limits:
-    llm = experiment.llm
+    llm = experiment.config.llm
 
     def chosen(own: float | None, of_llm: float | None) -> float | None:
         return of_llm if own is None else own
