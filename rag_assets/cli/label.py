@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,7 +186,8 @@ def _run(server: LabelServer, where: str, *, browser: bool) -> None:
     messages().print(f"{where}; Ctrl-C ends it", soft_wrap=True)
     if browser:
         webbrowser.open(server.address)
-    server.run()
+    with suppress(KeyboardInterrupt):
+        server.run()
 
 
 def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -> None:

@@ -12,7 +12,12 @@ from rag_assets.report.formats import four_places, more_questions_text, rounded
 from rag_assets.report.metric_choice import is_judged, is_of_answers, is_sampled
 from rag_assets.report.metric_drops import Drop, drops_of
 from rag_assets.report.unjudged_newcomers import CorpusChange, Newcomer
-from rag_assets.statistics.repeated_looks import fewest_falls, look_level, units_needed
+from rag_assets.statistics.repeated_looks import (
+    MIN_UNITS,
+    fewest_falls,
+    look_level,
+    units_needed,
+)
 from rag_assets.statistics.units import SAME
 
 Answer = Literal["pass", "fail", "cannot tell"]
@@ -151,7 +156,7 @@ def _units(drop: Drop, fall: float, rules: Rules) -> float | None:
     never ruled out.
     """
     beyond = fall - rules.max_drop
-    if not drop.error or not drop.n_units or abs(beyond) <= SAME:
+    if not drop.error or drop.n_units < MIN_UNITS or abs(beyond) <= SAME:
         return None
     if beyond > 0:
         bounds = [(fall, look_level(rules.alpha)), (beyond, 0.5)]

@@ -27,7 +27,7 @@ from rag_assets.report.slices import TAG, members_by
 from rag_assets.report.view import View
 from rag_assets.statistics.paired_differences import PairedDifferences
 from rag_assets.statistics.pairs import holm
-from rag_assets.statistics.repeated_looks import units_needed
+from rag_assets.statistics.repeated_looks import MIN_UNITS, units_needed
 from rag_assets.statistics.significance import is_significant
 from rag_assets.statistics.t_test import ALPHA, POWER
 from rag_assets.statistics.units import Counted, counted_by_split, weighted_mean
@@ -228,14 +228,14 @@ def _more_questions(view: View, best: str, tied: Sequence[str]) -> tuple[float |
 def _needed(row: Mapping[str, Any], n_pairs: int) -> tuple[float, int] | None:
     """Return how many more questions the test of a pair needs, and how many it has.
 
-    Infinite where it never tells. None: there is a difference, and no spread that would say how
-    large it has to be to be seen.
+    Infinite where it never tells. None: there is a difference, and too little is known of the
+    spread to say how large it has to be to be seen.
     """
     from scipy.special import stdtrit
 
     if not row["difference"]:
         return (np.inf, row["n"]) if row["n"] > 1 else None
-    if row["detectable"] is None:
+    if row["detectable"] is None or row["n_clusters"] < MIN_UNITS:
         return None
     freedom = row["n_clusters"] - 1
     error = row["detectable"] / float(stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER))

@@ -77,6 +77,10 @@ def fewest_falls(alpha: float) -> int:
     return math.floor(math.log2(1 / look_level(alpha))) + 1
 
 
+MIN_UNITS = 5
+"""The spread of fewer units is a guess: no number of units that are needed follows from it."""
+
+
 def units_needed(error: float, n_units: int, margin: float, level: float) -> float:
     """Return how many units show with power 0.8 that a mean is at least a margin off a bound.
 

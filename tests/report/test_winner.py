@@ -123,14 +123,18 @@ def test_those_that_are_alike_are_not_told_apart_by_any_number(ranked: Ranked) -
     assert found.sentences[0] == "They are too alike for 10,000 more questions to tell."
 
 
-@pytest.mark.parametrize("alike", [False, True])
-def test_of_one_question_nothing_is_known(alike: bool) -> None:
-    """One question has no spread: it says neither that they are alike nor what would tell."""
+@pytest.mark.parametrize(("n", "alike"), [(1, False), (1, True), (2, False), (4, False)])
+def test_of_few_questions_nothing_is_known(n: int, alike: bool) -> None:
+    """Their spread is a guess: it says neither that they are alike nor what would tell."""
+    pets = ["cat", "dog", "cow", "pig"]
     result = rag_assets.evaluate(
-        documents=["a cat", "a dog"],
-        queries=["dog"],
-        judgments={0: [1]},
-        retrievers={"good": lambda query: [1, 0], "bad": lambda query: [1] if alike else [0]},
+        documents=[f"a {pet}" for pet in pets],
+        queries=pets[-n:],
+        judgments={place: [4 - n + place] for place in range(n)},
+        retrievers={
+            "good": lambda query: [pets.index(query), 0],
+            "bad": lambda query: [pets.index(query)] if alike else [0],
+        },
         settings={"metrics": ["mrr"]},
     )
     said = repr(result).splitlines()[1:3]

@@ -36,7 +36,7 @@ def require_allowed(
     if whose is not None:
         raise UsageError(
             f"{source}: names code to run, and is of {whose}; read it, then allow it by "
-            f"--allow-code or {ALLOW_CODE}=1"
+            f"{ALLOW_CODE}=1, or to evaluate by --allow-code"
         )
 
 
