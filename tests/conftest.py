@@ -94,6 +94,12 @@ def leaves_the_package_as_it_was() -> Iterator[None]:
         pytest.fail("left behind for later tests: " + "; ".join(changes), pytrace=False)
 
 
+@pytest.fixture(scope="session")
+def with_ray() -> None:
+    """Import Ray before the state of the process is noted: it sets a variable and a path."""
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_lines_about_long_work() -> None:
     """Print none in this process: whether there are any depends on how busy the machine is."""

@@ -161,8 +161,8 @@ def test_remote_store(folder: Path, s3_store: str, monkeypatch: pytest.MonkeyPat
     assert sum("evaluate" in line for line in lines) == 3
 
 
+@pytest.mark.usefixtures("with_ray")
 def test_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray")
     monkeypatch.delenv("RAG_ASSETS_COMPUTE", raising=False)
     assert [command.line.split()[1] for command in walk("cluster.md", folder)] == [
         "plan",

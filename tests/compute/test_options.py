@@ -82,8 +82,8 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         connect("auto")
 
 
+@pytest.mark.usefixtures("with_ray")
 def test_where_nobody_answers_there_is_one_line() -> None:
-    pytest.importorskip("ray")
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # nobody else gets the port, and nobody listens
         address = f"127.0.0.1:{bound.getsockname()[1]}"
