@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 import click
 
+from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS, AUTO
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
+from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.lexical.index import LexicalIndex, search
 from rag_assets.sources.squad import SquadDataset
 
 
@@ -42,7 +44,8 @@ def measured(file: Path, analyzer: str) -> Measured:
     ids, texts = (documents.column(name).to_pylist() for name in ("document_id", "text"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build_index(ids, texts, engine="builtin", analyzer=analyzer, k1=1.2, b=0.75, folder=folder)
+        analysed = AnalysedTexts.of(SortedTexts.of(ids, texts), analyzer)
+        BM25(type="bm25").build_of(analysed, folder)
         index = LexicalIndex.load(folder, mmap=False)
         found = search(index, queries.column("text").to_pylist(), 10)
     total, n_empty = 0.0, 0

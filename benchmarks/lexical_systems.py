@@ -55,11 +55,13 @@ class Ours:
     packages: tuple[str, ...] = ("numpy",)
 
     def index(self, texts: list[str], folder: Path) -> None:
-        from rag_assets.retrieval.lexical.index import LexicalIndex, build_index
+        from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
+        from rag_assets.retrieval.lexical.bm25 import BM25
+        from rag_assets.retrieval.lexical.index import LexicalIndex
 
         ids = [f"chunk-{number:08d}" for number in range(len(texts))]
-        options = {"engine": "builtin", "analyzer": "whitespace", "k1": K1, "b": B}
-        build_index(ids, texts, folder=folder, **options)  # type: ignore[arg-type]
+        analysed = AnalysedTexts.of(SortedTexts.of(ids, texts), "whitespace")
+        BM25(type="bm25", k1=K1, b=B).build_of(analysed, folder)
         self._index = LexicalIndex.load(folder)
 
     def search(self, queries: list[str], k: int) -> Any:

@@ -25,7 +25,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,7 +37,8 @@ from result import Cell, Result, Table
 from zipf_corpus import EXPONENT, N_WORDS, VOCABULARY, ZipfWords, write_corpus
 
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.retrieval.lexical.index import build_index
+from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
+from rag_assets.retrieval.lexical.bm25 import BM25
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 QUICK = REPOSITORY / "build" / "benchmarks" / "profiles.quick.json"
@@ -66,8 +66,11 @@ def indexing(folder: Path, n_chunks: int) -> Path:
     texts = [words.text(row) for row in words.draw(chance, (n_chunks, N_WORDS))]
     ids = [f"c{number:07d}" for number in range(n_chunks)]
     (folder / "index").mkdir()
-    options: dict[str, Any] = {"engine": "builtin", "analyzer": "english", "k1": 1.2, "b": 0.75}
-    work = partial(build_index, ids, texts, folder=folder / "index", **options)
+
+    def work() -> None:
+        analysed = AnalysedTexts.of(SortedTexts.of(ids, texts), "english")
+        BM25(type="bm25").build_of(analysed, folder / "index")
+
     return profiled(folder / "indexing", work)
 
 

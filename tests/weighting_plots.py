@@ -15,9 +15,11 @@ from pathlib import Path
 from textwrap import wrap
 
 from rag_assets.retrieval.lexical.bm25_variants import VARIANTS
-from rag_assets.retrieval.lexical.engine import Engine, build_engine
+from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
+from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
 from rag_assets.retrieval.lexical.tfidf_engine import WEIGHTINGS, TfIdfEngine
-from rag_assets.retrieval.lexical.token_counts import TokenCounts
+from rag_assets.retrieval.lexical.token_counts import ChunkTokens
+from rag_assets.retrieval.lexical.word_engine import WordEngine
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 
@@ -29,7 +31,7 @@ HOLDING += [400, 450, 500, 501, 550, 600, 700, 800, 900, 950, 990, 1000]
 FREQUENCIES = range(1, 21)
 LENGTHS = [*range(10, 100, 10), *range(100, 401, 20)]
 
-Build = Callable[[TokenCounts], Engine]
+Build = Callable[[ChunkTokens], WordEngine]
 Curve = list[float]
 
 
@@ -44,11 +46,12 @@ def weightings() -> dict[str, Build]:
 
 
 def _bm25(engine: str, variant: str) -> Build:
-    return lambda counts: build_engine(engine, counts, K1, B, variant)
+    kind = BuiltinEngine if engine == "builtin" else RankBm25Engine
+    return lambda tokens: kind.build(tokens, K1, B, variant)
 
 
 def _tfidf(weighting: str) -> Build:
-    return lambda counts: TfIdfEngine.build(counts, weighting)
+    return lambda tokens: TfIdfEngine.build(tokens, weighting)
 
 
 def _filled(tokens: list[str], number: int, length: int) -> list[str]:
@@ -62,7 +65,7 @@ def idf_curve(build: Build) -> Curve:
         _filled([f"in{held}" for held in HOLDING if number < held], number, MEAN_LENGTH)
         for number in range(N_CHUNKS)
     ]
-    engine = build(TokenCounts.of(chunks))
+    engine = build(ChunkTokens.of(chunks))
     return _relative([float(engine.scores([f"in{held}"])[0]) for held in HOLDING], 0)
 
 
@@ -72,7 +75,7 @@ def saturation_curve(build: Build) -> Curve:
     chunks = [
         _filled(["word"] * times.get(number, 0), number, MEAN_LENGTH) for number in range(N_CHUNKS)
     ]
-    engine = build(TokenCounts.of(chunks))
+    engine = build(ChunkTokens.of(chunks))
     return _relative(engine.scores(["word"])[: len(times)].tolist(), 0)
 
 
@@ -85,7 +88,7 @@ def length_curve(build: Build) -> Curve:
         _filled(["word"] if number < len(LENGTHS) else [], number, length)
         for number, length in enumerate(lengths)
     ]
-    engine = build(TokenCounts.of(chunks))
+    engine = build(ChunkTokens.of(chunks))
     found = engine.scores(["word"])[: len(LENGTHS)].tolist()
     return _relative(found, LENGTHS.index(MEAN_LENGTH))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +13,8 @@ import numpy as np
 from rag_assets.errors import DataError, StoreError
 from rag_assets.models.unit_vectors import Vectors, check_unit_rows
 from rag_assets.ordering import Positions, byte_order_ranks
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.store.vector_caches import MakeVectors
-
-IDS_FILE = "chunk_ids.json"
-
 
 VECTORS_FILE = "vectors.npy"
 
@@ -50,36 +47,14 @@ class FlatIndex:
         Raises:
             StoreError: the folder does not hold an index, or its files do not fit together.
         """
-        try:
-            chunk_ids = load_ids(folder)
-            vectors = _open_vectors(folder / VECTORS_FILE)
-        except (OSError, ValueError, EOFError) as error:
-            raise StoreError(f"embedding index {folder} cannot be read: {error}") from error
+        files = ArrayFolder(folder)
+        chunk_ids, vectors = tuple(files.texts(CHUNK_IDS)), files.array("vectors")
         if vectors.ndim != 2 or vectors.dtype != np.float32 or len(vectors) != len(chunk_ids):
             raise StoreError(
                 f"embedding index {folder} is damaged: {len(chunk_ids)} ids, and vectors of shape "
                 f"{vectors.shape} and type {vectors.dtype}"
             )
         return cls(chunk_ids, vectors)
-
-
-def save_ids(chunk_ids: Sequence[str], folder: Path) -> None:
-    """Write the ids into an existing folder, in their order."""
-    text = json.dumps(list(chunk_ids), ensure_ascii=False)
-    (folder / IDS_FILE).write_text(text, encoding="utf-8")
-
-
-def load_ids(folder: Path) -> tuple[str, ...]:
-    """Read what ``save_ids`` wrote.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it holds no JSON list.
-    """
-    ids = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
-    if not isinstance(ids, list):
-        raise ValueError(f"{IDS_FILE} is not a JSON list")
-    return tuple(ids)
 
 
 def vectors_on_disk(folder: Path) -> MakeVectors:
@@ -126,15 +101,10 @@ def save(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, 
     made = vectors.filename if isinstance(vectors, np.memmap) else None
     if made is None or Path(made).resolve() != file.resolve():  # else it is there already
         np.save(file, plain, allow_pickle=False)
-    save_ids(chunk_ids, folder)
+    ArrayFolder(folder).save(**{CHUNK_IDS: list(chunk_ids)})
     return {"chunks": len(plain), "dimension": plain.shape[1], "bytes": plain.nbytes}
 
 
 def _check_shape(chunk_ids: Sequence[str], vectors: Vectors) -> None:
     if vectors.ndim != 2 or len(vectors) != len(chunk_ids):
         raise DataError(f"{len(chunk_ids)} chunks, but vectors of shape {vectors.shape}")
-
-
-def _open_vectors(file: Path) -> Vectors:
-    vectors: Vectors = np.load(file, mmap_mode="r", allow_pickle=False)
-    return np.asarray(vectors)

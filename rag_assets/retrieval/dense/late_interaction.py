@@ -26,17 +26,14 @@ from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.package_versions import version
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.base import EmbeddingRetriever
-from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
 from rag_assets.retrieval.retriever import IndexSearcher
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
 from rag_assets.store.vector_caches import TokenVectors
 
 VECTORS_FILE = "token_vectors.npy"
-
-
-STARTS_FILE = "first_tokens.npy"
 
 
 QUERIES_AT_ONCE = 32
@@ -187,8 +184,8 @@ def build_index(
     for row, begin, end in zip(order, starts.tolist(), starts[1:].tolist(), strict=False):
         content[begin:end] = vectors[row]
     content.flush()
-    np.save(folder / STARTS_FILE, starts, allow_pickle=False)
-    save_ids([chunk_ids[row] for row in order], folder)
+    ids = [chunk_ids[row] for row in order]
+    ArrayFolder(folder).save(first_tokens=starts, **{CHUNK_IDS: ids})
     mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
     return {"chunks": len(lengths), "bytes": content.nbytes, "mean_tokens": mean}
 
@@ -199,18 +196,15 @@ def load_index(folder: Path) -> TokenIndex:
     Raises:
         StoreError: the folder holds no such index, or its files do not fit together.
     """
-    try:
-        chunk_ids = load_ids(folder)
-        vectors = np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
-        starts = np.load(folder / STARTS_FILE, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise StoreError(f"token index {folder} cannot be read: {error}") from error
+    files = ArrayFolder(folder)
+    chunk_ids, vectors = tuple(files.texts(CHUNK_IDS)), files.array("token_vectors")
+    starts = files.array("first_tokens", mmap=False)
     if starts.shape != (len(chunk_ids) + 1,) or vectors.ndim != 2 or starts[-1] != len(vectors):
         raise StoreError(
             f"token index {folder} is damaged: {len(chunk_ids)} ids, {len(starts)} starts and "
             f"vectors of shape {vectors.shape}"
         )
-    return TokenIndex(chunk_ids, np.asarray(vectors), starts)
+    return TokenIndex(chunk_ids, vectors, starts)
 
 
 def search_index(

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.errors import DataError
 from rag_assets.models.encoder import Progress
 from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
@@ -26,25 +25,13 @@ from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.token_counts import count_truncated, truncation_facts
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.package_versions import version
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.base import EmbeddingRetriever
-from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
 from rag_assets.retrieval.retriever import IndexSearcher
+from rag_assets.retrieval.sparse_columns import SparseColumns, load_columns, save_columns
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
 from rag_assets.store.vector_caches import SparseVector
-
-COMPONENTS_FILE = "components.npy"
-
-
-WEIGHTS_FILE = "weights.npy"
-
-
-STARTS_FILE = "first_entries.npy"
-
-
-SCORES_AT_ONCE = 4_000_000
-"""Queries times chunks that are multiplied at once: the product may have no zeros."""
-
 
 Kind = Literal["query", "document"]
 
@@ -58,7 +45,7 @@ class Splade(EmbeddingRetriever):
     """
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
-    search_kind: ClassVar[str | None] = "scipy"
+    search_kind: ClassVar[str | None] = "numpy"
 
     type: Literal["splade"]
     model: str = Field(min_length=1)
@@ -83,7 +70,7 @@ class Splade(EmbeddingRetriever):
 
     def search_versions(self) -> Mapping[str, str]:
         """Return the version of what searches."""
-        return {"scipy": version("scipy")}
+        return {"numpy": version("numpy")}
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
@@ -147,11 +134,11 @@ class SparseIndex:
 
     Attributes:
         chunk_ids: ids of the chunks; positions refer to this order.
-        matrix: scipy CSR array of float64, shape (components, chunks).
+        weights: a column for each component, a row for each chunk.
     """
 
     chunk_ids: tuple[str, ...]
-    matrix: Any
+    weights: SparseColumns
 
     @cached_property
     def ids_rank(self) -> Positions:
@@ -170,6 +157,8 @@ def build_index(
     Raises:
         DataError: an id occurs twice, or there is another number of vectors.
     """
+    from scipy.sparse import csr_array
+
     if len(chunk_ids) != len(vectors):
         raise DataError(f"{len(chunk_ids)} chunks, but {len(vectors)} vectors")
     order = np.argsort(byte_order_ranks(chunk_ids)).tolist()
@@ -179,37 +168,25 @@ def build_index(
     parts = [none, *(vectors[row] for row in order)]
     components = np.concatenate([part.components for part in parts]).astype(np.int32)
     weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
-    contents: dict[str, npt.NDArray[Any]] = {
-        COMPONENTS_FILE: components,
-        WEIGHTS_FILE: weights,
-        STARTS_FILE: starts,
-    }
-    for name, content in contents.items():
-        np.save(folder / name, content, allow_pickle=False)
-    save_ids([chunk_ids[row] for row in order], folder)
-    size = sum(content.nbytes for content in contents.values())
+    shape = (len(order), int(components.max(initial=-1)) + 1)
+    turned = csr_array((weights, components, starts), shape=shape).tocsc()
+    chunks, first = turned.indices.astype(np.int32), turned.indptr.astype(np.int64)
+    files = ArrayFolder(folder)
+    size = save_columns(SparseColumns(turned.data, chunks, first, len(order)), files)
+    files.save(**{CHUNK_IDS: [chunk_ids[row] for row in order]})
     mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
     return {"chunks": len(lengths), "bytes": size, "mean_components": mean}
 
 
 def load_index(folder: Path) -> SparseIndex:
-    """Open what ``build`` wrote.
+    """Open what ``build_index`` wrote.
 
     Raises:
         StoreError: the folder holds no such index, or its files do not fit together.
     """
-    from scipy.sparse import csr_array
-
-    try:
-        chunk_ids = load_ids(folder)
-        names = (WEIGHTS_FILE, COMPONENTS_FILE, STARTS_FILE)
-        weights, components, starts = (np.load(folder / n, allow_pickle=False) for n in names)
-        shape = (len(chunk_ids), int(components.max(initial=-1)) + 1)
-        by_chunk = csr_array((weights.astype(np.float64), components, starts), shape=shape)
-        by_chunk.check_format(full_check=True)
-    except (OSError, ValueError, EOFError) as error:
-        raise StoreError(f"sparse index {folder} cannot be read: {error}") from error
-    return SparseIndex(chunk_ids, by_chunk.T.tocsr())
+    files = ArrayFolder(folder)
+    chunk_ids = tuple(files.texts(CHUNK_IDS))
+    return SparseIndex(chunk_ids, load_columns(files, len(chunk_ids)))
 
 
 def search_index(
@@ -231,36 +208,15 @@ def search_index(
     Raises:
         UsageError: ``k`` is below 1.
     """
-    if k < 1:
-        raise UsageError(f"k is {k}; it must be at least 1")
-    block = max(1, SCORES_AT_ONCE // max(len(index.chunk_ids), 1))
-    found: list[Hits] = []
-    for start in range(0, len(queries), block):
-        product = _rows(queries[start : start + block], index.matrix.shape[0]) @ index.matrix
-        for begin, end in zip(product.indptr, product.indptr[1:], strict=False):
-            found.append(_hits(index, product.indices[begin:end], product.data[begin:end], k))
+    n_components = index.weights.indptr.size - 1
+    hits: list[Hits] = []
+    for query in queries:
+        known = query.components < n_components  # what no chunk has is left out
+        factors = query.weights[known].astype(np.float64)
+        scores = index.weights.sums(query.components[known].tolist(), factors.tolist())
+        chunks = np.flatnonzero(scores)
+        best = top_k(scores[chunks], index.ids_rank[chunks], k)
+        hits.append(Hits(chunks[best], scores[chunks][best]))
         if progress is not None:
-            progress(len(found))
-    return found
-
-
-def _hits(
-    index: SparseIndex, positions: npt.NDArray[Any], scores: npt.NDArray[np.float64], k: int
-) -> Hits:
-    shared = np.flatnonzero(scores)
-    chunks = positions[shared].astype(np.int64)
-    best = top_k(scores[shared], index.ids_rank[chunks], k)
-    return Hits(chunks[best], scores[shared][best])
-
-
-def _rows(queries: Sequence[SparseVector], n_components: int) -> Any:  # noqa: ANN401 (scipy)
-    """Return a CSR array, shape (queries, n_components), without what no chunk has."""
-    from scipy.sparse import csr_array
-
-    known = [query.components < n_components for query in queries]
-    components = [query.components[own] for query, own in zip(queries, known, strict=True)]
-    weights = [query.weights[own] for query, own in zip(queries, known, strict=True)]
-    starts = np.concatenate([[0], np.cumsum([len(own) for own in components])])
-    data = np.concatenate(weights).astype(np.float64)
-    shape = (len(queries), n_components)
-    return csr_array((data, np.concatenate(components), starts), shape=shape)
+            progress(len(hits))
+    return hits

@@ -30,18 +30,26 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError
 from rag_assets.options import Number
 from rag_assets.ordering import Hits, best_above_zero
+from rag_assets.package_versions import version
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
-from rag_assets.retrieval.lexical.analyzers import analyze_all
+from rag_assets.retrieval.lexical.analyzers import analyze_all, analyzer_versions
 from rag_assets.retrieval.lexical.bm25_variants import resolve_delta, resolve_variant
-from rag_assets.retrieval.lexical.engine import build_engine, engine_code
+from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
 from rag_assets.retrieval.lexical.index import (
     LexicalIndex,
     TermVectors,
-    engine_versions,
+    engine_code,
     write_index,
 )
+from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
+from rag_assets.retrieval.lexical.word_engine import WordEngine
 from rag_assets.retrieval.lexical.word_retriever import AnalysedRetriever
 from rag_assets.retrieval.retriever import IndexSearcher, Rm3Expansion, Searcher, WindowExpansion
+
+_BUILD: Mapping[str, Callable[..., WordEngine]] = {
+    "builtin": BuiltinEngine.build,
+    "rank_bm25": RankBm25Engine.build,
+}
 
 Expansion = Annotated[WindowExpansion | Rm3Expansion, Field(discriminator="type")]
 
@@ -107,17 +115,18 @@ class BM25(AnalysedRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of the engine and the analyzer."""
-        return engine_versions(self.engine, self.full_analyzer)
+        packages = ("rank-bm25",) if self.engine == "rank_bm25" else ()
+        return {name: version(name) for name in packages} | analyzer_versions(self.full_analyzer)
 
     def code_roots(self) -> list[Root]:
         """Return the roots with those of the engine."""
-        return [*super().code_roots(), *engine_code(self.engine)]
+        own = f"{__name__}:_BUILD[{self.engine}]"
+        return [*super().code_roots(), own, *engine_code(self.engine)]
 
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
-        """Weight the counts."""
-        engine = build_engine(
-            self.engine, analysed.counts, self.k1, self.b, self.variant, self.delta
-        )
+        """Weight the words."""
+        variant = resolve_variant(self.engine, self.variant)
+        engine = _BUILD[self.engine](analysed.tokens, self.k1, self.b, variant, self.delta)
         held = self.feedback is not None
         return write_index(analysed, self.engine, engine, folder, term_vectors=held)
 
@@ -169,7 +178,7 @@ def _feedback_words(
     scores = hits.scores[: feedback.documents].tolist()
     weights: defaultdict[str, float] = defaultdict(float)
     for chunk, score in zip(chunks, scores, strict=True):
-        counts = vectors.of(chunk)
+        counts = vectors.of_chunk(chunk)
         length = sum(counts.values())
         for token, n in counts.items():
             weights[token] += score * n / length

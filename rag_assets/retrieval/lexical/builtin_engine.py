@@ -30,23 +30,24 @@ delta * idf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from rag_assets.errors import StoreError
-from rag_assets.ordering import Hits, Positions, best_above_zero
+from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.lexical.bm25_variants import DEFAULT_DELTA
-from rag_assets.retrieval.lexical.index_files import load_array, load_object, save_json
-from rag_assets.retrieval.lexical.sparse_columns import column_sums
-from rag_assets.retrieval.lexical.token_counts import TokenCounts, token_runs
-
-Floats = npt.NDArray[np.float64]
-
+from rag_assets.retrieval.lexical.token_counts import ChunkTokens, TokenCounts, token_runs
+from rag_assets.retrieval.lexical.word_engine import WeightedWords
+from rag_assets.retrieval.sparse_columns import (
+    Floats,
+    SparseColumns,
+    load_columns,
+    save_columns,
+)
 
 _METHODS = {
     "lucene": ("lucene", "lucene"),
@@ -61,46 +62,23 @@ _METHODS = {
 _NO_DELTA = 0.5
 """What bm25s keeps as delta of a variant that has none."""
 
-
-_DATA = "data.csc.index.npy"
-
-
-_INDICES = "indices.csc.index.npy"
-
-
-_INDPTR = "indptr.csc.index.npy"
-
-
-_VOCABULARY = "vocab.index.json"
-
-
-_PARAMETERS = "params.index.json"
-
-
-_ABSENT = "nonoccurrence_array.index.npy"
+_ARRAYS = ("data.csc.index", "indices.csc.index", "indptr.csc.index")
+_VOCABULARY = "vocab.index"
+_PARAMETERS = "params.index"
+_ABSENT = "nonoccurrence_array.index"
 
 
 @dataclass(frozen=True)
-class BuiltinEngine:
+class BuiltinEngine(WeightedWords):
     """A BM25 index in memory or mapped from its files.
 
     Attributes:
-        data: score of one token in one chunk, float64, shape (entries,).
-        indices: the chunk of each entry, int32, shape (entries,).
-        indptr: first entry of each token, int64, shape (tokens + 1,).
-        vocabulary: token -> its number; numbered in ascending order of the tokens.
-        n_chunks: number of chunks.
         k1: saturation of the term frequency.
         b: strength of the length normalisation.
         variant: which formula.
         delta: the parameter of ``bm25l`` and ``bm25plus``.
     """
 
-    data: npt.NDArray[np.float64]
-    indices: npt.NDArray[np.int32]
-    indptr: npt.NDArray[np.int64]
-    vocabulary: dict[str, int]
-    n_chunks: int
     k1: float
     b: float
     variant: str = "lucene"
@@ -109,19 +87,21 @@ class BuiltinEngine:
     @classmethod
     def build(
         cls,
-        counts: TokenCounts,
+        tokens: ChunkTokens,
         k1: float,
         b: float,
         variant: str = "lucene",
         delta: float | None = None,
     ) -> BuiltinEngine:
-        """Index the counted tokens; ``delta`` of None is the variant's default."""
+        """Index the tokens of chunks; ``delta`` of None is the variant's default."""
+        counts = tokens.counts()
         delta = DEFAULT_DELTA.get(variant) if delta is None else delta
-        kept = _NO_DELTA if delta is None else delta
         # the mean length of no chunk, or of empty ones, would be nothing to divide by
-        data = bm25_weights(counts, k1, b, variant, kept) if counts.vocabulary else np.empty(0)
-        arrays = data, counts.chunks, counts.indptr
-        return cls(*arrays, counts.vocabulary, counts.lengths.size, k1, b, variant, delta)
+        data = np.empty(0)
+        if counts.vocabulary:
+            data = bm25_weights(counts, k1, b, variant, _NO_DELTA if delta is None else delta)
+        weights = SparseColumns(data, counts.chunks, counts.indptr, counts.lengths.size)
+        return cls(weights, counts.vocabulary, k1, b, variant, delta)
 
     @classmethod
     def load(cls, folder: Path, *, mmap: bool = True) -> BuiltinEngine:
@@ -130,45 +110,26 @@ class BuiltinEngine:
         Raises:
             StoreError: a file is missing or damaged.
         """
+        files = ArrayFolder(folder)
         keys = ("num_docs", "k1", "b", "delta", "method", "idf_method")
-        parameters = load_object(folder / _PARAMETERS, *keys)
+        parameters = files.mapping(_PARAMETERS, keys)
         variant = _variant(parameters["method"], parameters["idf_method"], folder)
         return cls(
-            load_array(folder / _DATA, mmap=mmap),
-            load_array(folder / _INDICES, mmap=mmap),
-            load_array(folder / _INDPTR, mmap=mmap),
-            load_object(folder / _VOCABULARY),
-            parameters["num_docs"],
+            load_columns(files, parameters["num_docs"], _ARRAYS, mmap=mmap),
+            files.mapping(_VOCABULARY),
             parameters["k1"],
             parameters["b"],
             variant,
             parameters["delta"] if variant in DEFAULT_DELTA else None,
         )
 
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of distinct tokens."""
-        return len(self.vocabulary)
-
     def save(self, folder: Path) -> None:
         """Write the index as ``.npy`` and JSON files."""
-        np.save(folder / _DATA, self.data, allow_pickle=False)
-        np.save(folder / _INDICES, self.indices, allow_pickle=False)
-        np.save(folder / _INDPTR, self.indptr, allow_pickle=False)
-        save_json(folder / _VOCABULARY, self.vocabulary)
-        save_json(folder / _PARAMETERS, self._parameters())
+        files = ArrayFolder(folder)
+        save_columns(self.weights, files, _ARRAYS)
+        files.save(**{_VOCABULARY: self.vocabulary, _PARAMETERS: self._parameters()})
         if self.variant == "bm25l":  # bm25s wants the score of an absent token
-            np.save(folder / _ABSENT, np.zeros(len(self.vocabulary)), allow_pickle=False)
-
-    def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
-        """Return the score of every chunk, float64, shape (n_chunks,); 0 where no token occurs."""
-        known = [self.vocabulary[token] for token in query_tokens if token in self.vocabulary]
-        return column_sums(self.data, self.indices, self.indptr, known, self.n_chunks)
-
-    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
-        """Yield for each query the ``k`` best chunks of those that score above 0."""
-        for query in queries:
-            yield best_above_zero(self.scores(query), ids_rank, k)
+            files.save(**{_ABSENT: np.zeros(len(self.vocabulary))})
 
     def _parameters(self) -> dict[str, object]:
         """Return the parameters under the names that bm25s gives them."""
@@ -181,7 +142,7 @@ class BuiltinEngine:
             "idf_method": idf_method,
             "dtype": "float64",
             "int_dtype": "int32",
-            "num_docs": self.n_chunks,
+            "num_docs": self.weights.n_rows,
             "backend": "numpy",
         }
 
@@ -190,7 +151,9 @@ def _variant(method: str, idf_method: str, folder: Path) -> str:
     for variant, names in _METHODS.items():
         if names == (method, idf_method):
             return variant
-    raise StoreError(f"{folder / _PARAMETERS}: no variant has method {method}, idf {idf_method}")
+    raise StoreError(
+        f"{folder / _PARAMETERS}.json: no variant has method {method}, idf {idf_method}"
+    )
 
 
 _IDF: dict[str, Callable[[int, int], float]] = {

@@ -7,7 +7,7 @@ beside the index, which has only the reverse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,44 +15,32 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import StoreError
 from rag_assets.ordering import Hits, Positions, byte_order_ranks
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
-from rag_assets.retrieval.lexical.analyzers import analyze_all, analyzer_versions
-from rag_assets.retrieval.lexical.engine import (
-    Engine,
-    build_engine,
-    check_engine,
-    load_engine,
-    own_versions,
-)
-from rag_assets.retrieval.lexical.index_files import load_array, load_list, load_object, save_json
-from rag_assets.retrieval.lexical.token_counts import TokenCounts
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
+from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
+from rag_assets.retrieval.lexical.analyzers import analyze_all
+from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
+from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
+from rag_assets.retrieval.lexical.tfidf_engine import TfIdfEngine
+from rag_assets.retrieval.lexical.token_counts import ChunkTokens
+from rag_assets.retrieval.lexical.word_engine import WordEngine
 
 FORMAT = 1
 """Version of the folder's layout; another one is refused."""
 
-
 PROGRESS_EVERY = 100
 """Queries between two reports of progress."""
 
+ENGINES: Mapping[str, type[WordEngine]] = {
+    "builtin": BuiltinEngine,
+    "rank_bm25": RankBm25Engine,
+    "tfidf": TfIdfEngine,
+}
+"""What an index names as its engine; the code of each is found here, see ``engine_code``."""
 
-_DESCRIPTION = "lexical_index.json"
-
-
-_CHUNK_IDS = "chunk_ids.json"
-
-
-_VOCABULARY = "terms.vocabulary.json"
-
-
-_TOKENS = "terms.tokens.npy"
-
-
-_COUNTS = "terms.counts.npy"
-
-
-_FIRST = "terms.first.npy"
+_DESCRIPTION = "lexical_index"
 
 
 @dataclass(frozen=True)
@@ -61,7 +49,7 @@ class LexicalIndex:
 
     chunk_ids: list[str]
     analyzer: str
-    engine: Engine
+    engine: WordEngine
 
     @classmethod
     def load(cls, folder: Path, *, mmap: bool = True) -> LexicalIndex:
@@ -70,13 +58,13 @@ class LexicalIndex:
         Raises:
             StoreError: a file is missing, damaged, or of another format version.
         """
-        description = load_object(folder / _DESCRIPTION, "format", "engine", "analyzer")
+        files = ArrayFolder(folder)
+        description = files.mapping(_DESCRIPTION, ["format", "engine", "analyzer"])
         if description["format"] != FORMAT:
-            raise StoreError(
-                f"{folder / _DESCRIPTION}: format {description['format']}; allowed: {FORMAT}"
-            )
-        engine = load_engine(description["engine"], folder, mmap=mmap)
-        return cls(load_list(folder / _CHUNK_IDS), description["analyzer"], engine)
+            file, wrong = folder / f"{_DESCRIPTION}.json", description["format"]
+            raise StoreError(f"{file}: format {wrong}; allowed: {FORMAT}")
+        engine = ENGINES[description["engine"]].load(folder, mmap=mmap)
+        return cls(files.texts(CHUNK_IDS), description["analyzer"], engine)
 
     @cached_property
     def ids_rank(self) -> Positions:
@@ -84,52 +72,10 @@ class LexicalIndex:
         return byte_order_ranks(self.chunk_ids)
 
 
-def build_index(
-    chunk_ids: Sequence[str],
-    texts: Sequence[str],
-    *,
-    engine: str,
-    analyzer: str,
-    k1: float,
-    b: float,
-    folder: Path,
-    variant: str | None = None,
-    delta: float | None = None,
-    term_vectors: bool = False,
-) -> dict[str, object]:
-    """Index the chunks' texts and write the index into ``folder``, which exists.
-
-    Args:
-        chunk_ids: unique ids.
-        texts: what is indexed of each chunk.
-        engine: ``builtin`` or ``rank_bm25``.
-        analyzer: ``auto`` or the name of an analyzer.
-        k1: saturation of the term frequency, >= 0.
-        b: strength of the length normalisation, 0 to 1.
-        folder: where the files go.
-        variant: which formula; None for the engine's default.
-        delta: parameter of the variants ``bm25l`` and ``bm25plus``, > 0; None for its default.
-        term_vectors: whether the words of each chunk are written too, for feedback.
-
-    Returns:
-        Facts: ``engine``; ``analyzer``, with ``auto`` resolved; ``chunks``; ``empty_chunks``,
-        those without a token; ``vocabulary``, the number of distinct tokens; ``mean_length`` of a
-        chunk in tokens; ``bytes`` of all files.
-
-    Raises:
-        DataError: an id occurs twice, or there are not as many texts as ids.
-        UsageError: an unknown engine or analyzer, or a parameter out of its range.
-    """
-    check_engine(engine)
-    analysed = AnalysedTexts.of(SortedTexts.of(chunk_ids, texts), analyzer)
-    built = build_engine(engine, analysed.counts, k1, b, variant, delta)
-    return write_index(analysed, engine, built, folder, term_vectors=term_vectors)
-
-
 def write_index(
     analysed: AnalysedTexts,
-    engine: str,
-    built: Engine,
+    name: str,
+    engine: WordEngine,
     folder: Path,
     *,
     term_vectors: bool = False,
@@ -138,27 +84,33 @@ def write_index(
 
     Args:
         analysed: the words of the chunks.
-        engine: the name by which :func:`.engine.load_engine` opens ``built``.
-        built: the engine over their counts.
+        name: the engine's name in :data:`ENGINES`.
+        engine: what was built of their tokens.
         folder: where the files go.
         term_vectors: whether the words of each chunk are written too, for feedback.
 
     Returns:
-        The facts of :func:`build_index`.
+        Facts: ``engine``, its name; those of the analysed texts; ``vocabulary``, the number of
+        distinct tokens; ``bytes`` of all files.
     """
-    built.save(folder)
+    engine.save(folder)
     if term_vectors:
-        TermVectors.of_counts(analysed.counts).save(folder)
-    save_json(folder / _CHUNK_IDS, list(analysed.chunk_ids))
-    description = {"format": FORMAT, "engine": engine, "analyzer": analysed.analyzer}
-    save_json(folder / _DESCRIPTION, description)
+        TermVectors.of(analysed.tokens).save(folder)
+    description = {"format": FORMAT, "engine": name, "analyzer": analysed.analyzer}
+    ids = list(analysed.chunk_ids)
+    ArrayFolder(folder).save(**{CHUNK_IDS: ids, _DESCRIPTION: description})
     size = sum(file.stat().st_size for file in folder.iterdir())
     return {
-        "engine": engine,
+        "engine": name,
         **analysed.facts,
-        "vocabulary": built.vocabulary_size,
+        "vocabulary": engine.vocabulary_size,
         "bytes": size,
     }
+
+
+def engine_code(engine: str) -> list[Root]:
+    """Return the roots of the code of one engine."""
+    return [f"{__name__}:ENGINES[{engine}]"]
 
 
 def search(
@@ -181,25 +133,13 @@ def search(
     Raises:
         UsageError: ``k`` is below 1.
     """
-    best = index.engine.best(analyze_all(index.analyzer, queries), index.ids_rank, k)
-    if progress is None:
-        return [*best]
-    found: list[Hits] = []
-    for hits in best:
-        found.append(hits)
-        done = len(found)
-        if done % PROGRESS_EVERY == 0 or done == len(queries):
-            progress(done)
-    return found
-
-
-def engine_versions(engine: str, analyzer: str) -> dict[str, str]:
-    """Return the versions of everything that determines an index and its scores besides the texts.
-
-    Raises:
-        UsageError: an unknown engine or analyzer.
-    """
-    return own_versions(engine) | analyzer_versions(analyzer)
+    hits: list[Hits] = []
+    for best in index.engine.best(analyze_all(index.analyzer, queries), index.ids_rank, k):
+        hits.append(best)
+        is_due = len(hits) % PROGRESS_EVERY == 0 or len(hits) == len(queries)
+        if progress is not None and is_due:
+            progress(len(hits))
+    return hits
 
 
 @dataclass(frozen=True)
@@ -219,11 +159,12 @@ class TermVectors:
     first: npt.NDArray[np.int64]
 
     @classmethod
-    def of_counts(cls, counts: TokenCounts) -> TermVectors:
-        """Turn the counts of an index around."""
-        order, first = counts.by_chunk
-        tokens = counts.tokens_of(order).astype(np.int32)
-        return cls(list(counts.vocabulary), tokens, counts.counts[order].astype(np.int32), first)
+    def of(cls, tokens: ChunkTokens) -> TermVectors:
+        """Count the tokens of each chunk."""
+        by_chunk = tokens.matrix()
+        by_chunk.sum_duplicates()
+        first = by_chunk.indptr.astype(np.int64)
+        return cls(tokens.words, by_chunk.indices.astype(np.int32), by_chunk.data, first)
 
     @classmethod
     def load(cls, folder: Path) -> TermVectors:
@@ -232,24 +173,17 @@ class TermVectors:
         Raises:
             StoreError: a file is missing or damaged.
         """
-        return cls(
-            load_list(folder / _VOCABULARY),
-            load_array(folder / _TOKENS, mmap=True),
-            load_array(folder / _COUNTS, mmap=True),
-            load_array(folder / _FIRST, mmap=True),
-        )
+        files = ArrayFolder(folder)
+        arrays = (files.array(f"terms.{name}") for name in ("tokens", "counts", "first"))
+        return cls(files.texts("terms.vocabulary"), *arrays)
 
     def save(self, folder: Path) -> None:
         """Write them as ``.npy`` and JSON files."""
-        save_json(folder / _VOCABULARY, list(self.vocabulary))
-        for name, values in (
-            (_TOKENS, self.tokens),
-            (_COUNTS, self.counts),
-            (_FIRST, self.first),
-        ):
-            np.save(folder / name, values, allow_pickle=False)
+        content = {"tokens": self.tokens, "counts": self.counts, "first": self.first}
+        content["vocabulary"] = list(self.vocabulary)
+        ArrayFolder(folder).save(**{f"terms.{name}": value for name, value in content.items()})
 
-    def of(self, chunk: int) -> dict[str, int]:
+    def of_chunk(self, chunk: int) -> dict[str, int]:
         """Return token -> frequency in one chunk."""
         entries = slice(int(self.first[chunk]), int(self.first[chunk + 1]))
         numbers, counts = self.tokens[entries].tolist(), self.counts[entries].tolist()

@@ -22,7 +22,7 @@ long chunks win. Engine ``builtin`` has the formula as published.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,19 +30,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.ordering import Hits, Positions, best_above_zero
+from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.lexical.bm25_variants import DEFAULT_DELTA
-from rag_assets.retrieval.lexical.index_files import load_object, save_json
+from rag_assets.retrieval.lexical.token_counts import ChunkTokens
+from rag_assets.retrieval.lexical.word_engine import WordEngine
 
 EPSILON = 0.25
 
-_FILE = "rank_bm25.json"
+_FILE = "rank_bm25"
 _CLASSES = {"okapi": "BM25Okapi", "bm25plus": "BM25Plus"}
 """Variant -> the class of the package."""
 
 
 @dataclass(frozen=True)
-class RankBm25Engine:
+class RankBm25Engine(WordEngine):
     """An object of the package over the tokens of chunks; None where no chunk has a token."""
 
     tokens: Sequence[list[str]]
@@ -55,13 +56,19 @@ class RankBm25Engine:
     @classmethod
     def build(
         cls,
-        tokens: Sequence[list[str]],
+        tokens: ChunkTokens,
         k1: float,
         b: float,
         variant: str = "okapi",
         delta: float | None = None,
     ) -> RankBm25Engine:
-        """Index the tokens of each chunk; ``delta`` of None is the variant's default."""
+        """Index the tokens of chunks; ``delta`` of None is the variant's default."""
+        return cls._of([*tokens.texts()], k1, b, variant, delta)
+
+    @classmethod
+    def _of(
+        cls, tokens: Sequence[list[str]], k1: float, b: float, variant: str, delta: float | None
+    ) -> RankBm25Engine:
         delta = DEFAULT_DELTA.get(variant) if delta is None else delta
         if not any(tokens):  # the package would divide by 0
             return cls(tokens, k1, b, None, variant, delta)
@@ -72,15 +79,15 @@ class RankBm25Engine:
         return cls(tokens, k1, b, bm25, variant, delta)
 
     @classmethod
-    def load(cls, folder: Path) -> RankBm25Engine:
+    def load(cls, folder: Path, *, mmap: bool = True) -> RankBm25Engine:
         """Read the tokens back and index them again.
 
         Raises:
             StoreError: the file is missing or damaged.
         """
-        saved = load_object(folder / _FILE, "tokens", "k1", "b")
+        saved = ArrayFolder(folder).mapping(_FILE, ["tokens", "k1", "b"])
         variant, delta = saved.get("variant", "okapi"), saved.get("delta")
-        return cls.build(saved["tokens"], saved["k1"], saved["b"], variant, delta)
+        return cls._of(saved["tokens"], saved["k1"], saved["b"], variant, delta)
 
     @property
     def vocabulary_size(self) -> int:
@@ -91,7 +98,7 @@ class RankBm25Engine:
         """Write tokens and parameters as one JSON file."""
         own = {} if self.variant == "okapi" else {"variant": self.variant, "delta": self.delta}
         saved = {"k1": self.k1, "b": self.b, **own, "tokens": list(self.tokens)}
-        save_json(folder / _FILE, saved)
+        ArrayFolder(folder).save(**{_FILE: saved})
 
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk, float64, shape (chunks,)."""
@@ -105,8 +112,3 @@ class RankBm25Engine:
             with np.errstate(invalid="ignore"):  # 0 / 0 where a token is absent and k1 is 0
                 totals += np.where(holds, self.bm25.get_scores([token]), 0.0)
         return totals
-
-    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
-        """Yield for each query the ``k`` best chunks of those that score above 0."""
-        for query in queries:
-            yield best_above_zero(self.scores(query), ids_rank, k)

@@ -13,8 +13,7 @@ from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
 from rag_assets.retrieval.lexical.analyzers import analyzer_versions
-from rag_assets.retrieval.lexical.engine import TFIDF, engine_code
-from rag_assets.retrieval.lexical.index import write_index
+from rag_assets.retrieval.lexical.index import engine_code, write_index
 from rag_assets.retrieval.lexical.tfidf_engine import DEFAULT_K1, TfIdfEngine
 from rag_assets.retrieval.lexical.word_retriever import AnalysedRetriever
 
@@ -49,9 +48,9 @@ class TfIdf(AnalysedRetriever):
 
     def code_roots(self) -> list[Root]:
         """Return the roots with those of the engine."""
-        return [*super().code_roots(), *engine_code(TFIDF)]
+        return [*super().code_roots(), *engine_code("tfidf")]
 
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
-        """Weight the counts."""
-        engine = TfIdfEngine.build(analysed.counts, self.weighting, self.k1 or DEFAULT_K1)
-        return write_index(analysed, TFIDF, engine, folder)
+        """Weight the words."""
+        engine = TfIdfEngine.build(analysed.tokens, self.weighting, self.k1 or DEFAULT_K1)
+        return write_index(analysed, "tfidf", engine, folder)

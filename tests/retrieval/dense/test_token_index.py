@@ -112,6 +112,6 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         late_interaction.load_index(tmp_path)
     made(drawn(0, [1, 2]), tmp_path)
-    np.save(tmp_path / late_interaction.STARTS_FILE, np.array([0, 1]))
+    np.save(tmp_path / "first_tokens.npy", np.array([0, 1]))
     with pytest.raises(StoreError, match="is damaged: 2 ids, 2 starts"):
         late_interaction.load_index(tmp_path)

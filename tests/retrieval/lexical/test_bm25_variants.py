@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.retrieval.lexical.bm25_variants import VARIANTS, resolve_delta, resolve_variant
 from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
-from rag_assets.retrieval.lexical.engine import build_engine, load_engine
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
+from rag_assets.retrieval.lexical.index import LexicalIndex, search
 from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
-from rag_assets.retrieval.lexical.token_counts import TokenCounts
+from rag_assets.retrieval.lexical.token_counts import ChunkTokens
+from tests.retrieval.lexical.index_of_texts import build_index
 
 TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)
 QUERIES = st.lists(st.sampled_from("abcdefgxyz"), max_size=6)
@@ -76,7 +76,7 @@ def test_builtin_engine_against_the_formulas(
     chunks: list[list[str]], query: list[str], k1: float, b: float, delta: float, variant: str
 ) -> None:
     own = delta if variant in {"bm25l", "bm25plus"} else None
-    scores = build_engine("builtin", TokenCounts.of(chunks), k1, b, variant, own).scores(query)
+    scores = BuiltinEngine.build(ChunkTokens.of(chunks), k1, b, variant, own).scores(query)
     expected = by_the_formula(variant, chunks, query, k1, b, delta)
     np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=0)
 
@@ -86,7 +86,7 @@ def test_builtin_engine_against_the_formulas(
 def test_rank_bm25_engine_against_the_formulas(
     chunks: list[list[str]], query: list[str], k1: float, b: float, delta: float
 ) -> None:
-    plus = build_engine("rank_bm25", TokenCounts.of(chunks), k1, b, "bm25plus", delta).scores(query)
+    plus = RankBm25Engine.build(ChunkTokens.of(chunks), k1, b, "bm25plus", delta).scores(query)
     expected = by_the_formula("bm25plus", chunks, query, k1, b, delta)
     np.testing.assert_allclose(plus, expected, rtol=1e-12)
 
@@ -105,7 +105,7 @@ def test_methods_of_bm25s_that_are_the_variant_bit_for_bit(variant: str) -> None
     chunks = [list("aab"), list("bccc"), list("adde"), list("e"), list("ebb")]
     reference = bm25s.BM25(k1=1.2, b=0.75, method=variant, dtype="float64")
     reference.index(chunks, show_progress=False)
-    engine = BuiltinEngine.build(TokenCounts.of(chunks), 1.2, 0.75, variant)
+    engine = BuiltinEngine.build(ChunkTokens.of(chunks), 1.2, 0.75, variant)
     for query in (["a", "d"], ["b", "c", "e"]):
         np.testing.assert_array_equal(engine.scores(query), reference.get_scores(query))
 
@@ -118,7 +118,7 @@ def test_methods_of_bm25s_that_score_chunks_without_the_token(method: str) -> No
     reference.index(chunks, show_progress=False)
     assert (reference.get_scores(["a"]) > 0).all()
     ours = BuiltinEngine.build(
-        TokenCounts.of(chunks), 1.2, 0.75, {"bm25l": "bm25l", "bm25+": "bm25plus"}[method]
+        ChunkTokens.of(chunks), 1.2, 0.75, {"bm25l": "bm25l", "bm25+": "bm25plus"}[method]
     )
     assert (ours.scores(["a"]) > 0).tolist() == [True, False, False]
     assert (rank_bm25.BM25Plus(chunks).get_scores(["a"]) > 0).all()
@@ -128,7 +128,7 @@ def test_worked_example_of_delta() -> None:
     """A long chunk that holds the token gains delta * idf over one that does not."""
     chunks = [["a"] + ["x"] * 9, ["y", "z"]]
     (atire, _), (plus, absent) = (
-        BuiltinEngine.build(TokenCounts.of(chunks), 1.0, 1.0, variant).scores(["a"]).tolist()
+        BuiltinEngine.build(ChunkTokens.of(chunks), 1.0, 1.0, variant).scores(["a"]).tolist()
         for variant in ("atire", "bm25plus")
     )
     # 2 chunks, mean length 6, f = 1, |d| = 10: 2 * 1 / (1 + 10 / 6) = 0.75
@@ -137,19 +137,17 @@ def test_worked_example_of_delta() -> None:
     assert absent == 0
 
 
-@pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])
+@pytest.mark.parametrize("engine", [BuiltinEngine, RankBm25Engine])
 @pytest.mark.parametrize("mmap", [True, False])
 def test_saved_and_loaded_every_variant_scores_the_same(
-    tmp_path: Path, engine: str, mmap: bool
+    tmp_path: Path, engine: type[BuiltinEngine] | type[RankBm25Engine], mmap: bool
 ) -> None:
     chunks = [["a", "b", "b"], [], ["b", "c", "\u65e5"], ["d"]]
-    for variant in VARIANTS[engine]:
+    for variant in VARIANTS["builtin" if engine is BuiltinEngine else "rank_bm25"]:
         (tmp_path / variant).mkdir()
-        built = build_engine(engine, TokenCounts.of(chunks), 0.9, 0.4, variant)
+        built = engine.build(ChunkTokens.of(chunks), 0.9, 0.4, variant)
         built.save(tmp_path / variant)
-        loaded = load_engine(engine, tmp_path / variant, mmap=mmap)
-        assert isinstance(loaded, BuiltinEngine | RankBm25Engine)
-        assert isinstance(built, BuiltinEngine | RankBm25Engine)
+        loaded = engine.load(tmp_path / variant, mmap=mmap)
         assert (loaded.variant, loaded.delta) == (variant, built.delta)
         for query in (["a", "b"], ["\u65e5"], ["x"], []):
             np.testing.assert_array_equal(loaded.scores(query), built.scores(query))
@@ -157,14 +155,14 @@ def test_saved_and_loaded_every_variant_scores_the_same(
 
 @pytest.mark.parametrize("variant", VARIANTS["builtin"])
 def test_bm25s_opens_the_folder_of_every_variant(tmp_path: Path, variant: str) -> None:
-    built = BuiltinEngine.build(TokenCounts.of([["a", "b"], ["b", "c"], ["c"]]), 1.2, 0.75, variant)
+    built = BuiltinEngine.build(ChunkTokens.of([["a", "b"], ["b", "c"], ["c"]]), 1.2, 0.75, variant)
     built.save(tmp_path)
     opened = bm25s.BM25.load(tmp_path)
     np.testing.assert_array_equal(opened.get_scores(["c", "b"]), built.scores(["c", "b"]))
 
 
 def test_an_unknown_formula_in_a_folder_is_refused(tmp_path: Path) -> None:
-    BuiltinEngine.build(TokenCounts.of([["a"]]), 1.2, 0.75).save(tmp_path)
+    BuiltinEngine.build(ChunkTokens.of([["a"]]), 1.2, 0.75).save(tmp_path)
     file = tmp_path / "params.index.json"
     file.write_text(file.read_text().replace('"method": "lucene"', '"method": "other"'))
     with pytest.raises(StoreError, match=r"params\.index\.json: no variant has method other"):

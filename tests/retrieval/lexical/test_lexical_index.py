@@ -4,13 +4,15 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, engine_versions, search
+from rag_assets.errors import DataError, StoreError
+from rag_assets.retrieval.lexical.index import LexicalIndex, search
+from tests.retrieval.lexical.index_of_texts import build_index
 
 TEXTS = {
     "b": "The pump is cooled by the water.",
@@ -21,7 +23,7 @@ TEXTS = {
 ENGINES = ("builtin", "rank_bm25")
 
 
-def build(folder: Path, texts: dict[str, str], engine: str = "builtin") -> dict[str, object]:
+def build(folder: Path, texts: dict[str, str], engine: str = "builtin") -> Mapping[str, object]:
     folder.mkdir(parents=True)
     return build_index(
         list(texts),
@@ -66,7 +68,7 @@ def test_the_order_of_the_corpus_leaves_every_byte_as_it_is(tmp_path: Path, engi
 def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; "
-        "from rag_assets.retrieval.lexical.index import build_index; "
+        "from tests.retrieval.lexical.index_of_texts import build_index; "
         "build_index(list('abc'), ['pump water', 'valve pump', 'crew of water'], engine='builtin', "
         "analyzer='english', k1=1.2, b=0.75, folder=Path(sys.argv[1]))"
     )
@@ -126,38 +128,12 @@ def test_damaged_folders_are_named(tmp_path: Path) -> None:
             LexicalIndex.load(tmp_path / "index", mmap=mmap)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"engine": "bm25"}, "engine 'bm25' .*allowed: builtin, rank_bm25"),
-        ({"analyzer": "englisch"}, "did you mean 'english'"),
-        ({"k1": -0.1}, "k1 is -0.1; must be at least 0"),
-        ({"k1": float("nan")}, "k1 is nan"),
-        ({"b": 1.1}, "b is 1.1; must be from 0 to 1"),
-    ],
-)
-def test_wrong_arguments_are_refused(
-    tmp_path: Path, change: dict[str, object], message: str
-) -> None:
-    arguments = {"engine": "builtin", "analyzer": "auto", "k1": 1.2, "b": 0.75, **change}
-    with pytest.raises(UsageError, match=message):
-        build_index(["a"], ["pump"], folder=tmp_path, **arguments)  # type: ignore[arg-type]
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_ids_must_be_unique_and_as_many_as_texts(tmp_path: Path) -> None:
     options = {"engine": "builtin", "analyzer": "auto", "k1": 1.2, "b": 0.75, "folder": tmp_path}
     with pytest.raises(DataError, match="id 'a' occurs twice"):
         build_index(["a", "a"], ["x", "y"], **options)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="1 chunk ids but 2 texts"):
         build_index(["a"], ["x", "y"], **options)  # type: ignore[arg-type]
-
-
-def test_versions_name_engine_package_and_analyzer() -> None:
-    assert set(engine_versions("builtin", "english")) == {"PyStemmer", "unicode"}
-    assert "rank-bm25" in engine_versions("rank_bm25", "auto")
-    with pytest.raises(UsageError, match="engine 'lucene'"):
-        engine_versions("lucene", "auto")
 
 
 def test_importing_loads_no_engine() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
+from rag_assets.retrieval.lexical.index import LexicalIndex, search
+from tests.retrieval.lexical.index_of_texts import build_index
 
 pytestmark = pytest.mark.real_data
 Run = dict[str, dict[str, float]]

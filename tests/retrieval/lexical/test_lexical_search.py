@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.lexical.analyzers import analyze
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
+from rag_assets.retrieval.lexical.index import LexicalIndex, search
+from tests.retrieval.lexical.index_of_texts import build_index
 
 WORDS = st.lists(st.sampled_from(["pump", "valve", "crew", "oil"]), max_size=4).map(" ".join)
 CORPORA = st.dictionaries(st.text(min_size=1, max_size=3), WORDS, max_size=30)

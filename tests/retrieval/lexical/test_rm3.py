@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.lexical.bm25 import expanded, search_expanded
-from rag_assets.retrieval.lexical.index import LexicalIndex, TermVectors, build_index, search
-from rag_assets.retrieval.lexical.token_counts import TokenCounts
+from rag_assets.retrieval.lexical.index import LexicalIndex, TermVectors, search
+from rag_assets.retrieval.lexical.token_counts import ChunkTokens
 from rag_assets.retrieval.retriever import Rm3Expansion
+from tests.retrieval.lexical.index_of_texts import build_index
 
 Feedback = partial(Rm3Expansion, type="rm3")
 
@@ -32,20 +33,20 @@ def index(folder: Path, engine: str = "builtin") -> tuple[LexicalIndex, TermVect
         k1=1.2,
         b=0.0,
         folder=folder,
-        term_vectors=True,
+        expand={"type": "rm3"},
     )
     return LexicalIndex.load(folder), TermVectors.load(folder)
 
 
 def test_term_vectors_are_counts(tmp_path: Path) -> None:
     _, vectors = index(tmp_path)
-    assert vectors.of(0) == {"crown": 1, "dog": 2, "fare": 1}
-    assert vectors.of(2) == {"leash": 1, "rope": 1}
-    assert vectors.of(4) == {}
+    assert vectors.of_chunk(0) == {"crown": 1, "dog": 2, "fare": 1}
+    assert vectors.of_chunk(2) == {"leash": 1, "rope": 1}
+    assert vectors.of_chunk(4) == {}
 
 
 def test_weights_of_an_expanded_query() -> None:
-    vectors = TermVectors.of_counts(TokenCounts.of([text.split() for text in TEXTS.values()]))
+    vectors = TermVectors.of(ChunkTokens.of([text.split() for text in TEXTS.values()]))
     hits = Hits(np.array([0, 1]), np.array([3.0, 1.0]))
     # a holds dog 1/2, fare 1/4, crown 1/4 and counts 3 times as much as b: dog 1/2, leash 1/2.
     # dog 3 * 1/2 + 1/2 = 2, crown and fare 3/4 each, leash 1/2; of the best three the sum is 3.5.
