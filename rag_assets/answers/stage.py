@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.options import NONE
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.failures import UNANSWERED, failures_of
+from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -98,6 +100,27 @@ class Answers(Stage):
         answers = dict(zip(ids, found.answers, strict=True))
         answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
         return _product(answers, found)
+
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        experiment, generator = context.experiment, generator_of(context.experiment, key)
+        if not isinstance(generator, LlmGenerator):
+            return NO_WORK
+        line, queries = llm_line(experiment, generator.llm), context.current(QUERIES_KEY)
+        if line is None or queries is None:
+            return llm_work([line] if line is not None else [])
+        n_queries = queries.manifest.rows
+        if any(context.current(item.key) is None for item in self.inputs(experiment, key)):
+            top_k = experiment.answer_cells[key["answerer"]].top_k
+            most = n_queries * top_k if top_k is not None else None
+            line = replace(line, questions=n_queries, requests=n_queries, passages=most)
+            return llm_work([line])
+        alone = answers_alone(experiment, key)
+        requests = generator.requests(questions_of(context, key), alone=alone)
+        needs = needed(context, generator.llm, requests)
+        contexts = context.current(answer_contexts_key(key["answerer"]))
+        passages = contexts.manifest.rows if contexts is not None and needs.calls else 0
+        n_asked = min(needs.calls, n_queries)
+        return llm_work([line.needing(needs, questions=n_asked, passages=passages)])
 
 
 def _product(answers: Mapping[str, GeneratorAnswer], found: GeneratorAnswers) -> TableProduct:

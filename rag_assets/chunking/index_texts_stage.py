@@ -6,11 +6,13 @@ its own chunks alone, and every other reply is in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.chunking.index_texts import (
     CONTEXT,
     INDEX_TEXTS,
@@ -23,10 +25,12 @@ from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.chunking.written_texts import (
     WrittenTexts,
     asked_texts,
+    chunk_requests,
     template_of,
     texts_from_file,
 )
 from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.outgoing import ExpectedWork, Outgoing, llm_line, llm_work, needed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.request_usage import RequestUsage, counted_requests, keep_usage
 from rag_assets.engine.stage import Stage, TableProduct
@@ -92,6 +96,23 @@ class IndexTexts(Stage):
         texts: dict[str, Texts] = {kind: found.texts for kind, found in written.items()}
         table = index_texts(chunks, own, [one.kind for one in options], texts)
         return TableProduct(table, _facts(list(written.values())))
+
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        lines: list[Outgoing] = []
+        chunks, documents = (
+            context.current(read) for read in (chunks_key(key["chunking"]), DOCUMENTS_KEY)
+        )
+        for option in texts_of(context.experiment, key):
+            line = llm_line(context.experiment, option.llm) if option.asks else None
+            if line is None:
+                continue
+            if chunks is None or documents is None:
+                lines.append(replace(line, questions=0))
+                continue
+            requests = chunk_requests(option, chunks.table(), documents_shown(context, option))
+            needs = needed(context, option.llm, requests)
+            lines.append(line.needing(needs, questions=0, passages=needs.calls))
+        return llm_work(lines)
 
 
 def _facts(written: Sequence[WrittenTexts]) -> Mapping[str, Any]:
@@ -167,3 +188,25 @@ def indexed_rows(context: StageContext, chunking: str) -> tuple[pa.Table, list[s
         return chunks, texts_to_index(context.experiment, chunking, chunks)
     rows = index_rows(chunks, context.artifact(index_texts_key(chunking)).table())
     return rows, rows.column("text").to_pylist()
+
+
+def current_index_texts(context: StageContext, chunking: str) -> list[str] | None:
+    """Return the texts of an index of a chunking; None: they are to be made first."""
+    if context.experiment.chunkings[chunking].index_texts is None:
+        return current_chunk_texts(context, [chunking])
+    artifact = context.current(index_texts_key(chunking))
+    return artifact.table()["text"].to_pylist() if artifact is not None else None
+
+
+def current_chunk_texts(context: StageContext, chunkings: Iterable[str]) -> list[str] | None:
+    """Return the texts of all chunks as they are indexed; None: they are to be cut first.
+
+    None also where a run holds other texts than chunks, the parents of small ones.
+    """
+    texts: list[str] = []
+    for name in chunkings:
+        artifact = context.current(chunks_key(name))
+        if artifact is None or context.experiment.chunkings[name].has_parents:
+            return None
+        texts += indexed_texts(artifact.table(), headings=True)
+    return texts

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.outgoing import NO_WORK, ExpectedWork
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
@@ -162,6 +163,13 @@ class Stage(ABC):
             digests,
             self.versions(context, key),
         )
+
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        """Return what computing a partition takes and asks of servers at most, as far as known.
+
+        Plans tell it. Nothing that computes may call it: so it is part of no code version.
+        """
+        return NO_WORK
 
     def is_complete(self, context: StageContext, key: ArtifactKey) -> bool:
         """Return whether all that consumers read besides the artifact is in the store too."""

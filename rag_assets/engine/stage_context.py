@@ -26,6 +26,7 @@ from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 
 if TYPE_CHECKING:
     from rag_assets.llm.completions import Completions
+    from rag_assets.llm.replies import ReplyStore
 
 Times = Mapping[str, float]
 """Query id -> milliseconds."""
@@ -140,6 +141,10 @@ class StageContext(Protocol):
     @property
     def revisions(self) -> Revisions:
         """The revisions that evaluations asked searches for."""
+
+    @property
+    def replies(self) -> ReplyStore:
+        """What language models said, in any experiment of the store."""
 
     def artifact(self, key: ArtifactKey) -> Artifact:
         """Return the up-to-date artifact of a partition.

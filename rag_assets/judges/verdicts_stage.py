@@ -6,8 +6,10 @@ retriever or generator shares is not asked again.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any, ClassVar
@@ -18,6 +20,7 @@ from rag_assets.answers.contexts_stage import passage_lists_key, passages_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -39,6 +42,7 @@ from rag_assets.judges.base import (
 )
 from rag_assets.judges.llm import LlmJudge
 from rag_assets.query_sets.stage import SERVED_MODELS
+from rag_assets.retrieval.runs_stage import depth_at_most, has_one_ranking
 from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey, Manifest
@@ -86,6 +90,31 @@ class _VerdictsStage(Stage):
             return own
         return context.attempts.numbered(own)
 
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        experiment, judge = context.experiment, judge_of(context.experiment, key)
+        if not isinstance(judge, LlmJudge):
+            return NO_WORK
+        llm, queries = experiment.language_model(judge.llm), context.current(QUERIES_KEY)
+        line, n_of_passages = llm_line(experiment, judge.llm), int(self.kind == RELEVANCE)
+        if line is None or llm is None or queries is None:
+            return llm_work([line] if line is not None else [])
+        n_queries = queries.manifest.rows
+        if any(context.current(item.key) is None for item in self.inputs(experiment, key)):
+            # A reply without a score is asked for once more.
+            calls = 2 * n_queries * self._most_items(context, judge)
+            passages = n_of_passages * calls
+            line = replace(line, questions=n_queries, requests=calls, passages=passages)
+            return llm_work([line])
+        stored = partial(context.replies.get, llm.identity())
+        needs = needed(context, judge.llm, judge.open_requests(judged_items(context, key), stored))
+        n_asked = min(needs.calls, n_queries)
+        passages = n_of_passages * needs.calls
+        return llm_work([line.needing(needs, questions=n_asked, passages=passages)])
+
+    @abstractmethod
+    def _most_items(self, context: StageContext, judge: Judge) -> int:
+        """Return how many texts of a question are judged at most."""
+
 
 class RelevanceVerdicts(_VerdictsStage):
     """The texts of all retrievers, each once.
@@ -119,6 +148,14 @@ class RelevanceVerdicts(_VerdictsStage):
         names = RELEVANCE_VERDICTS.arrow().names
         table = RELEVANCE_VERDICTS.from_rows([{n: row[n] for n in names} for row in rows])
         return TableProduct(table, facts)
+
+    def _most_items(self, context: StageContext, judge: Judge) -> int:
+        most = 0
+        for name in context.experiment.retrievers:
+            depths = [min(judge.depth, k) for k in context.experiment.judged_cutoffs]
+            is_one = has_one_ranking(context.experiment, name)
+            most += depth_at_most(context, name, max(depths) if is_one else sum(depths))
+        return most
 
 
 class AnswerVerdicts(_VerdictsStage):
@@ -158,6 +195,9 @@ class AnswerVerdicts(_VerdictsStage):
                 }
             )
         return TableProduct(ANSWER_VERDICTS.from_rows(rows), facts)
+
+    def _most_items(self, context: StageContext, judge: Judge) -> int:
+        return len(context.experiment.answer_cells)
 
 
 def relevance_items(context: StageContext, key: ArtifactKey) -> list[RelevanceItem]:

@@ -18,21 +18,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rag_assets.chunking.index_texts_stage import index_inputs
 from rag_assets.engine.durations import NO_TIME, Durations, ExpectedTime, expected_time
+from rag_assets.engine.outgoing import NO_WORK, Outgoing, summed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_record import named_files
 from rag_assets.pipeline.evaluations import read_current
-from rag_assets.pipeline.outgoing import (
-    LLM_ASSETS,
-    Outgoing,
-    has_one_ranking,
-    outgoing,
-    summed,
-)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan_sources import (
     StoredArtifacts,
@@ -52,19 +45,16 @@ from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress
-from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.lexical.analyzers import AUTO
-from rag_assets.retrieval.reranking.stage import RERANKED_RUNS, all_pairs
-from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
+from rag_assets.retrieval.runs_stage import RunsStage, has_one_ranking
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.settings import StoreSettings
 
 COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
 ACTIONS = (COMPUTE, CHECK, REUSE)
-
-LLM_CALLS, TEXTS, PAIRS = "llm_calls", "texts", "pairs"
 
 SEARCHED = ExternalRankings.name
 
@@ -290,16 +280,13 @@ class _Planner:
             if row_changes is not None:
                 self._sources.add(key)
                 why = with_row_changes(why, row_changes)
-        work, lines = _expected_work(self._pipeline, key), outgoing(self._pipeline, key)
+        work = stage.expected_work(self._pipeline, key)
         if key.asset in RERANKED_RUNS and self._is_ranked(key):
-            work, lines = None, []
-        if key.asset in LLM_ASSETS and lines:
-            calls = [line.requests for line in lines if line.requests is not None]
-            work = {LLM_CALLS: sum(calls)} if len(calls) == len(lines) else None
+            work = NO_WORK
         unclear = wanted.unknown - {item.role for item in pending}
         same = self._same(key, "" if unclear else wanted.recipe.fingerprint, pending)
         reasons = tuple(dict.fromkeys(why))
-        self.steps[key] = Step(key, action, reasons, work, tuple(lines), same)
+        self.steps[key] = Step(key, action, reasons, work.amounts, work.requests, same)
 
     def _is_ranked(self, key: ArtifactKey) -> bool:
         """Whether an earlier cell of a reranker makes the ranking of which this one is cut."""
@@ -421,25 +408,3 @@ class _Planner:
         if reference.artifact is None:
             return losses or [Reason(NOTHING_STORED)]
         return [*losses, *wanted.differences(reference.artifact.manifest)]
-
-
-def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | None:
-    """Return ``texts`` or ``pairs``, where there are any and they can be counted.
-
-    ``texts`` are those that an embedding retriever needs as vectors; the ones in the cache are not
-    embedded. ``pairs`` are those of a reranker that scores all chunks, likewise.
-    """
-    experiment = pipeline.experiment
-    match key.asset:
-        case "embedding_index":
-            *_, last = index_inputs(experiment, experiment.chunking_of(key["retriever"]))
-            read = last.key
-        case "embedding_queries":
-            read = query_set_key(experiment.query_set_of(key["retriever"]))
-        case asset if asset in RERANKED_RUNS:
-            pairs = all_pairs(pipeline, key["retriever"])
-            return {PAIRS: pairs} if pairs is not None else None
-        case _:
-            return None
-    artifact = pipeline.current(read)
-    return {TEXTS: artifact.manifest.rows} if artifact is not None else None

@@ -13,6 +13,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
+from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.request_usage import RequestUsage, counted_requests, keep_usage
 from rag_assets.engine.stage import Stage, TableProduct
@@ -25,6 +26,7 @@ from rag_assets.query_sets.prompted import (
     PromptedQuerySet,
     PromptedVariants,
     prompted_variants,
+    requests_for,
 )
 from rag_assets.query_sets.query_set import ComputedQuerySet, QuerySet
 from rag_assets.query_sets.variants import originals
@@ -116,6 +118,19 @@ class QuerySetAnswers(Stage):
         return TableProduct(
             answers.answers, {**facts, UNANSWERED: unanswered} if unanswered else facts
         )
+
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        config = _prompted(context.experiment, key["query_set"])
+        line, queries = llm_line(context.experiment, config.llm), context.current(QUERIES_KEY)
+        fields = context.current(DOCUMENT_FIELDS_KEY) if config.reads_fields else None
+        if line is None:
+            return NO_WORK
+        if queries is None or (config.reads_fields and fields is None):
+            return llm_work([replace(line, passages=0)])
+        strategy = config.prompted_for(fields.table() if fields is not None else None)
+        needs = needed(context, config.llm, requests_for(queries.table(), strategy))
+        n_asked = min(needs.calls, queries.manifest.rows)
+        return llm_work([line.needing(needs, questions=n_asked, passages=0)])
 
 
 class QuerySets(Stage):

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rag_assets.engine.durations import ExpectedTime, duration_text
-from rag_assets.pipeline.outgoing import Outgoing
+from rag_assets.engine.outgoing import Outgoing
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, SEARCHED, Plan, Step
 from rag_assets.report.formats import Row
 from rag_assets.report.terminal_table import FittedTable, plain_cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 from pydantic import Field, model_validator
@@ -17,6 +17,9 @@ from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis
 from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.retriever import BASE, Retriever, Searcher
 from rag_assets.retrieval.workspace import Workspace
+
+if TYPE_CHECKING:
+    from rag_assets.llm.completions import Estimate
 
 ORIGINAL = "original"
 """The query set that always exists: it has the original queries."""
@@ -147,6 +150,12 @@ class EmbeddingRetriever(BaseRetriever, ABC):
             Whether it was done.
         """
         return False
+
+    def expected_requests(
+        self, texts: Sequence[str], kind: Literal["query", "document"]
+    ) -> Estimate | None:
+        """Return what embedding texts asks of a server at most; None: that is not known."""
+        return None
 
     def search_versions(self) -> Mapping[str, str]:
         """Return the versions of what searches, without what embeds."""

@@ -198,6 +198,24 @@ class RerankedRetriever(DerivedRetriever, ABC):
         NaN is dropped; only a type that :attr:`drops` gives it.
         """
 
+    def passages_by_request(self, depth: int) -> list[int]:
+        """Return how many of ``depth`` candidates each request about one query shows a server."""
+        return [1] * depth
+
+    def tokens_at_most(
+        self, n_queries: int, query_bytes: int, sizes: Sequence[int], depth: int
+    ) -> tuple[int, float | None]:
+        """Return tokens of all requests and their cost, at most; a token has at least a byte.
+
+        Args:
+            n_queries: how many are asked about.
+            query_bytes: of all of them.
+            sizes: bytes of every text that can be a candidate, descending.
+            depth: candidates of a query.
+        """
+        n_requests = len(self.passages_by_request(depth))
+        return n_queries * sum(sizes[:depth]) + query_bytes * n_requests, None
+
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
         """Rerank one query past what is kept of it, for a measurement.
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Recipe
@@ -166,3 +167,23 @@ def run_key(experiment: Experiment, retriever: str, top_k: int | str) -> Artifac
     """Return the cell of a retriever at a cut-off."""
     asset = f"{experiment.family(retriever)}_runs"
     return ArtifactKey.of(asset, retriever=retriever, top_k=top_k)
+
+
+def has_one_ranking(experiment: Experiment, retriever: str) -> bool:
+    """Return whether all cells of a retriever are cut from one ranking, whatever their cut-off."""
+    config = experiment.retrievers[retriever]
+    return getattr(config, "candidates", None) != "top_k" and all(
+        has_one_ranking(experiment, name) for name in experiment.inputs(retriever)
+    )
+
+
+def depth_at_most(context: StageContext, retriever: str, depth: int) -> int:
+    """Return a depth, at most the number of chunks that a retriever can return where it is known.
+
+    What a search with units of its own returns is known when it was asked.
+    """
+    experiment = context.experiment
+    names = () if experiment.located_of(retriever) else experiment.chunkings_of(retriever)
+    tables = [context.current(chunks_key(name)) for name in names]
+    n_chunks = sum(table.manifest.rows for table in tables if table is not None)
+    return min(depth, n_chunks) if tables and None not in tables else depth

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli.main import main
-from rag_assets.pipeline.outgoing import Outgoing
+from rag_assets.engine.outgoing import Outgoing
 from rag_assets.pipeline.stages import STAGES
 from tests.answers.answering import with_answers
 from tests.llm.server import ordered, serving

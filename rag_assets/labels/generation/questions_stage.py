@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -23,7 +25,6 @@ from rag_assets.labels.generation.question_generation import (
     question_requests,
 )
 from rag_assets.labels.generation.question_options import QuestionOptions
-from rag_assets.llm.client import ChatRequest
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -90,15 +91,17 @@ class GeneratedQuestionsStage(Stage):
         facts |= {UNANSWERED: found.n_unanswered} if found.n_unanswered else {}
         return TableProduct(questions, facts, found.failures)
 
-
-def question_asking(context: StageContext) -> list[ChatRequest]:
-    """Return what is asked about the chunks as they are now.
-
-    Raises:
-        MissingArtifact: they, or the documents that a filter reads, are not in the store.
-    """
-    options = _options(context.experiment)
-    return question_requests(_chosen(context, options), options.question_generator())
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        options = _options(context.experiment)
+        line = llm_line(context.experiment, options.llm)
+        if line is None:
+            return NO_WORK
+        inputs = self.inputs(context.experiment, key)
+        if any(context.current(item.key) is None for item in inputs):
+            return llm_work([replace(line, questions=0)])
+        requests = question_requests(_chosen(context, options), options.question_generator())
+        needs = needed(context, options.llm, requests)
+        return llm_work([line.needing(needs, questions=0, passages=needs.calls)])
 
 
 def _chosen(context: StageContext, options: QuestionOptions) -> pa.Table:

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from rag_assets.errors import UsageError
 from rag_assets.llm.budget import MILLION
+from rag_assets.llm.completions import Estimate
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings, embed_cached
 from rag_assets.models.unit_vectors import Vectors
@@ -83,6 +84,12 @@ class OpenAIEmbedding(EmbeddingRetriever):
             "normalisation": "l2" if self.similarity == "cosine" else "none",
             "backend": "openai",
         }
+
+    def expected_requests(self, texts: Sequence[str], kind: Kind) -> Estimate:
+        """Return requests, tokens (a byte each) and cost, whatever is in the cache."""
+        tokens = sum(len((self._prompt(kind) + text).encode()) for text in texts)
+        cost = tokens * self.price / MILLION if self.price is not None else None
+        return Estimate(0, -(-len(texts) // self.batch_size), cost, tokens)
 
     def index_options(self) -> Mapping[str, Any]:
         """Return nothing of its own: all that counts is in :meth:`describe`."""

@@ -10,14 +10,15 @@ together.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
-from rag_assets.chunking.index_texts_stage import index_inputs, indexed_rows
+from rag_assets.chunking.index_texts_stage import current_index_texts, index_inputs, indexed_rows
 from rag_assets.chunking.stage import indexed_fields
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -30,6 +31,7 @@ from rag_assets.engine.latency_sample import (
     timed_queries,
     values_by_query,
 )
+from rag_assets.engine.outgoing import TEXTS, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import FolderProduct, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
@@ -50,6 +52,7 @@ from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds
 from rag_assets.retrieval.workspace import Summed, Workspace, retriever_prompts
 from rag_assets.schemas import QUERY_VECTORS
+from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
@@ -90,6 +93,12 @@ class EmbeddingIndexes(FamilyStage):
         unread = _unread(config, texts)
         workspace = context.workspace(retriever, key)
         return _index(config, chunks, texts, workspace, unread)
+
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        *_, last = self.inputs(context.experiment, key)
+        chunking = context.experiment.chunking_of(key["retriever"])
+        texts = partial(current_index_texts, context, chunking)
+        return _embedding_work(context, key["retriever"], last.key, texts, "document")
 
 
 def _index(
@@ -150,6 +159,47 @@ class EmbeddingQueries(FamilyStage):
         table = config.encode(variants, workspace)
         _measure_encoding(context, key, config, variants)
         return TableProduct(table, failures=artifact.manifest.failures)
+
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        read = query_set_key(context.experiment.query_set_of(key["retriever"]))
+
+        def texts() -> list[str] | None:
+            # The original queries are known before the query set is made of them.
+            variants = context.current(QUERIES_KEY if read == query_set_key(ORIGINAL) else read)
+            return variants.table()["text"].to_pylist() if variants is not None else None
+
+        return _embedding_work(context, key["retriever"], read, texts, "query")
+
+
+def _embedding_work(
+    context: StageContext,
+    retriever: str,
+    read: ArtifactKey,
+    texts: Callable[[], list[str] | None],
+    kind: Literal["query", "document"],
+) -> ExpectedWork:
+    """Return how many texts are embedded, and what a server that does it is asked.
+
+    Args:
+        context: what a stage may ask for.
+        retriever: that embeds.
+        read: the artifact whose rows are embedded.
+        texts: gives them where they are known; called where a server embeds.
+        kind: what they are.
+    """
+    rows, line = context.current(read), retriever_line(context.experiment, retriever)
+    amounts = {TEXTS: rows.manifest.rows} if rows is not None else None
+    config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
+    if line is None or (line.is_local and not config.asks_server):
+        return ExpectedWork(amounts)
+    line = replace(line, questions=0) if kind == "document" else replace(line, passages=0)
+    asked = texts() if config.asks_server else None
+    needs = config.expected_requests(asked, kind) if asked is not None else None
+    if asked is not None and needs is not None:
+        n_texts = len(asked)
+        questions, passages = (0, n_texts) if kind == "document" else (n_texts, 0)
+        line = line.needing(needs, questions=questions, passages=passages)
+    return ExpectedWork(amounts, (line,))
 
 
 class EmbeddingRuns(BaseRuns):

@@ -16,6 +16,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, percentiles, timed_queries
 from rag_assets.engine.measurements import Percentiles
+from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Part, StageContext, Times
@@ -114,6 +115,21 @@ class ExternalRankings(Stage):
         n_missing = queries.num_rows - len(hits)
         missing = [f"{n_missing} queries of the experiment have no rows in the file"]
         return _product(hits, {"notes": missing if n_missing else []})
+
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        line = retriever_line(context.experiment, key["retriever"])
+        queries = context.current(QUERIES_KEY)
+        if line is None:
+            return NO_WORK
+        line = replace(line, passages=0)
+        if queries is not None:
+            # Each query, and a sample of them once more.
+            n_queries = queries.manifest.rows
+            batch_size = getattr(context.experiment.retrievers[key["retriever"]], "batch_size", 1)
+            sample = min(n_queries, context.experiment.config.measurements.latency_sample)
+            requests = -(-n_queries // batch_size) + sample
+            line = replace(line, questions=n_queries, requests=requests)
+        return ExpectedWork(requests=(line,))
 
 
 def _asked(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> TableProduct:

@@ -23,7 +23,13 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.budget import Budget, Limits, taken
+from rag_assets.llm.budget import (
+    MESSAGE_TOKENS,
+    Budget,
+    Limits,
+    prompt_tokens_at_most,
+    taken,
+)
 from rag_assets.llm.client import ChatRequest, Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
@@ -139,9 +145,21 @@ class Listwise(RerankedRetriever):
         workspace.measure(Usage("ask", budget.calls, seconds, tokens=tokens, cost=cost))
         return Reranked(scores, failures, *taken(answers, budget.limits))
 
-    def empty_request(self) -> ChatRequest:
-        """Return what is asked about no passages: what a prompt takes besides them."""
-        return self._prompt().request("", [])
+    def passages_by_request(self, depth: int) -> list[int]:
+        """Return the sizes of the windows over one query's candidates."""
+        return [end - start for start, end in windows(depth, self.window, self.step)]
+
+    def tokens_at_most(
+        self, n_queries: int, query_bytes: int, sizes: Sequence[int], depth: int
+    ) -> tuple[int, float | None]:
+        """Return tokens and cost; each window may show the longest passages."""
+        shown = self.passages_by_request(depth)
+        around = prompt_tokens_at_most(self._prompt().request("", []))
+        passages = sum(sum(sizes[:size]) + size * MESSAGE_TOKENS for size in shown)
+        prompts = n_queries * (passages + len(shown) * around) + query_bytes * len(shown)
+        answers = n_queries * len(shown) * self.max_tokens
+        limits = self.limits()
+        return prompts + answers, limits.cost(prompts, answers) if limits.priced else None
 
     def _prompt(self) -> WindowPrompt:
         return WindowPrompt(

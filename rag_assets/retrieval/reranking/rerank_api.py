@@ -57,6 +57,10 @@ class RerankApi(ServerReranker):
         named = {"base_url": self.base_url, "model": self.model, "dialect": self.dialect}
         return {**named, "listwise": self.listwise}
 
+    def passages_by_request(self, depth: int) -> list[int]:
+        """Return the batches of one query's candidates; with ``listwise`` they are all one."""
+        return [depth] if self.listwise else super().passages_by_request(depth)
+
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Ask the server for the scores of every new pair."""
         options = self.request_options(workspace, listwise=self.listwise)

@@ -101,6 +101,11 @@ class ServerReranker(RerankedRetriever, ABC):
         """Return the options that determine results."""
         return super().described(exclude=exclude | TRANSPORT_OPTIONS)
 
+    def passages_by_request(self, depth: int) -> list[int]:
+        """Return the sizes of the batches of one query's candidates."""
+        starts = range(0, depth, self.batch_size)
+        return [min(self.batch_size, depth - start) for start in starts]
+
     def request_options(self, workspace: Workspace, *, listwise: bool = False) -> RequestOptions:
         """Return how candidates are sent; ``listwise``: those of a query in one request."""
         return RequestOptions(

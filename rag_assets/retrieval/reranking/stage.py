@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.chunking.chunk_table import indexed_texts
+from rag_assets.chunking.index_texts_stage import current_chunk_texts
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.compute.compute import LOCAL
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
+from rag_assets.engine.outgoing import PAIRS, ExpectedWork, Outgoing, retriever_line
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
@@ -34,7 +36,7 @@ from rag_assets.retrieval.reranking.candidates import (
     complete_lists,
     reordered,
 )
-from rag_assets.retrieval.runs_stage import model_kinds, run_key
+from rag_assets.retrieval.runs_stage import depth_at_most, model_kinds, run_key
 from rag_assets.schemas import RERANKING_TEXTS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -182,12 +184,41 @@ class RerankedRuns(DerivedRuns):
             return None  # known scores need no model, and no time fails an evaluation
         return lambda one: [config.rerank_now(own, workspace) for own in lists[one]]
 
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        pairs = all_pairs(context, key["retriever"])
+        line = retriever_line(context.experiment, key["retriever"])
+        requests = (_counted(context, key, line),) if line is not None else ()
+        return ExpectedWork({PAIRS: pairs} if pairs is not None else None, requests)
+
 
 class SecondRerankedRuns(RerankedRuns):
     """The same of rerankers that read a reranked retriever, or a fusion of some."""
 
     name = "second_reranked_runs"
     family = SECOND_FAMILY
+
+
+def _counted(context: StageContext, key: ArtifactKey, line: Outgoing) -> Outgoing:
+    """Return what a reranking server is asked for one ranking, as far as it is known."""
+    experiment, name = context.experiment, key["retriever"]
+    config = RerankedRetriever.named(name, experiment.retrievers)
+    queries = context.current(QUERIES_KEY)
+    if queries is None or config.scores_all:
+        return line
+    most = key["top_k"] if config.candidates == "top_k" else config.candidates
+    depth, n_queries = depth_at_most(context, name, int(most)), queries.manifest.rows
+    shown = config.passages_by_request(depth)
+    requests, passages = n_queries * len(shown), n_queries * sum(shown)
+    line = replace(line, questions=n_queries, requests=requests, passages=passages)
+    # What a search with chunks of its own returns is known when it was asked.
+    is_known = not experiment.located_of(name)
+    chunks = current_chunk_texts(context, experiment.chunkings_of(name)) if is_known else None
+    if chunks is None:
+        return line
+    sizes = sorted((len(text.encode()) for text in chunks), reverse=True)
+    query_bytes = sum(len(text.encode()) for text in queries.table()["text"].to_pylist())
+    tokens, cost = config.tokens_at_most(n_queries, query_bytes, sizes, depth)
+    return replace(line, tokens=tokens, cost=cost)
 
 
 def _served(context: StageContext, retriever: str, found: Reranked, asset: str) -> Part | None:

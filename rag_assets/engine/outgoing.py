@@ -1,0 +1,142 @@
+"""What computing a partition takes and asks of models and servers, at most.
+
+All is an upper bound from what is stored now, but for requests that are sent again because a server
+failed. Tokens are counted as UTF-8 bytes, of which no tokenizer makes more; a passage is as long as
+the longest chunks. What caches hold is left out of the requests to language models only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.hosts import llm_client, retriever_client
+from rag_assets.llm.client import ChatRequest
+from rag_assets.llm.completions import Estimate, estimate
+
+Amount = TypeVar("Amount", int, float)
+
+LLM_CALLS, TEXTS, PAIRS = "llm_calls", "texts", "pairs"
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """What one client is asked, at most; None where that is not known yet.
+
+    Attributes:
+        client: where it stands in the YAML, such as ``llm`` or ``retrievers.jina``.
+        host: that is asked.
+        is_local: whether that is this machine.
+        questions: queries that are sent, whole or in a prompt.
+        requests: that are sent.
+        passages: chunks that are sent; one that is sent twice counts twice.
+        tokens: of requests and answers.
+        cost: in the unit of the client's prices; None also without prices.
+        max_calls: the limit of the client; None: it has none.
+        max_cost: likewise.
+    """
+
+    client: str
+    host: str
+    is_local: bool = False
+    questions: int | None = None
+    requests: int | None = None
+    passages: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+
+    def needing(self, needs: Estimate, *, questions: int, passages: int) -> Outgoing:
+        """Return this client with what requests to a language model need."""
+        return replace(
+            self,
+            questions=questions,
+            requests=needs.calls,
+            passages=passages,
+            tokens=needs.tokens_at_most,
+            cost=needs.cost_at_most,
+        )
+
+    def plus(self, other: Outgoing) -> Outgoing:
+        """Return the sum of two lines of one client; an amount is unknown where one of them is."""
+        return replace(
+            self,
+            questions=_added(self.questions, other.questions),
+            requests=_added(self.requests, other.requests),
+            passages=_added(self.passages, other.passages),
+            tokens=_added(self.tokens, other.tokens),
+            cost=_added(self.cost, other.cost),
+        )
+
+
+def _added(one: Amount | None, other: Amount | None) -> Amount | None:
+    return None if one is None or other is None else one + other
+
+
+class ExpectedWork(NamedTuple):
+    """What computing one partition takes at most.
+
+    Attributes:
+        amounts: ``llm_calls`` (requests to language models whose replies are not stored), ``texts``
+            to embed or ``pairs`` of a query and a chunk to score; None: not known.
+        requests: what models and servers are asked, a line a client.
+    """
+
+    amounts: Mapping[str, int] | None = None
+    requests: tuple[Outgoing, ...] = ()
+
+
+NO_WORK = ExpectedWork()
+
+
+def llm_work(lines: Iterable[Outgoing]) -> ExpectedWork:
+    """Return the work of a stage that language models write."""
+    requests = tuple(lines)
+    calls = [line.requests for line in requests if line.requests is not None]
+    is_known = requests and len(calls) == len(requests)
+    return ExpectedWork({LLM_CALLS: sum(calls)} if is_known else None, requests)
+
+
+def llm_line(experiment: Experiment, name: str | None) -> Outgoing | None:
+    """Return a language model with its limits, and nothing counted yet; None: there is none.
+
+    Args:
+        experiment: whose model.
+        name: one of its ``llms``; None: its ``llm``.
+    """
+    client, llm = llm_client(experiment, name), experiment.language_model(name)
+    if client is None or llm is None:
+        return None
+    line = Outgoing(client.key, client.host, client.is_local)
+    return replace(line, max_calls=llm.max_calls, max_cost=llm.max_cost)
+
+
+def retriever_line(experiment: Experiment, retriever: str) -> Outgoing | None:
+    """Return the server of a retriever likewise; None: it asks none."""
+    client = retriever_client(experiment, retriever)
+    if client is None:
+        return None
+    config = experiment.retrievers[retriever]
+    limits = {name: getattr(config, name, None) for name in ("max_calls", "max_cost")}
+    return Outgoing(client.key, client.host, client.is_local, **limits)
+
+
+def needed(context: StageContext, llm: str | None, requests: Sequence[ChatRequest]) -> Estimate:
+    """Return what requests to a language model need whose replies are not stored."""
+    config = context.experiment.language_model(llm)
+    if config is None:
+        raise TypeError(f"{context.experiment.name} has no language model")
+    return estimate(requests, config.identity(), context.replies, config.limits())
+
+
+def summed(lines: Iterable[Outgoing]) -> tuple[Outgoing, ...]:
+    """Return one line for each client."""
+    sums: dict[str, Outgoing] = {}
+    for line in lines:
+        before = sums.get(line.client)
+        sums[line.client] = line if before is None else before.plus(line)
+    return tuple(sums.values())
