@@ -59,8 +59,8 @@ def unit(vectors: Vectors) -> Vectors:
 def fill_cache(cache: Path, vectors: Vectors) -> None:
     """Let a vector cache know the vectors of texts, as if the default model had made them."""
     from rag_assets.models.encoder import Encoder
+    from rag_assets.models.vector_cache import VectorCache
     from rag_assets.store.canonical import fingerprint
-    from rag_assets.store.vector_caches import VectorCache
 
     described = Encoder().describe("document")
     for start in range(0, len(vectors), PORTION):

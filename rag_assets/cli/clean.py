@@ -23,7 +23,7 @@ from rag_assets.report.formats import Row, formatted, size_text
 from rag_assets.report.store_contents import removed_rows
 from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.atomic import remove
-from rag_assets.store.cache_files import CACHE, COMPLETIONS
+from rag_assets.store.content_cache import CACHE, COMPLETIONS
 from rag_assets.store.locks import removing
 from rag_assets.store.remote.mirror import shown_store, working_copy_of
 from rag_assets.store.remote.removals import remove_everywhere

@@ -18,8 +18,16 @@ from pathlib import Path
 
 from rag_assets.code_versions.source_modules import Class, Definition, Imported, SourceModule
 
-UNCOUNTED = ("rag_assets.errors", "rag_assets.code_versions")
-"""Packages that are not followed: what is raised is no result, and no version is one."""
+UNCOUNTED = (
+    "rag_assets.errors",
+    "rag_assets.code_versions",
+    "rag_assets.store.atomic",
+    "rag_assets.store.content_cache",
+    "rag_assets.store.locks",
+    "rag_assets.store.remote",
+)
+"""Packages and modules that are not followed: what is raised is no result, no version is one, and
+where something is kept decides nothing about what it is."""
 
 
 CALLED_ELSEWHERE = frozenset(

@@ -21,9 +21,9 @@ from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_compatible import open_client
 from rag_assets.models.batches import CacheWriter
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
+from rag_assets.models.vector_cache import VectorCache
 from rag_assets.servers.failures import ServerFailure, answered, wait_before
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.vector_caches import VectorCache
 
 _MOST_MEBIBYTES = 256
 """Of an answer: 2,048 vectors of 3,072 dimensions, written as decimal numbers."""

@@ -8,9 +8,9 @@ nothing again.
 
 Replies go to a journal: a file of JSON lines that belongs to one writer alone, brought to the disk
 line by line, so two processes never meet and a line that was torn is the last one. At the end of
-its work a writer puts its journal into a segment (:mod:`rag_assets.store.segments`) and deletes it.
-The journal of a process that was killed stays, is read like a segment, and becomes one when
-somebody has the store alone (:func:`settle`).
+its work a writer puts its journal into a segment (:mod:`rag_assets.store.content_cache`) and
+deletes it. The journal of a process that was killed stays, is read like a segment, and becomes one
+when somebody has the store alone (:func:`settle`).
 
 Failures are not stored, so that they are asked again; a refusal and a half answer are replies.
 """
@@ -23,7 +23,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -35,24 +35,24 @@ import pyarrow.compute as pc
 from rag_assets.errors import StoreError
 from rag_assets.llm.client import ChatRequest, Completion
 from rag_assets.store.canonical import canonical_json
-from rag_assets.store.segments import KEY, Segments, text_keys
+from rag_assets.store.content_cache import ContentCache, text_keys
 
 JOURNALS = "*.jsonl"
 
-_REQUEST = pa.field("request", pa.string(), False)  # what the key is the hash of
-_SINCE_EVER = [
-    pa.field("text", pa.string(), False),
-    pa.field("prompt_tokens", pa.int64()),
-    pa.field("completion_tokens", pa.int64()),
-    pa.field("finish_reason", pa.string(), False),
-]
-_ADDED = [  # in the order in which versions added them: older files lack them
-    pa.field("seconds", pa.float64()),
-    pa.field("served_model", pa.string()),
-    pa.field("time", pa.string()),
-]
-_REPLY = [field.name for field in (*_SINCE_EVER, *_ADDED)]
-_SCHEMA = pa.schema([pa.field("key", KEY, False), _REQUEST, *_SINCE_EVER, *_ADDED])
+_SCHEMA = pa.schema(
+    [
+        pa.field("request", pa.string(), False),  # what the key is the hash of
+        pa.field("text", pa.string(), False),
+        pa.field("prompt_tokens", pa.int64()),
+        pa.field("completion_tokens", pa.int64()),
+        pa.field("finish_reason", pa.string(), False),
+        # In the order in which versions added them: older files lack them.
+        pa.field("seconds", pa.float64()),
+        pa.field("served_model", pa.string()),
+        pa.field("time", pa.string()),
+    ]
+)
+_REPLY = _SCHEMA.names[1:]
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class ReplyStore:
     def __init__(self, folder: Path) -> None:
         """Use ``folder``; it is created by the first reply."""
         self.folder = folder
-        self._segments = Segments(folder, _REPLY, _check, "completion cache")
+        self._cache = ContentCache(folder, _SCHEMA)
 
     def get(
         self, identity: Mapping[str, str], requests: Sequence[ChatRequest]
@@ -119,7 +119,8 @@ class ReplyStore:
         of_model = f'{{"model":{canonical_json(dict(identity))},'
         times: dict[str, list[str]] = {}
         columns = ["request", "served_model", "time"]
-        for table in (*self._journal_tables(), *self._segments.tables(columns)):
+        journals = pa.Table.from_arrays(_columns([*self._journal_rows()]), schema=_SCHEMA)
+        for table in (journals, *self._cache.tables(columns)):
             if not set(columns) <= set(table.column_names):
                 continue  # of an older version
             rows = table.filter(pc.starts_with(table["request"], of_model))
@@ -144,9 +145,9 @@ class ReplyStore:
         # Before the segments: a journal that becomes one meanwhile is seen in one of the two.
         journals = {row["request"]: row for row in reversed(list(self._journal_rows()))}
         replies: list[Completion | None] = [None] * len(texts)
-        for part in self._segments.find(text_keys(texts)):
-            rows = part.values.take(pa.array(part.rows)).to_pylist()
-            for number, row in zip(part.asked.tolist(), rows, strict=True):
+        for hits in self._cache.find(text_keys(texts), _REPLY):
+            rows = hits.chosen().to_pylist()
+            for number, row in zip(hits.asked.tolist(), rows, strict=True):
                 replies[number] = Completion(**row)
         for number, text in enumerate(texts):
             if replies[number] is None and text in journals:
@@ -158,17 +159,11 @@ class ReplyStore:
         for path in sorted(self.folder.glob(JOURNALS)):
             yield from read_journal(path)
 
-    def _journal_tables(self) -> Iterator[pa.Table]:
-        yield _table(list(self._journal_rows()))
-
     def _settle(self, path: Path) -> None:
         """Put a journal into a segment; killed in between, its rows are known the next time."""
         first = {row["request"]: row for row in reversed(list(read_journal(path)))}
         if first:
-            table = _table(first.values())
-            new = self._segments.unknown(table.column("key").combine_chunks())
-            if new.size:
-                self._segments.add(table.take(pa.array(new)))
+            self._cache.put(text_keys([*first]), _columns([*first.values()]))
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
@@ -227,7 +222,7 @@ def read_journal(path: Path) -> Iterator[Mapping[str, Any]]:
     for number, line in enumerate(whole, start=1):
         try:
             row = json.loads(line)
-            _table([row])
+            _columns([row])
         except (ValueError, KeyError, TypeError, pa.ArrowException):
             _log.warning("completion cache: %s:%d is damaged and left out", path, number)
             continue
@@ -263,15 +258,5 @@ def _created(path: Path) -> BinaryIO:
     return file
 
 
-def _table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    found = list(rows)
-    keys = text_keys([row["request"] for row in found])
-    fields = list(_SCHEMA)[1:]
-    columns = [pa.array([row[field.name] for row in found], field.type) for field in fields]
-    return pa.Table.from_arrays([keys, *columns], schema=_SCHEMA)
-
-
-def _check(schema: pa.Schema) -> None:
-    for field in _SINCE_EVER:
-        if schema.field(field.name).type != field.type:
-            raise ValueError(f"column {field.name} is {schema.field(field.name).type}")
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[pa.Array]:
+    return [pa.array([row[field.name] for row in rows], field.type) for field in _SCHEMA]

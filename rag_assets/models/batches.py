@@ -21,7 +21,7 @@ from rag_assets.models.model_config import declared_max_seq_length
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.token_counts import token_counts
 from rag_assets.models.unit_vectors import Vectors
-from rag_assets.store.vector_caches import VectorCache
+from rag_assets.models.vector_cache import VectorCache
 
 Lengths = npt.NDArray[np.int_]
 

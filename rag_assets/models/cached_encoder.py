@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rag_assets.models.batches import Lengths, batch_lengths, in_batches
 from rag_assets.models.encoder import Encoder, Kind, Progress
 from rag_assets.models.loading import is_loaded
 from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.vector_cache import EncodedCache, Stored
 from rag_assets.store.canonical import fingerprint
 
 Encoded = TypeVar("Encoded")
@@ -25,11 +26,13 @@ class CachedEncoder(ABC, Generic[Encoded]):
     """A model, its prompts and its cache; it is loaded for the first unknown text.
 
     Attributes:
+        stored: how what a text is encoded as lies in the cache.
         batch_size: texts that the model reads at once.
         group_size: texts that are encoded, and kept, together.
         normalise: whether vectors are brought to length 1.
     """
 
+    stored: ClassVar[Stored[Any]]
     batch_size: ClassVar[int]
     group_size: ClassVar[int]
     normalise: ClassVar[bool]
@@ -144,27 +147,13 @@ class CachedEncoder(ABC, Generic[Encoded]):
             DataError: the model gives what cannot be kept.
         """
 
-    @abstractmethod
-    def open_cache(self, folder: Path, space: str) -> Cache[Encoded]:
-        """Open the cache of a space: of everything that determines the output but the text."""
-
-    def _opened(self, kind: Kind) -> Cache[Encoded] | None:
+    def _opened(self, kind: Kind) -> EncodedCache[Encoded] | None:
         if self._cache is None:
             return None
         described = {name: v for name, v in self.describe(kind).items() if name != "prompt"}
         own, shared = root_of(type(self), "encode_now"), root_of(CachedEncoder, "encode")
         described["code"] = filled_by(own, shared)
-        return self.open_cache(self._cache, fingerprint(described))
-
-
-class Cache(Protocol[Encoded]):
-    """What is known of texts, each with its prompt."""
-
-    def get(self, texts: Sequence[str]) -> dict[str, Encoded]:
-        """Return what is known of those texts that are known."""
-
-    def put(self, vectors: Mapping[str, Encoded]) -> None:
-        """Keep what was unknown."""
+        return EncodedCache(self._cache, fingerprint(described), self.stored)
 
 
 def encode_unknown(
@@ -173,7 +162,7 @@ def encode_unknown(
     *,
     lengths: Callable[[Sequence[str]], Lengths],
     prompt: str,
-    cache: Cache[Encoded] | None,
+    cache: EncodedCache[Encoded] | None,
     compute: Compute,
     group_size: int,
     progress: Progress | None,

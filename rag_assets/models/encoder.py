@@ -26,8 +26,8 @@ from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.pickled_by_reference import SentByName
 from rag_assets.models.quiet import quiet_models
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
+from rag_assets.models.vector_cache import MakeVectors, VectorCache
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.vector_caches import MakeVectors, VectorCache
 
 Kind = Literal["query", "document"]
 Progress = Callable[[int, int], None]

@@ -8,7 +8,6 @@ model really pools stands in its own files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from rag_assets.models.encoder import Kind
 from rag_assets.models.loading import load_sparse_model
 from rag_assets.models.model_files import modules_of, read_json
 from rag_assets.models.quiet import quiet_models
-from rag_assets.store.vector_caches import SparseVector, SparseVectorCache
+from rag_assets.models.vector_cache import SPARSE_VECTORS, SparseVector
 
 SPARSE_MODULES = ("SpladePooling", "SparseAutoEncoder", "SparseStaticEmbedding", "Router")
 
@@ -28,6 +27,7 @@ SPARSE_MODULES = ("SpladePooling", "SparseAutoEncoder", "SparseStaticEmbedding",
 class SparseTextEncoder(CachedEncoder[SparseVector]):
     """A sparse model, its prompts and its cache; it is loaded for the first unknown text."""
 
+    stored = SPARSE_VECTORS
     batch_size = 8  # a masked language model gives a number for each token and word
     group_size = 16 * batch_size
     normalise = False
@@ -57,10 +57,6 @@ class SparseTextEncoder(CachedEncoder[SparseVector]):
         own = read_json(self.files.path / "config_sentence_transformers.json")
         declared = own.get("max_active_dims") if isinstance(own, Mapping) else None
         return {**super().describe(kind), "pooling": "sparse", "max_active_dims": declared}
-
-    def open_cache(self, folder: Path, space: str) -> SparseVectorCache:
-        """Open the cache of sparse vectors."""
-        return SparseVectorCache(folder, space)
 
     def encode_now(self, texts: Sequence[str], *, kind: Kind) -> list[SparseVector]:
         """Return the vectors of texts past the cache.

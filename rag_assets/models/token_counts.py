@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from rag_assets.code_versions.versions import filled_by
 from rag_assets.models.model_config import declared_max_seq_length
@@ -22,11 +24,15 @@ from rag_assets.models.model_files import ModelFiles, tokenizer_file
 from rag_assets.models.model_names import open_tokenizer
 from rag_assets.package_versions import version
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.number_caches import UNKNOWN, Counts, TokenCountCache
+from rag_assets.store.content_cache import ContentCache, text_keys
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+
+Counts = npt.NDArray[np.int32]
+
+_STORED = pa.schema([pa.field("n_tokens", pa.int32(), False)])
 
 TEXTS_AT_ONCE = 1_000
 
@@ -96,13 +102,15 @@ def counts_by(
         "special": special,
         "code": filled_by(f"{__name__}:_counted"),
     }
-    known = TokenCountCache(cache, fingerprint(space))
-    counts = known.get(texts)
-    missing = np.flatnonzero(counts == UNKNOWN)
+    known, keys = ContentCache(cache / fingerprint(space)[:16], _STORED), text_keys(texts)
+    counts = np.full(len(texts), -1, dtype=np.int32)
+    for hits in known.find(keys):
+        counts[hits.asked] = hits.chosen().column("n_tokens").to_numpy()
+    missing = np.flatnonzero(counts < 0)
     if missing.size:
         new = [texts[row] for row in missing.tolist()]
         counts[missing] = _counted(new, open_tokenizer(file), special=special, progress=progress)
-        known.put(new, counts[missing])
+        known.put(keys.take(pa.array(missing)), [pa.array(counts[missing])])
     return counts
 
 

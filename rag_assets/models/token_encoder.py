@@ -30,7 +30,7 @@ from rag_assets.models.model_files import (
     sha256,
 )
 from rag_assets.models.quiet import quiet_models
-from rag_assets.store.vector_caches import TokenVectorCache, TokenVectors
+from rag_assets.models.vector_cache import TOKEN_VECTORS, TokenVectors
 
 _TYPES = ("MultiVectorEncoder", "ColBERT")
 
@@ -52,6 +52,7 @@ class TokenEncoder(CachedEncoder[TokenVectors]):
     A prompt that is given to a model such as ColBERT replaces the model's own, its marker included.
     """
 
+    stored = TOKEN_VECTORS
     batch_size = BATCH_SIZE
     group_size = BATCHES_PER_GROUP * BATCH_SIZE
     normalise = True
@@ -63,10 +64,6 @@ class TokenEncoder(CachedEncoder[TokenVectors]):
             return {**described, "special_tokens": "dropped"}
         own = interaction_sha256(self.files.path)
         return {**described, "task": kind, "special_tokens": "as the model does", "read_as": own}
-
-    def open_cache(self, folder: Path, space: str) -> TokenVectorCache:
-        """Open the cache of token vectors."""
-        return TokenVectorCache(folder, space)
 
     def encode_now(self, texts: Sequence[str], *, kind: Kind) -> list[TokenVectors]:
         """Return the token vectors of texts past the cache, each of length 1.

@@ -26,7 +26,7 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import TEMPORARY_MARK
-from rag_assets.store.cache_files import CACHE
+from rag_assets.store.content_cache import CACHE
 from rag_assets.store.remote.removals import stored_files
 
 SPARED = timedelta(hours=1)

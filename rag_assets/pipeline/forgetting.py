@@ -8,7 +8,6 @@ Rankings, metrics and the history hold ids and numbers alone and stay.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,20 +20,18 @@ from rag_assets.pipeline.cleaning import SNAPSHOTS, TEMPORARY, Item, items, snap
 from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
 from rag_assets.store.artifacts import Manifest, read_manifest
 from rag_assets.store.atomic import TABLE
-from rag_assets.store.cache_files import (
+from rag_assets.store.content_cache import (
     BY_TEXT,
     CACHE,
     COMPLETIONS,
     CacheSegment,
     cache_segments,
-    keys_of,
-    readable,
+    text_keys,
     write_without,
 )
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.remote.mirror import mirror
 from rag_assets.store.remote.removals import bring_all, remove_everywhere
-from rag_assets.store.segments import KEY
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments
 
@@ -256,11 +253,12 @@ def _entries(
             gone.update(_rows(item, "chunk_id", ids)["text"].to_pylist())
     # Vectors of single sentences: their texts are not stored, so all without a stored text go.
     semantic = any(m and m.config.get("strategy") == "semantic" for m in manifests.values())
-    for segment in readable(cache_segments(store)):
+    for segment in (one for one in cache_segments(store) if one.entries >= 0):
         if segment.kind in BY_TEXT:
-            rows = pc.is_in(keys_of(segment), _keys(gone, prompts))
+            keys = read_parquet(segment.path, ["key"]).column("key").combine_chunks()
+            rows = pc.is_in(keys, _keys(gone, prompts))
             if semantic and segment.kind == "embeddings":
-                rows = pc.or_(rows, pc.invert(pc.is_in(keys_of(segment), _keys(stored, prompts))))
+                rows = pc.or_(rows, pc.invert(pc.is_in(keys, _keys(stored, prompts))))
         elif segment.kind == COMPLETIONS:
             table = read_parquet(segment.path, ["request", "text"])
             masks = [pieces.in_column(column) for column in table.columns]
@@ -281,8 +279,7 @@ def _prompts(config: Mapping[str, object]) -> Iterator[str]:
 
 def _keys(texts: Iterable[str], prompts: Collection[str]) -> pa.Array:
     """Return the key of every text with every prompt in a cache of vectors."""
-    keys = {hashlib.sha256((p + text).encode()).digest() for text in texts for p in prompts}
-    return pa.array(sorted(keys), KEY)
+    return text_keys([prompt + text for text in texts for prompt in prompts])
 
 
 def _dagster(settings: StoreSettings) -> list[Item]:

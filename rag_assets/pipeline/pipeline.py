@@ -44,7 +44,7 @@ from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.lines import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest, save_table
-from rag_assets.store.cache_files import COMPLETIONS
+from rag_assets.store.content_cache import COMPLETIONS
 from rag_assets.store.file_stamps import SourceFiles
 from rag_assets.store.locks import working
 from rag_assets.store.remote.mirror import working_copy_of

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.experiment.names import RESERVED
 from rag_assets.store.atomic import TABLE, TEMPORARY_MARK, remove, write_text
-from rag_assets.store.cache_files import CACHE
+from rag_assets.store.content_cache import CACHE
 from rag_assets.store.remote.mirror import working_copy_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rag_assets.pipeline.cleaning import Item
 from rag_assets.report.formats import Row
-from rag_assets.store.cache_files import CacheSegment
+from rag_assets.store.content_cache import CacheSegment
 
 
 def cache_rows(segments: Iterable[CacheSegment]) -> list[Row]:

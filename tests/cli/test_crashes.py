@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from rag_assets.models.encoder import Encoder, space_of
+from rag_assets.models.vector_cache import VectorCache
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import Artifact, read_manifest
-from rag_assets.store.vector_caches import VectorCache
 from tests.cli.conftest import warehouse_rows
 from tests.dagster_state import not_fresh
 from tests.forked import Forks, Place

@@ -12,14 +12,25 @@ import pytest
 
 from rag_assets.code_versions import closure
 from rag_assets.code_versions.source_modules import SourceModule
-from rag_assets.code_versions.versions import FOLDER, CodeVersions, code_versions, filled_by
+from rag_assets.code_versions.versions import (
+    FOLDER,
+    CodeVersions,
+    code_versions,
+    filled_by,
+    root_of,
+)
+from rag_assets.models.cached_encoder import CachedEncoder
 from rag_assets.models.encoder import Encoder, space_of
+from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.token_counts import token_counts
+from rag_assets.models.token_encoder import TokenEncoder
+from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from tests.code_versions.made import write
 from tests.conftest import REPOSITORY
 from tests.tiny_experiment import Tiny
 
 ROOT = "rag_assets.ordering:top_k"
+SCORED = "rag_assets.retrieval.reranking.pair_scores"
 PLUG_IN = """
 import sys
 from rag_assets.code_versions.versions import CodeVersions
@@ -150,3 +161,20 @@ def test_a_process_whose_source_changed_writes_nothing(tmp_path: Path) -> None:
     assert "the source of rag_assets changed since this process started; restart it" in done.stdout
     assert done.returncode == 0, done.stderr
     assert not list(tiny.settings.store.glob("tiny/documents/**/*.parquet"))
+
+
+def test_what_former_code_filled_is_found() -> None:
+    """Vectors and scores are asked for again only where other code gives others."""
+    encode = root_of(CachedEncoder, "encode")
+    versions = {
+        "dense": filled_by(root_of(Encoder, "_embed")),
+        "tokens": filled_by(root_of(TokenEncoder, "encode_now"), encode),
+        "sparse": filled_by(root_of(SparseTextEncoder, "encode_now"), encode),
+        "cross": filled_by(f"{SCORED}:scored_by_pairs", root_of(CrossEncoderScorer, "score")),
+    }
+    assert versions == {
+        "dense": "a24c98854e8eb886",
+        "tokens": "ab6616b40bf131ff",
+        "sparse": "9667ba77dcaa6d56",
+        "cross": "3a32f1f1de3bce44",
+    }, "edited without another result? then SAME_RESULTS gets the new version"

@@ -28,8 +28,11 @@ ENGINE = (
     "code_versions/versions.py",
     "progress.py",
     "errors.py",
+    "regular_files.py",
+    "store/atomic.py",
+    "store/content_cache.py",
 )
-"""What a stage asks through its context, what is measured, and what is shown: none is a result."""
+"""What a stage asks through its context, what is measured, shown and kept: none is a result."""
 
 Stack = list[tuple[FrameType, str | None]]
 TraceFunction = Callable[[FrameType, str, Any], Any]

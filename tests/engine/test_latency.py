@@ -26,11 +26,10 @@ from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measuremen
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.loading import forget_models
-from rag_assets.retrieval.reranking.candidates import Scores
+from rag_assets.retrieval.reranking.candidates import Pair, Scores
 from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import OBJECTS
-from rag_assets.store.number_caches import Pair
 from tests.all_measurements import all_measurements
 from tests.retrieval.reranking.tiny_models import cross_encoder
 from tests.tiny_experiment import QUERIES, Tiny

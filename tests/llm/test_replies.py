@@ -4,7 +4,7 @@ import hashlib
 import json
 import multiprocessing
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from rag_assets.errors import StoreError
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore, Served, read_journal
 from rag_assets.store.canonical import canonical_json
-from rag_assets.store.segments import Found
+from rag_assets.store.content_cache import SegmentHits
 from tests.llm.requests import asking, store_replies
 
 MODEL = {"model": "tiny", "server": "http://here/v1"}
@@ -130,14 +130,14 @@ def test_a_journal_that_becomes_a_segment_meanwhile_is_seen(
 ) -> None:
     left = journal_left(tmp_path, (asking("a"), ANSWER))
     reader = ReplyStore(tmp_path)
-    find = reader._segments.find
+    find = reader._cache.find
 
-    def late(keys: pa.Array) -> Iterator[Found]:
-        found = list(find(keys))  # as the folder was
+    def late(keys: pa.Array, columns: Sequence[str] = ()) -> Iterator[SegmentHits]:
+        hits = list(find(keys, columns))  # as the folder was
         ReplyStore(tmp_path).settle()
-        return iter(found)
+        return iter(hits)
 
-    monkeypatch.setattr(reader._segments, "find", late)
+    monkeypatch.setattr(reader._cache, "find", late)
     assert reader.get(MODEL, [asking("a")]) == [ANSWER]
     assert not left.exists()
 
@@ -203,7 +203,7 @@ def test_damaged_segment_is_asked_again(tmp_path: Path, caplog: pytest.LogCaptur
     segment.write_bytes(segment.read_bytes()[:-20])
     store = ReplyStore(tmp_path)
     assert store.get(MODEL, [asking("a")]) == [None]
-    assert "completion cache: segment" in caplog.text
+    assert "cache: segment" in caplog.text
     store_replies(tmp_path, MODEL, [(asking("a"), ANSWER)])
     assert store.get(MODEL, [asking("a")]) == [ANSWER]
 

@@ -9,7 +9,7 @@ import pytest
 
 from rag_assets.compute.compute import LOCAL, Compute, LocalCompute
 from rag_assets.models.cached_encoder import encode_unknown
-from rag_assets.store.vector_caches import SparseVector, SparseVectorCache
+from rag_assets.models.vector_cache import SPARSE_VECTORS, EncodedCache, SparseVector
 
 Result = TypeVar("Result")
 
@@ -47,7 +47,7 @@ def lengths(
     compute: Compute = LOCAL,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, int]:
-    opened = SparseVectorCache(cache, "0" * 16) if cache is not None else None
+    opened = EncodedCache(cache, "0" * 16, SPARSE_VECTORS) if cache is not None else None
     found = encode_unknown(
         texts,
         encode,

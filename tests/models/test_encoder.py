@@ -16,7 +16,7 @@ from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import forget_models
 from rag_assets.models.token_counts import count_truncated
-from rag_assets.store.vector_caches import VectorCache
+from rag_assets.models.vector_cache import VectorCache
 
 Result = TypeVar("Result")
 Run = Callable[..., CompletedProcess[str]]

@@ -10,7 +10,7 @@ import pytest
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.loading import forget_models
 from rag_assets.models.sparse_encoder import SparseTextEncoder
-from rag_assets.store.vector_caches import SparseVector
+from rag_assets.models.vector_cache import SparseVector
 from tests.retrieval.reranking.tiny_models import masked_language_model
 
 TEXTS = ["a b c", "", "the harbour closes", "a b c", "x " * 500]

@@ -20,7 +20,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.prompted import requests_for
 from rag_assets.query_sets.rewriting import RewriteQuerySet
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.cache_files import COMPLETIONS
+from rag_assets.store.content_cache import COMPLETIONS
 from tests.changed_code import change_code
 from tests.llm.requests import store_replies
 from tests.planned import by_action, is_done, planned

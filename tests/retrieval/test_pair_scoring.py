@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.reranking.candidates import Candidates, Pair, Scores
 from rag_assets.retrieval.reranking.pair_scores import letter_counts, scored_by_pairs
 from rag_assets.retrieval.workspace import Usage, Workspace
-from rag_assets.store.number_caches import Pair
 
 
 class Lengths:

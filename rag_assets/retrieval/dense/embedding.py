@@ -16,6 +16,7 @@ from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import count_truncated, truncation_facts
 from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vector_cache import MakeVectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
@@ -25,7 +26,6 @@ from rag_assets.retrieval.dense.hnsw_index import HnswSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
-from rag_assets.store.vector_caches import MakeVectors
 
 
 class HnswOptions(Options):

@@ -12,9 +12,10 @@ import numpy as np
 
 from rag_assets.errors import DataError, StoreError
 from rag_assets.models.unit_vectors import Vectors, check_unit_rows
+from rag_assets.models.vector_cache import MakeVectors
 from rag_assets.ordering import Positions, byte_order_ranks
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
-from rag_assets.store.vector_caches import MakeVectors
+
 
 VECTORS_FILE = "vectors.npy"
 

@@ -24,6 +24,7 @@ from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
+from rag_assets.models.vector_cache import TokenVectors
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
@@ -31,7 +32,6 @@ from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
 from rag_assets.retrieval.retriever import IndexSearcher
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
-from rag_assets.store.vector_caches import TokenVectors
 
 VECTORS_FILE = "token_vectors.npy"
 

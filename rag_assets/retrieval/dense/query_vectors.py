@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vector_cache import SparseVector, TokenVectors
 from rag_assets.schemas import QUERY_VECTORS
-from rag_assets.store.vector_caches import SparseVector, TokenVectors
 
 MOST_COMPONENTS = 2**24
 """Whole numbers below it are exact in fp32."""

@@ -23,6 +23,7 @@ from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.token_counts import count_truncated, truncation_facts
+from rag_assets.models.vector_cache import SparseVector
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
@@ -31,7 +32,6 @@ from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vector
 from rag_assets.retrieval.retriever import IndexSearcher
 from rag_assets.retrieval.sparse_columns import SparseColumns, load_columns, save_columns
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
-from rag_assets.store.vector_caches import SparseVector
 
 Kind = Literal["query", "document"]
 

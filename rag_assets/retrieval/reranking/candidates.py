@@ -25,6 +25,13 @@ FROM scored QUALIFY rank <= $depth ORDER BY query_id, rank
 """
 
 
+class Pair(NamedTuple):
+    """A query and a document, as the model reads them."""
+
+    query: str
+    document: str
+
+
 class Candidates(NamedTuple):
     """What a reranker puts in order for one query.
 

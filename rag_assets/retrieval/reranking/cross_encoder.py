@@ -23,14 +23,13 @@ from rag_assets.models.model_names import resolve_hub_model
 from rag_assets.models.quiet import quiet_models
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
-from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.reranking.candidates import Candidates, Pair, Scores
 from rag_assets.retrieval.reranking.local_models import (
     LocalScorer,
     described_model,
 )
 from rag_assets.retrieval.reranking.pair_scores import scored_by_pairs, scored_now
 from rag_assets.retrieval.workspace import Workspace
-from rag_assets.store.number_caches import Pair
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder as Model

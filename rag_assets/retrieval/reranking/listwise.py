@@ -41,7 +41,7 @@ from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.permutation import NoOrder, read_permutation
 from rag_assets.retrieval.workspace import Usage, Workspace
-from rag_assets.store.cache_files import COMPLETIONS
+from rag_assets.store.content_cache import COMPLETIONS
 
 TEMPLATE = "listwise"
 

@@ -14,8 +14,8 @@ from rag_assets.models.model_files import ModelFiles, read_json, sha256
 from rag_assets.models.model_names import resolve_hub_model
 from rag_assets.models.pickled_by_reference import SentByName
 from rag_assets.models.quiet import import_model_libraries
+from rag_assets.retrieval.reranking.candidates import Pair
 from rag_assets.retrieval.reranking.pair_scores import pair_lengths
-from rag_assets.store.number_caches import Pair
 
 Loaded = TypeVar("Loaded")
 

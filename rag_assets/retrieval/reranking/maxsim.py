@@ -12,11 +12,11 @@ from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_encoder import TokenEncoder, maxsim
+from rag_assets.models.vector_cache import TokenVectors
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.workspace import ALONE, Workspace
-from rag_assets.store.vector_caches import TokenVectors
 
 BLOCK = 64
 """Queries whose documents are looked up at once."""

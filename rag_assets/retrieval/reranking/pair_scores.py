@@ -7,6 +7,7 @@ a batch of them; what was scored and what was known is measured.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.compute.compute import LOCAL, Compute
@@ -22,10 +24,10 @@ from rag_assets.errors import DataError
 from rag_assets.models.batches import Lengths, in_batches
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.token_counts import token_counts
-from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.reranking.candidates import Candidates, Pair, Scores
 from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.number_caches import Pair, PairScoreCache
+from rag_assets.store.content_cache import KEY, ContentCache
 
 PORTION = 512
 """Pairs that are scored between two writes to the cache, and between two reports of progress."""
@@ -131,17 +133,57 @@ def rerank_by_pairs(
     return [flat[start:end] for start, end in pairwise(ends.tolist())]
 
 
+class PairScoreCache:
+    """The scores of one scorer: of everything that determines a score but the two texts.
+
+    The key is the SHA-256 of the scorer, the query's text and the document's text.
+    """
+
+    def __init__(self, folder: Path, scorer: str) -> None:
+        """Use ``folder``, which scorers may share, for a scorer by its fingerprint."""
+        self._scorer = _digest(scorer)
+        self._cache = ContentCache(folder, pa.schema([pa.field("score", pa.float64(), False)]))
+
+    def get(self, pairs: Sequence[Pair]) -> Scores:
+        """Return the scores, shape (len(pairs),); NaN where none is known."""
+        scores = np.full(len(pairs), np.nan)
+        for hits in self._cache.find(self._keys(pairs)):
+            scores[hits.asked] = hits.chosen().column("score").to_numpy()
+        return scores
+
+    def put(self, pairs: Sequence[Pair], scores: Scores) -> None:
+        """Add the scores of unknown pairs, float64, shape (len(pairs),).
+
+        Raises:
+            DataError: a score is NaN or infinite.
+            StoreError: the folder cannot be written.
+        """
+        if not np.isfinite(scores).all():
+            raise DataError("a score of a pair is NaN or infinite and is not cached")
+        self._cache.put(self._keys(pairs), [pa.array(scores)])
+
+    def _keys(self, pairs: Sequence[Pair]) -> pa.Array:
+        """Return the keys; parts are hashed before they are joined, so no two pairs read alike."""
+        digests = {text: _digest(text) for text in {text for pair in pairs for text in pair}}
+        joined = (self._scorer + digests[one.query] + digests[one.document] for one in pairs)
+        return pa.array([hashlib.sha256(parts).digest() for parts in joined], KEY)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
 def cache_scores(cache: PairScoreCache | None, pairs: Sequence[Pair], scores: Scores) -> Scores:
     """Cache new scores; where another process was first, its score is the one that stays."""
     if cache is None:
         return scores
     cache.put(pairs, scores)
-    stored, found = cache.get(pairs)
-    return np.where(found, stored, scores)
+    stored = cache.get(pairs)
+    return np.where(np.isnan(stored), scores, stored)
 
 
 def _known(cache: PairScoreCache | None, pairs: Sequence[Pair]) -> Scores:
-    return np.full(len(pairs), np.nan) if cache is None else cache.get(pairs)[0]
+    return np.full(len(pairs), np.nan) if cache is None else cache.get(pairs)
 
 
 def _checked(scores: Scores, pairs: Sequence[Pair]) -> Scores:

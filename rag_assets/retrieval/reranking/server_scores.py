@@ -20,11 +20,10 @@ import numpy as np
 from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.budget import CallLimit
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.retrieval.reranking.candidates import Candidates, Scores
-from rag_assets.retrieval.reranking.pair_scores import cache_scores
+from rag_assets.retrieval.reranking.candidates import Candidates, Pair, Scores
+from rag_assets.retrieval.reranking.pair_scores import PairScoreCache, cache_scores
 from rag_assets.servers.failures import ServerFailure, wait_before
 from rag_assets.store.canonical import canonical_json, fingerprint
-from rag_assets.store.number_caches import Pair, PairScoreCache
 
 GIVE_UP_AFTER = 8
 """Queries in a row that a server did not serve in spite of retries: it will not serve the rest."""
@@ -138,7 +137,7 @@ def _questions(
 
 
 def _look_up(cache: PairScoreCache, questions: Sequence[_Question]) -> None:
-    known, _ = cache.get([pair for question in questions for pair in question.pairs])
+    known = cache.get([pair for question in questions for pair in question.pairs])
     start = 0
     for question in questions:
         question.scores[:] = known[start : start + len(question.pairs)]

@@ -43,7 +43,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
-from rag_assets.store.cache_files import COMPLETIONS
+from rag_assets.store.content_cache import COMPLETIONS
 from rag_assets.store.settings import StoreSettings
 from tests.llm import server as replies
 from tests.llm.server import Server, serving

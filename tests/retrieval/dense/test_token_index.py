@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.token_encoder import maxsim
+from rag_assets.models.vector_cache import TokenVectors
 from rag_assets.retrieval.dense import late_interaction
 from rag_assets.retrieval.dense.late_interaction import TokenIndex
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
-from rag_assets.store.vector_caches import TokenVectors
 
 DIMENSION = 8
 

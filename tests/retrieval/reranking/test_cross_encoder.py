@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
-from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.candidates import Candidates, Pair
 from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.retrieval.reranking.pair_scores import rerank_by_pairs
-from rag_assets.store.number_caches import Pair
 from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 
 QUERY = "when does the harbour close"

@@ -9,11 +9,10 @@ import pytest
 
 from rag_assets.models.model_files import SLOW_TOKENIZER_FILES, read_model_files
 from rag_assets.retrieval.reranking import cross_encoder as module
-from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.candidates import Candidates, Pair
 from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.retrieval.reranking.pair_scores import PairScorer, pair_lengths, scored_by_pairs
 from rag_assets.retrieval.workspace import Workspace
-from rag_assets.store.number_caches import Pair
 from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 
 QUERY = "wind"

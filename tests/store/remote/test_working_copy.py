@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.errors import StoreError
+from rag_assets.store.content_cache import KEY, ContentCache
 from rag_assets.store.remote.address import Address
 from rag_assets.store.remote.mirror import make_working_copy, mirror, working_copy_of
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.remote.removals import apply_removed, bring_all, remove_everywhere
 from rag_assets.store.remote.working_copy import WorkingCopy
-from rag_assets.store.segments import KEY, Segments
 from tests.s3_server import deny_access
 
 
@@ -107,16 +107,18 @@ def test_a_folder_is_there_when_its_manifest_is(here: WorkingCopy, other: Workin
 def test_segments_of_a_cache_are_brought_when_it_is_read(
     here: WorkingCopy, other: WorkingCopy
 ) -> None:
-    def opened(copy: WorkingCopy) -> Segments:
-        return Segments(copy.root / "cache" / "scores", ["score"], lambda schema: None, "test")
+    def opened(copy: WorkingCopy) -> ContentCache:
+        schema = pa.schema([pa.field("score", pa.float64(), False)])
+        return ContentCache(copy.root / "cache" / "scores", schema)
 
     keys = pa.array([b"a" * 32, b"b" * 32], KEY)
-    opened(here).add(pa.table({"key": keys, "score": [1.0, 2.0]}))
+    opened(here).put(keys, [pa.array([1.0, 2.0])])
     here.flush()
-    segments = opened(other)
+    cache = opened(other)
     assert not other.root.joinpath("cache").exists()
-    assert segments.unknown(pa.array([b"b" * 32, b"c" * 32], KEY)).tolist() == [1]
-    assert [found.values["score"].to_pylist() for found in segments.find(keys)] == [[1.0, 2.0]]
+    (hits,) = cache.find(pa.array([b"b" * 32, b"c" * 32], KEY))
+    assert hits.asked.tolist() == [0]
+    assert hits.chosen()["score"].to_pylist() == [2.0]
 
 
 def test_small_files_follow_what_is_done_to_them(here: WorkingCopy) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import DataError, StoreError
-from rag_assets.store.vector_caches import VectorCache
+from rag_assets.models.vector_cache import VectorCache
 
 SPACE = "0123456789abcdef" * 4
 

@@ -1,0 +1,296 @@
+"""Caches by content: rows by key, in folders of immutable Parquet segments.
+
+Each kind of cached things (``embeddings``, ``completions``, ...) has a folder below :data:`CACHE`,
+or a folder for each space: for all that determines an entry besides the text. Several processes
+may read and write a folder at once. A segment's name is its own and begins with the time, so
+writers never meet; where two segments hold the same key the older one wins, so what is read does
+not change later. A segment is never changed: where entries are taken out, a new one without them
+takes its place. What cannot be read is left out with a warning: a cache that lost a row only
+computes it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
+from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.remote.mirror import working_copy_of
+
+CACHE = "cache"
+"""The folder of all content caches in the store."""
+
+COMPLETIONS = "completions"
+
+BY_TEXT = ("embeddings", "token_vectors", "sparse_embeddings", "token_counts")
+"""Kinds whose keys are hashes of texts alone, so that it can be said which texts they are of."""
+
+KEY = pa.binary(32)
+"""Keys are SHA-256 digests."""
+
+Positions = npt.NDArray[np.int64]
+
+_log = logging.getLogger(__name__)
+
+
+def text_keys(texts: Sequence[str]) -> pa.Array:
+    """Return the keys of texts, in their order."""
+    width = KEY.byte_width
+    # Not a list of them, which takes three times as much.
+    digests = bytearray(width * len(texts))
+    for number, text in enumerate(texts):
+        start = number * width
+        digests[start : start + width] = hashlib.sha256(text.encode()).digest()
+    return pa.Array.from_buffers(KEY, len(texts), [None, pa.py_buffer(digests)])
+
+
+class SegmentHits(NamedTuple):
+    """What one segment knows: key ``asked[i]`` of those looked up is row ``rows[i]`` of it."""
+
+    asked: Positions
+    values: pa.Table
+    rows: Positions
+
+    def chosen(self) -> pa.Table:
+        """Return the rows in the order of ``asked``."""
+        return self.values.take(pa.array(self.rows))
+
+
+@dataclass(frozen=True)
+class _Segment:
+    path: Path
+    keys: pa.Array
+
+
+class ContentCache:
+    """The entries of one folder: a key, and the columns of a schema.
+
+    Columns that may be null are missing in files of older versions.
+    """
+
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        """Use ``folder``; it is created by the first entry.
+
+        Args:
+            folder: where the segments lie.
+            schema: the columns beside ``key``; a list stands for lists of any fixed size.
+        """
+        self.folder = folder
+        self.schema = schema
+        self._segments: list[_Segment] = []
+        self._refused: set[Path] = set()
+        self._keys: pa.Array = pa.array([], KEY)
+        self._copy = working_copy_of(folder)
+        self._is_brought = False
+
+    def find(self, keys: pa.Array, columns: Sequence[str] = ()) -> Iterator[SegmentHits]:
+        """Look keys up, one segment at a time; those that are not given are not known.
+
+        Args:
+            keys: of entries.
+            columns: those that are wanted; all when empty.
+        """
+        self._refresh()
+        names = list(columns) or self.schema.names
+        pending = np.arange(len(keys), dtype=np.int64)
+        while pending.size:
+            is_all = pending.size == len(keys)  # which are not copied
+            places = self._places(keys if is_all else keys.take(pa.array(pending)))
+            pending, places = pending[places >= 0], places[places >= 0]
+            damaged = []
+            for segment, at, rows in _by_segment(self._segments, places):
+                values = self._read(segment.path, names)
+                if values is None or values.num_rows != len(segment.keys):
+                    self._refuse(segment.path)
+                    damaged.append(pending[at])
+                else:
+                    yield SegmentHits(pending[at], values, rows)
+            pending = np.concatenate([np.empty(0, np.int64), *damaged])
+
+    def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield these columns of every segment, by age; those of an older version may lack some."""
+        self._refresh()
+        for segment in list(self._segments):
+            table = self._read(segment.path, list(columns))
+            if table is not None:
+                yield table
+
+    def put(self, keys: pa.Array, columns: Sequence[pa.Array]) -> None:
+        """Add entries whose keys are not known; of equal ones the first wins.
+
+        Args:
+            keys: of them.
+            columns: those of the schema, in its order.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        self._refresh()
+        new = np.flatnonzero(self._places(keys) < 0)
+        if not new.size:
+            return
+        fields = zip(self.schema, columns, strict=True)
+        schema = [pa.field("key", KEY, False), *(f.with_type(c.type) for f, c in fields)]
+        table = pa.Table.from_arrays([keys, *columns], schema=pa.schema(schema))
+        path = self.folder / f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.parquet"
+        _write(path, table if new.size == len(keys) else table.take(pa.array(new)))
+        if self._copy is not None:
+            self._copy.note(path)
+
+    def _refresh(self) -> None:
+        """Read the keys of segments that appeared, and forget those that are gone."""
+        if self._copy is not None and not self._is_brought:
+            self._copy.bring(self._copy.root / name for name in self._copy.listing(self.folder))
+            self._is_brought = True
+        known = {segment.path: segment for segment in self._segments}
+        paths = sorted(set(self.folder.glob("*.parquet")) - self._refused)
+        if paths == list(known):
+            return
+        segments = [known.get(path) or self._read_segment(path) for path in paths]
+        self._use([segment for segment in segments if segment is not None])
+
+    def _use(self, segments: list[_Segment]) -> None:
+        self._segments = segments
+        self._keys = pa.concat_arrays([pa.array([], KEY), *(part.keys for part in segments)])
+
+    def _refuse(self, path: Path) -> None:
+        self._refused.add(path)
+        self._use([segment for segment in self._segments if segment.path != path])
+
+    def _places(self, keys: pa.Array) -> Positions:
+        """Return where each key stands among all keys, the first place; -1: nowhere."""
+        places = pc.fill_null(pc.index_in(keys, value_set=self._keys), -1)
+        return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+    def _read_segment(self, path: Path) -> _Segment | None:
+        table = self._read(path, ["key"])
+        return None if table is None else _Segment(path, table.column("key").combine_chunks())
+
+    def _read(self, path: Path, columns: list[str]) -> pa.Table | None:
+        """Read columns with their checksums; a segment that cannot be read is left out."""
+        try:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                _check(file.schema_arrow, self.schema)
+                return file.read(columns=columns)
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            self._refused.add(path)
+            what = " ".join(str(error).split())
+            _log.warning("cache: segment %s is ignored, delete it: %s", path, what)
+            return None
+
+
+def _check(stored: pa.Schema, expected: pa.Schema) -> None:
+    """Check the types of a segment's columns.
+
+    Raises:
+        ValueError: one has another type.
+        KeyError: one is missing that may not be null.
+    """
+    for field in [pa.field("key", KEY, False), *expected]:
+        if field.nullable and field.name not in stored.names:
+            continue
+        kind = stored.field(field.name).type
+        if pa.types.is_list(field.type) and pa.types.is_fixed_size_list(kind):
+            kind = pa.list_(kind.value_type)  # of any size
+        if kind != field.type:
+            raise ValueError(f"column {field.name} is {kind}")
+
+
+def _by_segment(
+    segments: Sequence[_Segment], places: Positions
+) -> Iterator[tuple[_Segment, Positions, Positions]]:
+    """Yield each segment that holds some places: which of them, and their rows in it."""
+    by_place = np.argsort(places, kind="stable")
+    first = 0
+    for segment in list(segments):
+        end = first + len(segment.keys)
+        begin, stop = np.searchsorted(places, [first, end], sorter=by_place)
+        at = by_place[begin:stop]
+        if at.size:
+            yield segment, at, places[at] - first
+        first = end
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    writing: dict[str, Any] = {"write_page_checksum": True, "write_statistics": False}
+    if any(pa.types.is_fixed_size_list(one) for one in table.schema.types):
+        writing["compression"] = "none"  # dense vectors do not compress
+    with atomic_file(path) as temporary:
+        pq.write_table(table, temporary, use_dictionary=False, **{"compression": "zstd", **writing})
+
+
+@dataclass(frozen=True)
+class CacheSegment:
+    """One file of a cache.
+
+    Attributes:
+        path: where it lies.
+        kind: what it holds, such as ``embeddings``.
+        space: the folder of everything that determines an entry but the text; empty: none.
+        entries: rows; -1: it cannot be read.
+        size: bytes on disk.
+        written: when.
+    """
+
+    path: Path
+    kind: str
+    space: str
+    entries: int
+    size: int
+    written: datetime
+
+
+def cache_segments(store: Path) -> list[CacheSegment]:
+    """Return all segments of all caches of a store, by kind, space and age."""
+    root = store / CACHE
+    segments = [_segment(root, path) for path in sorted(root.rglob("*.parquet"))]
+    return [segment for segment in segments if segment is not None]
+
+
+def _segment(root: Path, path: Path) -> CacheSegment | None:
+    if TEMPORARY_MARK in path.name:
+        return None
+    kind, *spaces = path.relative_to(root).parent.parts
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None  # gone since it was listed
+    stamp = path.name.partition("-")[0]
+    seconds = int(stamp) / 1e9 if stamp.isdecimal() else status.st_mtime
+    written = datetime.fromtimestamp(seconds, UTC)
+    try:
+        entries = int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowException):
+        entries = -1
+    return CacheSegment(path, kind, "/".join(spaces), entries, status.st_size, written)
+
+
+def write_without(segment: CacheSegment, dropped: pa.BooleanArray) -> Path:
+    """Write a segment without some rows beside one, and return where it lies.
+
+    Args:
+        segment: the one to replace.
+        dropped: of each row whether it goes.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    # The time at the beginning of the name decides which of two equal keys is read.
+    stamp = segment.path.name.partition("-")[0]
+    path = segment.path.with_name(f"{stamp}-{uuid.uuid4().hex[:12]}.parquet")
+    _write(path, read_parquet(segment.path).filter(pc.invert(dropped)))
+    return path
