@@ -16,7 +16,6 @@ from rag_assets.models.vector_cache import MakeVectors
 from rag_assets.ordering import Positions, byte_order_ranks
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 
-
 VECTORS_FILE = "vectors.npy"
 
 
