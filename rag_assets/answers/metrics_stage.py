@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.answer_metrics import answer_metrics
+from rag_assets.answers.answer_metrics import answer_metrics, golds_of
 from rag_assets.answers.contexts_stage import answer_contexts_key, has_context, with_texts
-from rag_assets.answers.golds import golds_of
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.stage import answers_key
 from rag_assets.answers.tables import ANSWER_METRICS, ANSWERS
@@ -91,7 +90,7 @@ def metric_names(experiment: Experiment) -> tuple[str, ...]:
 
 
 def golds_in(context: StageContext) -> pa.Table:
-    """Return what is right for each question, see :func:`rag_assets.answers.golds.golds_of`."""
+    """Return what is right for each question, see :func:`.answer_metrics.golds_of`."""
     facts = context.artifact(QUERY_FACTS_KEY).table()
     has_labels = context.experiment.has_qrels
     qrels = context.artifact(QRELS_KEY).table() if has_labels else None

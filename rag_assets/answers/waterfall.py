@@ -29,8 +29,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.answers.cases import question_of, units_of
-from rag_assets.answers.evidence import evidence_ids_in
+from rag_assets.answers.cases import evidence_ids_in, question_of, units_of
 from rag_assets.answers.tables import ANSWER_METRICS, GOLDS
 from rag_assets.evaluation.attribution import FOUND
 from rag_assets.schemas import ATTRIBUTIONS, Column, TableSchema

@@ -21,8 +21,8 @@ from rag_assets.labels.experiment_pool import (
     readable_texts,
     sampled_pool,
 )
-from rag_assets.labels.generation.dataset_questions import dataset_questions
 from rag_assets.labels.generation.question_files import sheet_questions
+from rag_assets.labels.generation.question_tables import dataset_questions
 from rag_assets.labels.question_marks import told
 from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.labels.sampling.label_sample import label_sample

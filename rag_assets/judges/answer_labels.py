@@ -12,27 +12,25 @@ drawn, ``by`` and ``at``. Of several lines on one answer the last one counts.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import msgspec
 import pyarrow as pa
+from msgspec import Meta
 
-from rag_assets.errors import DataError, StoreError
 from rag_assets.schemas import ANSWER_LABELS
-from rag_assets.sources.csv_files import fitting, is_shown_as, plain, read_csv, shielded
-from rag_assets.sources.fields import Place, Row, identifier, optional_string, shown, string
-from rag_assets.sources.strict_json import read_objects, type_name
+from rag_assets.sources.csv_files import Sheet, fitting, is_shown_as
+from rag_assets.sources.declared_rows import Chance, Id, Text, read_rows
+from rag_assets.sources.fields import Place, checked_id, shown
+from rag_assets.store.appended import append_line
 
-COLUMNS = ("id", "question", "right_answers", "answer", "correct")
+SHEET = Sheet(("id", "question", "right_answers", "answer", "correct"))
 YES, NO, CANNOT_TELL = ("yes", "y", "1"), ("no", "n", "0"), ("?",)
 
-_KEYS = tuple(column.name for column in ANSWER_LABELS.columns)
 _ID_DIGITS = 16
 
 
@@ -122,14 +120,8 @@ def sheet_rows(asked: Iterable[AskedAnswer], labels: pa.Table) -> list[AskedAnsw
 
 def sheet_text(rows: Iterable[AskedAnswer]) -> str:
     """Return the sheet as CSV, with an empty column ``correct`` and a byte order mark."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        texts = (row.question, " | ".join(row.golds), row.answer)
-        cells = [shielded(fitting(text, _rest)) for text in texts]
-        writer.writerow([row.id, *cells, ""])
-    return f"\ufeff{stream.getvalue()}"
+    texts = ((row.id, row.question, " | ".join(row.golds), row.answer) for row in rows)
+    return SHEET.text((name, *(fitting(text, _rest) for text in rest), "") for name, *rest in texts)
 
 
 def _rest(n_shown: int) -> str:
@@ -150,12 +142,7 @@ def read_sheet(file: Path, asked: Collection[AskedAnswer]) -> tuple[list[AnswerL
     by_id = {one.id: one for one in asked}
     labels: dict[str, AnswerLabel] = {}
     n_open = 0
-    for line, row in read_csv(file):
-        place = Place(file, line)
-        missing = [name for name in COLUMNS if name not in row]
-        if missing:
-            problem = f"lacks the columns {', '.join(missing)}; needed: {', '.join(COLUMNS)}"
-            raise DataError(problem, file=file, line=1)
+    for place, row in SHEET.rows(file):
         if not row["correct"].strip():
             n_open += 1
             continue
@@ -163,7 +150,7 @@ def read_sheet(file: Path, asked: Collection[AskedAnswer]) -> tuple[list[AnswerL
         if one is None:
             problem = f"{shown(row['id'])} is of no answer to a drawn question"
             raise place.error(f"{problem}; the answers changed, write a new sheet", "id")
-        if not is_shown_as(plain(row["answer"]), one.answer):
+        if not is_shown_as(row["answer"], one.answer):
             raise place.error(f"{shown(row['answer'])} is not the stored answer", "answer")
         label = AnswerLabel(one, _correct(row["correct"], place))
         if labels.setdefault(one.id, label) != label:
@@ -186,7 +173,7 @@ def append_labels(
     by: str | None,
     at: str,
 ) -> None:
-    """Append labels to a file in one write that is on disk when this returns.
+    """Append labels to a file in one write; it is on the disk when this returns.
 
     Args:
         file: made where it is not there.
@@ -209,17 +196,17 @@ def append_labels(
         }
         for label in labels
     ]
-    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-    try:
-        with file.open("a+b") as stream:
-            if stream.tell():
-                stream.seek(-1, os.SEEK_END)
-                text = text if stream.read(1) == b"\n" else f"\n{text}"
-            stream.write(text.encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
+    if lines:
+        append_line(file, "\n".join(json.dumps(line, ensure_ascii=False) for line in lines))
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    query_id: Id
+    answer: Text
+    correct: Annotated[bool | None, Meta(description="true, false or null")]
+    probability: Chance | None = None
+    by: Text | None = None
+    at: Text | None = None
 
 
 def read_answer_labels(file: Path) -> pa.Table:
@@ -229,30 +216,7 @@ def read_answer_labels(file: Path) -> pa.Table:
         DataError: a line is not of the form above; names file, line and key.
     """
     rows: dict[tuple[str, str], dict[str, object]] = {}
-    for line, row in read_objects(file):
-        place = Place(file, line)
-        unknown = [key for key in row if key not in _KEYS]
-        if unknown:
-            raise place.error(f"unknown key; allowed: {', '.join(_KEYS)}", unknown[0])
-        query_id, answer = identifier(row, "query_id", place), string(row, "answer", place)
-        correct = row.get("correct")
-        if "correct" not in row or (correct is not None and not isinstance(correct, bool)):
-            problem = f"is {type_name(correct)}; must be there, and true, false or null"
-            raise place.error(problem, "correct")
-        rows[query_id, answer] = {
-            "query_id": query_id,
-            "answer": answer,
-            "correct": correct,
-            "probability": _probability(row, place),
-            **{name: optional_string(row, name, place) for name in ("by", "at")},
-        }
+    for place, line in read_rows(file, _Line):
+        query_id = checked_id(line.query_id, place, "query_id")
+        rows[query_id, line.answer] = {**msgspec.structs.asdict(line), "query_id": query_id}
     return ANSWER_LABELS.from_rows([rows[key] for key in sorted(rows)])
-
-
-def _probability(row: Row, place: Place) -> float | None:
-    value = row.get("probability")
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise place.error("must be a number above 0 and at most 1, or null", "probability")
-    return float(value)

@@ -10,9 +10,12 @@ ignored. ``rag-assets judge export`` writes such a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from rag_assets.judges.base import (
     CORRECTNESS,
@@ -21,23 +24,17 @@ from rag_assets.judges.base import (
     UNPARSED,
     Item,
     Judge,
-    Kind,
     RelevanceItem,
     Tools,
     Verdict,
     item_digest,
 )
 from rag_assets.judges.verdict_lines import parse
-from rag_assets.sources.fields import Place, Row, identifier, optional_string, string
-from rag_assets.sources.strict_json import read_objects, type_name
+from rag_assets.sources.declared_rows import Id, Text, read_rows
+from rag_assets.sources.fields import Place, checked_id
 
 ABSENT = "not in the file"
 EDITED = "recorded of another text"
-
-MAX_CHARACTERS = 2**63 - 1
-"""A span's edges are 64-bit integers."""
-
-_GRADE: Mapping[Kind, str] = {RELEVANCE: "grade", CORRECTNESS: "correct"}
 
 
 class RecordedVerdict(NamedTuple):
@@ -89,6 +86,25 @@ class RecordedJudge(Judge):
             )
 
 
+_SPAN = "a whole number of 0 or more"
+_GRADES = f"a whole number from 0 to {HIGHEST[RELEVANCE]}, or null"
+
+
+class _Line(msgspec.Struct):
+    query_id: Id
+    answer: Text | UnsetType = UNSET
+    document_id: Id | UnsetType = UNSET
+    start: Annotated[int, Meta(ge=0, le=2**63 - 1, description=_SPAN)] | UnsetType = UNSET
+    end: Annotated[int, Meta(ge=0, le=2**63 - 1, description=_SPAN)] | UnsetType = UNSET
+    reply: Text | None = None
+    grade: (
+        Annotated[int, Meta(ge=0, le=HIGHEST[RELEVANCE], description=_GRADES)] | UnsetType | None
+    ) = UNSET
+    correct: Annotated[bool | UnsetType | None, Meta(description="true, false or null")] = UNSET
+    digest: Text | None = None
+    problem: Text | None = None
+
+
 def read_recorded(path: Path) -> dict[Key, RecordedVerdict]:
     """Read a file of verdicts, by what they are of.
 
@@ -97,12 +113,11 @@ def read_recorded(path: Path) -> dict[Key, RecordedVerdict]:
             the line and the key.
     """
     records: dict[Key, RecordedVerdict] = {}
-    for number, row in read_objects(path):
-        place = Place(path, number)
-        key, kind = _key_of(row, place)
+    for place, line in read_rows(path, _Line):
+        key = _key_of(line, place)
         if key in records:
             raise place.error(f"was already judged on line {records[key].line}", "query_id")
-        records[key] = _record(row, kind, place)
+        records[key] = _record(line, place)
     return records
 
 
@@ -112,47 +127,29 @@ def _key(item: Item) -> Key:
     return (item.query_id, item.answer)
 
 
-def _key_of(row: Row, place: Place) -> tuple[Key, Kind]:
-    query_id = identifier(row, "query_id", place)
-    if "answer" in row:
-        return (query_id, string(row, "answer", place)), CORRECTNESS
-    if "document_id" not in row:
+def _key_of(line: _Line, place: Place) -> Key:
+    query_id = checked_id(line.query_id, place, "query_id")
+    if line.answer is not UNSET:
+        return query_id, line.answer
+    if line.document_id is UNSET:
         raise place.error("is missing, and so is `answer`; give one of them", "document_id")
-    start, end = (_whole(row.get(name), name, place) for name in ("start", "end"))
-    if end < start:
-        raise place.error(f"is {end}, before its start {start}", "end")
-    return (query_id, identifier(row, "document_id", place), start, end), RELEVANCE
+    if line.start is UNSET or line.end is UNSET:
+        raise place.error(f"is missing; must be {_SPAN}", "start" if line.start is UNSET else "end")
+    if line.end < line.start:
+        raise place.error(f"is {line.end}, before its start {line.start}", "end")
+    return query_id, checked_id(line.document_id, place, "document_id"), line.start, line.end
 
 
-def _record(row: Row, kind: Kind, place: Place) -> RecordedVerdict:
-    line, said = place.line or 0, _said(row, kind, place)
-    digest, reply = (optional_string(row, name, place) for name in ("digest", "reply"))
-    if reply is not None:
-        grade = parse(reply, HIGHEST[kind])
-        verdict = Verdict(grade, UNPARSED if grade is None else None, f"line {line}")
-        return RecordedVerdict(line, verdict, digest, said)
-    name = _GRADE[kind]
-    if name not in row:
+def _record(line: _Line, place: Place) -> RecordedVerdict:
+    number = place.line or 0
+    kind, name = (RELEVANCE, "grade") if line.answer is UNSET else (CORRECTNESS, "correct")
+    given = line.grade if line.answer is UNSET else line.correct
+    grade = int(given) if given is not UNSET and given is not None else None
+    if line.reply is not None:
+        score = parse(line.reply, HIGHEST[kind])
+        verdict = Verdict(score, UNPARSED if score is None else None, f"line {number}")
+        return RecordedVerdict(number, verdict, line.digest, grade)
+    if given is UNSET:
         raise place.error(f"is missing, and so is `{name}`: the verdict", "reply")
-    problem = optional_string(row, "problem", place) or "recorded as missing"
-    return RecordedVerdict(line, Verdict(said, problem if said is None else None), digest, None)
-
-
-def _said(row: Row, kind: Kind, place: Place) -> int | None:
-    name = _GRADE[kind]
-    value = row.get(name)
-    if value is None:
-        return None
-    if kind == RELEVANCE:
-        return _whole(value, name, place, HIGHEST[kind])
-    if isinstance(value, bool):
-        return int(value)
-    raise place.error(f"is {type_name(value)}; must be true, false or null", name)
-
-
-def _whole(value: object, name: str, place: Place, highest: int = MAX_CHARACTERS) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= highest:
-        return value
-    shown = value if isinstance(value, int | float) else type_name(value)
-    allowed = "of 0 or more" if highest == MAX_CHARACTERS else f"from 0 to {highest}, or null"
-    raise place.error(f"is {shown}; must be a whole number {allowed}", name)
+    problem = (line.problem or "recorded as missing") if grade is None else None
+    return RecordedVerdict(number, Verdict(grade, problem), line.digest, None)

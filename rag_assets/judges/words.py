@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rag_assets.answers.metrics.token_f1 import token_f1
+from rag_assets.answers.metrics import token_f1
 from rag_assets.answers.normalisation import words
 from rag_assets.judges.base import HIGHEST, RELEVANCE, Item, Judge, RelevanceItem, Tools, Verdict
 from rag_assets.options import Number

@@ -15,16 +15,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import DataError
 from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import Place, identifier, optional_string, shown
-from rag_assets.sources.strict_json import read_objects
+from rag_assets.sources.declared_rows import Id, Text, read_rows
+from rag_assets.sources.fields import checked_id
 from rag_assets.store.appended import append_line
 from rag_assets.store.canonical import canonical_json
 
@@ -43,6 +44,15 @@ class QuestionMark(NamedTuple):
     by: str | None = None
     at: str | None = None
     text: str | None = None
+
+
+class _Line(msgspec.Struct):
+    query_id: Id
+    mark: Literal["kept", "refused", "unanswerable", "unclear", "duplicate"] | None = None
+    of: Text | None = None
+    by: Text | None = None
+    at: Text | None = None
+    text: Text | None = None
 
 
 def marks_file(log: Path) -> Path:
@@ -78,13 +88,9 @@ def mark_lines(file: Path) -> Iterator[QuestionMark]:
     Raises:
         DataError: a line breaks the format.
     """
-    for number, row in read_objects(file) if file.is_file() else ():
-        place = Place(file, number)
-        fields = (optional_string(row, key, place) for key in ("mark", "of", "by", "at", "text"))
-        one = QuestionMark(identifier(row, "query_id", place), *fields)
-        if one.mark is not None and one.mark not in MARKS:
-            raise place.error(f"is {shown(one.mark)}; allowed: {', '.join(MARKS)}", "mark")
-        yield one
+    for place, line in read_rows(file, _Line) if file.is_file() else ():
+        query_id, *rest = msgspec.structs.astuple(line)
+        yield QuestionMark(checked_id(query_id, place, "query_id"), *rest)
 
 
 def mark_counts(marks: Mapping[str, QuestionMark]) -> dict[str, int]:

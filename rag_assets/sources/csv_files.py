@@ -1,22 +1,24 @@
-"""CSV with a header (RFC 4180) as a stream of rows, and texts that a spreadsheet program shows.
+"""CSV with a header (RFC 4180) as a stream of rows, and sheets that people fill in.
 
-Such a program takes some texts for formulas. A cell of it holds 32,767 UTF-16 code units; what is
-longer it cuts, or refuses the file.
+A spreadsheet program takes some texts for formulas. A cell of it holds 32,767 UTF-16 code units;
+what is longer it cuts, or refuses the file.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from rag_assets.sources.fields import Place, shown
 from rag_assets.sources.lines import decoded, read_raw_lines
 from rag_assets.sources.problems import skipping_bad_rows
 
-_LONGEST_CELL = 64_000_000
+_MAX_CELL = 64_000_000
 """Most characters of a cell; a quote that is never closed ends here, not in all of the memory."""
 
 
@@ -29,7 +31,7 @@ def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         DataError: the file cannot be read, is not UTF-8, has no usable header, or a row has
             another number of cells or a quote that is not closed.
     """
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(_MAX_CELL)
     header: list[str] | None = None
     for line, cells in _records(path):
         if header is None:
@@ -133,3 +135,38 @@ def _beginning(text: str, units: int) -> str:
 def _lines_alike(text: str) -> str:
     """Return text with one kind of line end: spreadsheet programs write their own."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+class Sheet(NamedTuple):
+    """A CSV file that people fill in with a spreadsheet program.
+
+    Attributes:
+        columns: in the order in which they are written.
+        optional: those that a sheet that comes back may lack.
+    """
+
+    columns: tuple[str, ...]
+    optional: frozenset[str] = frozenset()
+
+    def text(self, rows: Iterable[Iterable[object]]) -> str:
+        """Return the sheet of some rows, with a byte order mark; no cell of it is a formula."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\r\n")
+        writer.writerow(self.columns)
+        for row in rows:
+            writer.writerow([shielded(cell) if isinstance(cell, str) else cell for cell in row])
+        return f"\ufeff{stream.getvalue()}"
+
+    def rows(self, file: Path) -> Iterator[tuple[Place, dict[str, str]]]:
+        """Yield place and cells of every row, as they were before they were shielded.
+
+        Raises:
+            DataError: the file is no CSV, or lacks a column.
+        """
+        for line, cells in read_csv(file):
+            missing = [c for c in self.columns if c not in cells and c not in self.optional]
+            if missing:
+                needed = ", ".join(c for c in self.columns if c not in self.optional)
+                problem = f"lacks the columns {', '.join(missing)}; needed: {needed}"
+                raise Place(file, 1).error(problem)
+            yield Place(file, line), {name: plain(cell) for name, cell in cells.items()}

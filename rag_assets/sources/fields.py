@@ -56,7 +56,7 @@ def shown(text: str, length: int = 60) -> str:
 def identifier(row: Row, key: str, place: Place) -> str:
     """Return the id under ``key``; an integer is taken as its decimal text."""
     if key not in row:
-        raise place.error(f"is missing; found keys: {_keys(row)}", key)
+        raise place.error(missing_key(row), key)
     return checked_id(row[key], place, key)
 
 
@@ -87,7 +87,7 @@ def string(row: Row, key: str, place: Place) -> str:
     if isinstance(value, str):
         return value
     if key not in row:
-        raise place.error(f"is missing; found keys: {_keys(row)}", key)
+        raise place.error(missing_key(row), key)
     raise place.error(f"is {type_name(value)}; must be a string", key)
 
 
@@ -209,8 +209,10 @@ def json_value(value: object, not_finite: Callable[[], None] = lambda: None) -> 
     return value.hex() if isinstance(value, bytes) else value
 
 
-def _keys(row: Row) -> str:
-    return ", ".join(shown(key, 30) for key in list(row)[:8]) or "none"
+def missing_key(row: Row) -> str:
+    """Return the problem of a key that a row lacks."""
+    keys = ", ".join(shown(key, 30) for key in list(row)[:8]) or "none"
+    return f"is missing; found keys: {keys}"
 
 
 def note(one: str, many: str, names: Sequence[str]) -> list[str]:
@@ -258,8 +260,7 @@ def items(row: dict[str, Any], key: str, place: Inside) -> Iterator[tuple[dict[s
         DataError: the key is missing, or does not hold a list of objects.
     """
     if key not in row:
-        keys = ", ".join(map(repr, list(row)[:8])) or "none"
-        raise place.error(f"is missing; found keys: {keys}", key)
+        raise place.error(missing_key(row), key)
     if not isinstance(row[key], list):
         raise place.error(f"is {type_name(row[key])}; must be a list of objects", key)
     for index, item in enumerate(row[key]):

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.answers.answer_metrics import answer_means, answer_metrics
-from rag_assets.answers.metrics import METRICS
-from rag_assets.answers.metrics.token_f1 import token_f1
+from rag_assets.answers.metrics import METRICS, token_f1
 from rag_assets.answers.normalisation import normal_form
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.leaderboard import mean

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.answers.answer_metrics import answer_means, answer_metrics
-from rag_assets.answers.evidence import Evidence, Passage
+from rag_assets.answers.cases import Evidence, Passage
 from tests.answers.made_answers import (
     Place,
     answer_table,

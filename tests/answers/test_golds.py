@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rag_assets.answers.golds import golds_of
+from rag_assets.answers.answer_metrics import golds_of
 from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.schemas import CHUNKS, QRELS
 

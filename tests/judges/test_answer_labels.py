@@ -142,7 +142,7 @@ def test_an_edited_answer_is_refused(tmp_path: Path) -> None:
     ("line", "problem"),
     [
         ('{"query_id": "q", "answer": "a"}', "correct"),
-        ('{"query_id": "q", "answer": "a", "correct": 1}', "must be there, and true, false or"),
+        ('{"query_id": "q", "answer": "a", "correct": 1}', "is 1; must be true, false or null"),
         ('{"query_id": "q", "answer": 3, "correct": true}', "answer"),
         ('{"query_id": "q", "answer": "a", "correct": true, "probability": 0}', "above 0"),
         ('{"query_id": "q", "answer": "a", "correct": true, "grade": 0}', "unknown key"),

@@ -87,12 +87,12 @@ def test_a_verdict_on_a_text_that_was_edited_is_missing(tmp_path: Path) -> None:
         (of_dog(), "`reply`: is missing, and so is `grade`"),
         ({"query_id": "q1", "answer": "x"}, "`reply`: is missing, and so is `correct`"),
         (of_dog(grade=4), "`grade`: is 4; must be a whole number from 0 to 3, or null"),
-        (of_dog(grade=True), "`grade`: is True; must be a whole number from 0 to 3"),
+        (of_dog(grade=True), "`grade`: is a boolean; must be a whole number from 0 to 3"),
         (of_dog(grade=0, start=-1), "`start`: is -1; must be a whole number of 0 or more"),
         (of_dog(grade=0, end=None), "`end`: is null; must be a whole number of 0 or more"),
         (of_dog(grade=0, start=21), "`end`: is 20, before its start 21"),
         ({"query_id": "q1", "answer": "x", "correct": 1}, "must be true, false or null"),
-        ({"query_id": "q1", "answer": 3, "correct": True}, "`answer`: is an integer"),
+        ({"query_id": "q1", "answer": 3, "correct": True}, "`answer`: is 3; must be a string"),
     ],
 )
 def test_what_breaks_the_format_is_named(tmp_path: Path, row: dict[str, Any], problem: str) -> None:

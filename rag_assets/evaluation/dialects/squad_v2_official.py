@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_assets.answers.metrics.token_f1 import token_f1
+from rag_assets.answers.metrics import token_f1
 from rag_assets.answers.normalisation import normal_form
 from rag_assets.sources.fields import identifier, items, string
 from rag_assets.sources.ids import UniqueIds

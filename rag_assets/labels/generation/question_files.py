@@ -7,8 +7,6 @@ other.
 
 from __future__ import annotations
 
-import csv
-import io
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -17,18 +15,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.errors import StoreError, UsageError
 from rag_assets.labels.generation.question_generation import QUESTIONS
 from rag_assets.labels.generation.question_tables import TAG, query_fields
 from rag_assets.labels.question_marks import KEPT, QuestionMark
-from rag_assets.sources.csv_files import (
-    CELL_MAY_BE_CUT,
-    fitting,
-    is_shown_as,
-    plain,
-    read_csv,
-    shielded,
-)
+from rag_assets.sources.csv_files import CELL_MAY_BE_CUT, Sheet, fitting, is_shown_as
 from rag_assets.sources.fields import Place, checked_id, shown
 from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
 from rag_assets.sources.record_folders import JSONL_DOCUMENTS
@@ -36,18 +27,8 @@ from rag_assets.sources.writers import document_lines, write_lines
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
 from rag_assets.store.canonical import canonical_json
 
-COLUMNS = (
-    "keep",
-    "question",
-    "answer",
-    "quote",
-    "document_id",
-    "start",
-    "end",
-    "chunk_id",
-    "query_id",
-    "source",
-)
+_CHUNK = ("document_id", "start", "end", "chunk_id")
+SHEET = Sheet(("keep", "question", "answer", "quote", *_CHUNK, "query_id", "source"))
 YES = ("yes", "y", "1", "x")
 NO = ("no", "n", "0")
 
@@ -74,24 +55,12 @@ def review_sheet(questions: pa.Table, documents: pa.Table) -> str:
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
     """
     texts = _texts(documents)
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
+    rows = []
     for row in QUESTIONS.check(questions).to_pylist():
-        quote = texts[row["document_id"]][row["start"] : row["end"]]
-        cells = {**row, "keep": "", "question": row["text"], "quote": fitting(quote, _no_note)}
-        writer.writerow([_cell(cells[name]) for name in COLUMNS])
-    return f"\ufeff{stream.getvalue()}"
-
-
-def _no_note(_n_shown: int) -> str:
-    return ""
-
-
-def _cell(value: object) -> object:
-    if value is None:
-        return ""
-    return shielded(value) if isinstance(value, str) else value
+        quote = fitting(texts[row["document_id"]][row["start"] : row["end"]], lambda _: "")
+        cells = {**row, "keep": "", "question": row["text"], "quote": quote}
+        rows.append([cells[name] for name in SHEET.columns])  # None is an empty cell
+    return SHEET.text(rows)
 
 
 def read_review(
@@ -175,9 +144,11 @@ def sheet_questions(file: Path, documents: pa.Table) -> pa.Table:
 def _rows(file: Path) -> Iterator[tuple[str, bool | None, Mapping[str, str], Place]]:
     """Yield id, verdict (None: there is none), cells and place of each row of a sheet."""
     lines: dict[str, int] = {}
-    for line, cells in read_csv(file):
-        place = Place(file, line)
-        query_id = _new_id(cells, lines, place)
+    for place, cells in SHEET.rows(file):
+        query_id = checked_id(cells["query_id"], place, "query_id")
+        first = lines.setdefault(query_id, place.line or 0)
+        if first != place.line:
+            raise place.error(f"{shown(query_id)} was on line {first} already", "query_id")
         verdict = cells["keep"].strip().lower()
         if verdict and verdict not in (*YES, *NO):
             allowed = ", ".join((*YES, *NO))
@@ -185,35 +156,24 @@ def _rows(file: Path) -> Iterator[tuple[str, bool | None, Mapping[str, str], Pla
         yield query_id, verdict in YES if verdict else None, cells, place
 
 
-def _new_id(cells: Mapping[str, str], lines: dict[str, int], place: Place) -> str:
-    missing = [name for name in COLUMNS if name not in cells]
-    if missing:
-        raise DataError(f"lacks the columns {', '.join(missing)}", file=place.file, line=1)
-    query_id = checked_id(plain(cells["query_id"]), place, "query_id")
-    first = lines.setdefault(query_id, place.line or 0)
-    if first != place.line:
-        raise place.error(f"{shown(query_id)} was on line {first} already", "query_id")
-    return query_id
-
-
 def _question(
     cells: Mapping[str, str], texts: Mapping[str, str], place: Place
 ) -> dict[str, object]:
-    document_id = plain(cells["document_id"])
+    document_id = cells["document_id"]
     if document_id not in texts:
         raise place.error(f"{shown(document_id)} is not one of the documents", "document_id")
     start, end = _number(cells, "start", place), _number(cells, "end", place)
-    if not _is_quoted(texts[document_id][start:end], plain(cells["quote"])):
+    if not _is_quoted(texts[document_id][start:end], cells["quote"]):
         problem = f"is not what {shown(document_id)} says from {start} to {end} (any more)"
         raise place.error(problem, "quote")
     return {
         "text": _wording(cells, place),
-        "answer": plain(cells["answer"]).strip() or None,
-        "chunk_id": plain(cells["chunk_id"]),
+        "answer": cells["answer"].strip() or None,
+        "chunk_id": cells["chunk_id"],
         "document_id": document_id,
         "start": start,
         "end": end,
-        "source": plain(cells["source"]),
+        "source": cells["source"],
     }
 
 
@@ -232,7 +192,7 @@ def _number(cells: Mapping[str, str], key: str, place: Place) -> int:
 
 
 def _wording(cells: Mapping[str, str], place: Place) -> str:
-    text = " ".join(plain(cells["question"]).split())
+    text = " ".join(cells["question"].split())
     if not text:
         raise place.error("is blank; write no under keep to drop it", "question")
     return text

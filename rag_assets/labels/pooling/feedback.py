@@ -24,17 +24,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+import msgspec
 import pyarrow as pa
+from msgspec import UNSET, Meta, UnsetType
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.labels.pooling.sheet import refuse
-from rag_assets.sources.fields import Place, Row, identifier, shown, string
+from rag_assets.sources.declared_rows import Id, read_rows
+from rag_assets.sources.fields import Place, checked_id, shown
 from rag_assets.sources.ids import KnownIds
 from rag_assets.sources.judgments import Quotes, Unlocated
 from rag_assets.sources.strict_json import read_objects
@@ -42,7 +45,6 @@ from rag_assets.sources.strict_json import read_objects
 STRONG_VOTES = 3
 """From so many votes up on, and so many times as many as down, the grade is 2."""
 
-_KEYS = ("query_id", "doc_id", "chunk_id", "vote", "user", "count")
 _CHUNK = re.compile(r"(?P<document>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})", re.DOTALL)
 
 SOURCE = "feedback"
@@ -92,17 +94,17 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
     ids = _KnownIds(documents, queries)
     counts: dict[PooledUnit, _Count] = {}
     problems: list[DataError] = []
-    for line, row in read_objects(file):
+    for place, line in read_rows(file, _Line, problems):
         try:
-            unit, vote, count, user = _vote(row, Place(file, line), ids)
+            unit, user = _unit(line, place, ids), _user(line, place)
         except DataError as error:
             problems.append(error)
             continue
-        counted = counts.setdefault(unit, _Count(line))
+        counted = counts.setdefault(unit, _Count(place.line or 0))
         if user is not None:
-            counted.of_users[user] = vote
+            counted.of_users[user] = line.vote
         else:
-            counted.summed[vote] += count
+            counted.summed[line.vote] += 1 if line.count is UNSET else line.count
     refuse(problems)
     judgments = [
         Judgment(unit, grade, f"{SOURCE}: {counted.up} up, {counted.down} down", counted.line)
@@ -134,31 +136,24 @@ class _KnownIds:
         return len(self._texts[self.documents.row(document_id, place, key)].as_py())
 
 
-def _vote(row: Row, place: Place, ids: _KnownIds) -> tuple[PooledUnit, str, int, str | None]:
-    unknown = [key for key in row if key not in _KEYS]
-    if unknown:
-        raise place.error(f"unknown key; allowed: {', '.join(_KEYS)}", unknown[0])
-    query_id = identifier(row, "query_id", place)
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    query_id: Id
+    vote: Literal["up", "down"]
+    doc_id: Id | UnsetType = UNSET
+    chunk_id: Id | UnsetType = UNSET
+    user: Id | UnsetType = UNSET
+    count: Annotated[int, Meta(ge=1, description="an integer from 1 on")] | UnsetType = UNSET
+
+
+def _unit(line: _Line, place: Place, ids: _KnownIds) -> PooledUnit:
+    query_id = checked_id(line.query_id, place, "query_id")
     ids.queries.row(query_id, place, "query_id")
-    if ("doc_id" in row) == ("chunk_id" in row):
+    if (line.doc_id is UNSET) == (line.chunk_id is UNSET):
         raise place.error("needs either doc_id or chunk_id", "doc_id")
-    unit = _unit(query_id, row, place, ids)
-    vote = string(row, "vote", place)
-    if vote not in {"up", "down"}:
-        raise place.error(f"is {shown(vote)}; must be up or down", "vote")
-    if "user" not in row:
-        return unit, vote, _count(row, place), None
-    if "count" in row:
-        raise place.error("comes with a `user`, and a user votes once; give one of them", "count")
-    return unit, vote, 1, identifier(row, "user", place)
-
-
-def _unit(query_id: str, row: Mapping[str, object], place: Place, ids: _KnownIds) -> PooledUnit:
-    key = "doc_id" if "doc_id" in row else "chunk_id"
-    unit_id = identifier(row, key, place)
-    chunk = (
-        _CHUNK.fullmatch(unit_id) if key == "chunk_id" and unit_id not in ids.documents else None
-    )
+    key, given = ("chunk_id", line.chunk_id) if line.doc_id is UNSET else ("doc_id", line.doc_id)
+    unit_id = checked_id(given, place, key)
+    is_chunk = key == "chunk_id" and unit_id not in ids.documents
+    chunk = _CHUNK.fullmatch(unit_id) if is_chunk else None
     if chunk is None:
         return PooledUnit(query_id, unit_id, 0, ids.length(unit_id, place, key))
     start, end = int(chunk["start"]), int(chunk["end"])
@@ -169,11 +164,12 @@ def _unit(query_id: str, row: Mapping[str, object], place: Place, ids: _KnownIds
     return PooledUnit(query_id, chunk["document"], start, end)
 
 
-def _count(row: Mapping[str, object], place: Place) -> int:
-    count = row.get("count", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise place.error("must be an integer from 1 on", "count")
-    return count
+def _user(line: _Line, place: Place) -> str | None:
+    if line.user is UNSET:
+        return None
+    if line.count is not UNSET:
+        raise place.error("comes with a `user`, and a user votes once; give one of them", "count")
+    return checked_id(line.user, place, "user")
 
 
 class Earlier(NamedTuple):

@@ -6,8 +6,6 @@ A row asks about one passage. Where only a part of it answers the query, people 
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,13 +15,13 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
-from rag_assets.sources.csv_files import fitting, is_shown_as, plain, read_csv, shielded
+from rag_assets.sources.csv_files import Sheet, fitting, is_shown_as
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
 from rag_assets.sources.ids import KnownIds
 
 EVIDENCE = "evidence"
-NEEDED = ("query_id", "query", "document_id", "start", "end", "title", "text", "grade")
-COLUMNS = (*NEEDED[:-1], EVIDENCE, NEEDED[-1])
+TEXTS = ("query_id", "query", "document_id", "start", "end", "title", "text")
+SHEET = Sheet((*TEXTS, EVIDENCE, "grade"), frozenset({EVIDENCE}))
 
 SOURCE = "pool"
 """Who judged what a sheet says."""
@@ -60,28 +58,20 @@ def sheet_text(units: Iterable[PooledUnit], documents: pa.Table, queries: pa.Tab
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
         queries: table of :data:`rag_assets.schemas.QUERIES`.
     """
-    return csv_text((COLUMNS, *sheet_rows(units, documents, queries)))
-
-
-def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as a spreadsheet program opens them: with a byte order mark."""
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\r\n").writerows(rows)
-    return f"\ufeff{stream.getvalue()}"
+    return SHEET.text(sheet_rows(units, documents, queries))
 
 
 def sheet_rows(
     units: Iterable[PooledUnit], documents: pa.Table, queries: pa.Table
 ) -> Iterator[tuple[object, ...]]:
-    """Yield the cells of :data:`COLUMNS` for each unit, the last two empty."""
+    """Yield the cells of :data:`SHEET` for each unit, the last two empty."""
     texts = _by_id(queries, "query_id", ("text",))
     sources = _by_id(documents, "document_id", ("title", "text"))
     for unit in units:
         title, text = sources[unit.document_id]
         query = fitting(texts[unit.query_id][0], _rest)
-        cells = (unit.query_id, query, unit.document_id, fitting(title, _rest))
-        safe = [shielded(cell) for cell in (*cells, _passage(unit, text))]
-        yield (*safe[:3], unit.start, unit.end, *safe[3:], "", "")
+        place = (unit.query_id, query, *unit[1:])
+        yield (*place, fitting(title, _rest), _passage(unit, text), "", "")
 
 
 def cut_texts(units: Iterable[PooledUnit], documents: pa.Table) -> int:
@@ -116,22 +106,18 @@ def read_sheet(file: Path, documents: pa.Table, queries: pa.Table) -> tuple[list
     graded: dict[tuple[PooledUnit, PooledUnit | None], GradedUnit] = {}
     problems: list[DataError] = []
     n_empty = 0
-    for line, row in read_csv(file):
-        missing = [name for name in NEEDED if name not in row]
-        if missing:
-            problem = f"lacks the columns {', '.join(missing)}; needed: {', '.join(NEEDED)}"
-            raise DataError(problem, file=file, line=1)
+    for place, row in SHEET.rows(file):
         if not row["grade"].strip() and not row.get(EVIDENCE, "").strip():
             n_empty += 1
             continue
         try:
-            judgment = check.graded(row, Place(file, line))
+            judgment = check.graded(row, place)
             first = graded.setdefault((judgment.unit, judgment.evidence), judgment)
             if first.grade != judgment.grade:
                 problem = (
                     f"is {judgment.grade}, but {first.grade} for the same on line {first.line}"
                 )
-                raise Place(file, line).error(problem, "grade")
+                raise place.error(problem, "grade")
         except DataError as error:
             problems.append(error)
     refuse(problems)
@@ -170,7 +156,7 @@ class SheetCheck:
         Raises:
             DataError: the query, the document or the span is unknown, or another text stands there.
         """
-        query_id, document_id = plain(row["query_id"]), plain(row["document_id"])
+        query_id, document_id = row["query_id"], row["document_id"]
         self._queries.row(query_id, place, "query_id")
         text = self._text(document_id, place)
         start, end = _number(row, "start", place), _number(row, "end", place)
@@ -178,7 +164,7 @@ class SheetCheck:
             document = f"{shown(document_id)}, of {len(text)} characters"
             problem = f"the span {start}-{end} is not in {document}"
             raise place.error(problem, "end")
-        if not is_shown_as(plain(row["text"]), text[start:end]):
+        if not is_shown_as(row["text"], text[start:end]):
             problem = (
                 f"{shown(row['text'])} is not what stands at characters {start}-{end} of "
                 f"{shown(document_id)}; the document changed, or the sheet was edited"
@@ -195,7 +181,7 @@ class SheetCheck:
             DataError: it is not in the passage, is there twice, or the grade is not above 0.
         """
         text = self._text(unit.document_id, place)
-        part = _evidence(plain(row.get(EVIDENCE, "")).strip(), unit, text, place)
+        part = _evidence(row.get(EVIDENCE, "").strip(), unit, text, place)
         if part is not None and not grade:
             raise place.error("belongs to a grade from 1 on, not to 0", EVIDENCE)
         return part

@@ -25,8 +25,11 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import PooledUnit
@@ -195,6 +198,19 @@ def permanent_numbers(items: Collection[PooledUnit], seed: int) -> Floats:
     return numbers
 
 
+class _Head(msgspec.Struct):
+    seed: int
+    durations: list[float]
+
+
+class _Item(msgspec.Struct):
+    query_id: str
+    document_id: str
+    start: int
+    end: int
+    rates: list[Annotated[float, Meta(ge=0)]]
+
+
 def write_design(design: Design, file: Path) -> None:
     """Write a design as JSON lines: a head with seed and durations, then a line for each item."""
     lines = [canonical_json({"seed": design.seed, "durations": list(design.durations)})]
@@ -210,24 +226,25 @@ def read_design(file: Path) -> Design:
     Raises:
         DataError: the file cannot be read, or a line is not what was written.
     """
-    items, rates, head = [], [], None
+    items: list[PooledUnit] = []
+    rates: list[list[float]] = []
+    head: _Head | None = None
     for number, row in read_objects(file):
         try:
             if head is None:
-                head = (int(row["seed"]), tuple(float(each) for each in row["durations"]))
+                head = msgspec.convert(row, _Head)
                 continue
-            item = PooledUnit(
-                str(row["query_id"]), str(row["document_id"]), int(row["start"]), int(row["end"])
-            )
-            growth = [float(each) for each in row["rates"]]
-            if len(growth) != len(head[1]) + 1 or not all(each >= 0 for each in growth):
-                raise ValueError("rates")
-        except (KeyError, TypeError, ValueError) as error:
+            line = msgspec.convert(row, _Item)
+            if len(line.rates) != len(head.durations) + 1:
+                raise msgspec.ValidationError(f"{len(line.rates)} rates")
+        except msgspec.ValidationError as error:
             problem = f"is not a line of a sampling design ({error}); it was changed by hand"
             raise DataError(problem, file=file, line=number) from error
-        items.append(item)
-        rates.append(growth)
+        items.append(PooledUnit(line.query_id, line.document_id, line.start, line.end))
+        rates.append(line.rates)
     if head is None:
         raise DataError("is empty; a sampling design begins with its seed", file=file)
-    table = np.array(rates, np.float64).reshape(len(items), len(head[1]) + 1).T
-    return Design(tuple(items), permanent_numbers(items, head[0]), table, head[1], head[0])
+    durations = tuple(head.durations)
+    table = np.array(rates, np.float64).reshape(len(items), len(durations) + 1).T
+    numbers = permanent_numbers(items, head.seed)
+    return Design(tuple(items), numbers, table, durations, head.seed)

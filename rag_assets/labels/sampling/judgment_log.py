@@ -22,17 +22,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Meta
 
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.sources.fields import Place, Row, identifier, optional_string, shown, string
-from rag_assets.sources.strict_json import read_objects, type_name
+from rag_assets.sources.declared_rows import Chance, Id, Position, Text, read_rows
+from rag_assets.sources.fields import Place, checked_id, shown
 from rag_assets.store.appended import append_line
 from rag_assets.store.canonical import canonical_json
 
 JUDGED, SKIPPED, CANNOT_TELL = "judged", "skipped", "cannot_tell"
 STATUSES = (JUDGED, SKIPPED, CANNOT_TELL)
 HIGHEST_GRADE = 3
+_GRADES = f"an integer from 0 to {HIGHEST_GRADE}"
 
 PERSON = "person"
 HINTS = ("judge:", "vote:")
@@ -137,24 +141,39 @@ def read_judgments(file: Path) -> list[LoggedJudgment]:
     return list(_judgments(file))
 
 
+class _Line(msgspec.Struct):
+    query_id: Id
+    document_id: Id
+    start: Position
+    end: Position
+    status: Literal["judged", "skipped", "cannot_tell"]
+    grade: Annotated[int, Meta(ge=0, le=HIGHEST_GRADE, description=_GRADES)] | None = None
+    probability: Chance | None = None
+    by: Text | None = None
+    at: Text | None = None
+    seconds: Annotated[float, Meta(ge=0, description="a number from 0 on, or null")] | None = None
+    source: Text | None = None
+    evidence: Annotated[list[Range], Meta(description="a list of [start, end] in the item")] = []
+
+
 def _judgments(file: Path) -> Iterator[LoggedJudgment]:
-    for number, row in read_objects(file):
-        place = Place(file, number)
-        status = string(row, "status", place)
-        if status not in STATUSES:
-            problem = f"is {shown(status)}; allowed: {', '.join(STATUSES)}"
-            raise place.error(problem, "status")
-        item = _item(row, place)
+    for place, line in read_rows(file, _Line):
+        query_id = checked_id(line.query_id, place, "query_id")
+        document_id = checked_id(line.document_id, place, "document_id")
+        item = PooledUnit(query_id, document_id, line.start, line.end)
+        if item.end < item.start:
+            raise place.error(f"is {item.end}, before `start`, {item.start}", "end")
+        if line.status == JUDGED and line.grade is None:
+            raise place.error(f"is null; must be {_GRADES}", "grade")
+        if line.status != JUDGED and line.grade is not None:
+            raise place.error(f"must be null where the status is {line.status}", "grade")
+        if not all(item.start <= start < end <= item.end for start, end in line.evidence):
+            span = f"from {item.start} to {item.end}"
+            raise place.error(f"must be a list of [start, end] in the item, {span}", "evidence")
         one = LoggedJudgment(
-            item,
-            _grade(row, status, place),
-            status,
-            _number(row, "probability", place, 1.0),
-            optional_string(row, "by", place),
-            optional_string(row, "at", place),
-            _number(row, "seconds", place, float("inf")),
-            checked_source(optional_string(row, "source", place) or PERSON, place),
-            tuple(_ranges(row, item, place)),
+            *(item, line.grade, line.status, line.probability, line.by, line.at, line.seconds),
+            source=checked_source(line.source or PERSON, place),
+            evidence=tuple(line.evidence),
         )
         if one.is_hint and one.was_drawn:
             problem = f"must be null where the source is {shown(one.source)}: it is no label"
@@ -172,54 +191,3 @@ def checked_source(source: str, place: Place) -> str:
         allowed = f"{PERSON}, judge:<name> or vote:<system>"
         raise place.error(f"is {shown(source)}, without a name; allowed: {allowed}", "source")
     return source
-
-
-def _item(row: Row, place: Place) -> PooledUnit:
-    query_id, document_id = (identifier(row, key, place) for key in ("query_id", "document_id"))
-    start, end = (_position(row, key, place) for key in ("start", "end"))
-    if end < start:
-        raise place.error(f"is {end}, before `start`, {start}", "end")
-    return PooledUnit(query_id, document_id, start, end)
-
-
-def _ranges(row: Row, item: PooledUnit, place: Place) -> Iterator[Range]:
-    listed = row.get("evidence", [])
-    for each in listed if isinstance(listed, list) else [listed]:
-        pair = each if isinstance(each, list) and len(each) == 2 else [None, None]
-        start, end = (one if type(one) is int else -1 for one in pair)
-        if not item.start <= start < end <= item.end:
-            span = f"from {item.start} to {item.end}"
-            raise place.error(f"must be a list of [start, end] in the item, {span}", "evidence")
-        yield start, end
-
-
-def _position(row: Row, key: str, place: Place) -> int:
-    value = row.get(key)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise place.error(f"is {type_name(value)}; must be an integer from 0 on", key)
-    if value < 0:
-        raise place.error(f"is {value}; must be an integer from 0 on", key)
-    return value
-
-
-def _grade(row: Row, status: str, place: Place) -> int | None:
-    grade = row.get("grade")
-    if status != JUDGED:
-        if grade is not None:
-            raise place.error(f"must be null where the status is {status}", "grade")
-        return None
-    if isinstance(grade, bool) or not isinstance(grade, int) or not 0 <= grade <= HIGHEST_GRADE:
-        found = grade if isinstance(grade, int) else type_name(grade)
-        raise place.error(f"is {found}; must be an integer from 0 to {HIGHEST_GRADE}", "grade")
-    return grade
-
-
-def _number(row: Row, key: str, place: Place, highest: float) -> float | None:
-    value = row.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise place.error(f"is {type_name(value)}; must be a number or null", key)
-    if not 0 <= value <= highest or (key == "probability" and value == 0):
-        raise place.error(f"is {value}; must be above 0 and at most {highest:g}", key)
-    return float(value)

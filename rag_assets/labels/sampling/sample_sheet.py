@@ -22,15 +22,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.pooling.sheet import (
-    COLUMNS,
-    EVIDENCE,
-    NEEDED,
-    SheetCheck,
-    csv_text,
-    refuse,
-    sheet_rows,
-)
+from rag_assets.labels.pooling.sheet import EVIDENCE, SHEET, SheetCheck, refuse, sheet_rows
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
     CANNOT_TELL,
@@ -46,12 +38,11 @@ from rag_assets.labels.sampling.judgment_log import (
 )
 from rag_assets.labels.sampling.label_pool import Flags
 from rag_assets.labels.sampling.label_sample import LabelSample
-from rag_assets.sources.csv_files import read_csv
+from rag_assets.sources.csv_files import Sheet, read_csv
 from rag_assets.sources.fields import Place, shown
 
 ITEM, PROBABILITY, SOURCE = "item", "probability", "source"
-SAMPLE_COLUMNS = (ITEM, PROBABILITY)
-"""What a sheet of a sample has before the columns of every sheet."""
+SAMPLE_SHEET = Sheet((ITEM, PROBABILITY, *SHEET.columns), SHEET.optional | {PROBABILITY})
 
 _STATUSES = {"?": CANNOT_TELL, "skip": SKIPPED}
 _GRADES = {str(grade): grade for grade in range(HIGHEST_GRADE + 1)}
@@ -98,7 +89,7 @@ def sample_sheet_text(
     p = design.drawn_probabilities(answered)
     leads = ((item_id(unit, design.seed), f"{p[number_of[unit]]:.4g}") for unit in units)
     rows = zip(leads, sheet_rows(units, documents, queries), strict=True)
-    return csv_text([(*SAMPLE_COLUMNS, *COLUMNS), *((*lead, *row) for lead, row in rows)])
+    return SAMPLE_SHEET.text((*lead, *row) for lead, row in rows)
 
 
 def item_id(item: PooledUnit, seed: int) -> str:
@@ -114,7 +105,7 @@ def is_sample_sheet(file: Path) -> bool:
         DataError: it cannot be read.
     """
     row = next(iter(read_csv(file)), None)
-    return row is not None and any(name in row[1] for name in SAMPLE_COLUMNS)
+    return row is not None and not row[1].keys().isdisjoint({ITEM, PROBABILITY})
 
 
 def read_sample_sheet(
@@ -132,14 +123,10 @@ def read_sample_sheet(
     answers: dict[tuple[PooledUnit, str], SheetAnswer] = {}
     problems: list[DataError] = []
     n_empty = 0
-    for line, row in read_csv(file):
-        missing = [name for name in (ITEM, *NEEDED) if name not in row]
-        if missing:
-            raise DataError(f"lacks the columns {', '.join(missing)}", file=file, line=1)
+    for place, row in SAMPLE_SHEET.rows(file):
         if not row["grade"].strip() and not row.get(EVIDENCE, "").strip():
             n_empty += 1
             continue
-        place = Place(file, line)
         try:
             answer = _answer(row, place, check)
             if answer.item not in items or row[ITEM] != item_id(answer.item, design.seed):

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.generation.dataset_questions import dataset_questions
 from rag_assets.labels.generation.question_generation import QUESTIONS
+from rag_assets.labels.generation.question_tables import dataset_questions
 from rag_assets.labels.page.question_review import QuestionReview
 from rag_assets.labels.page.session import AnsweredMeanwhile
 from rag_assets.labels.question_marks import (

@@ -185,7 +185,7 @@ def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> 
         ({"query_id": "q1", "vote": "up"}, "`doc_id`: needs either doc_id or chunk_id"),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "yes"},
-            "`vote`: is 'yes'; must be up or down",
+            "`vote`: is 'yes'; must be one of up, down",
         ),
         (
             {"query_id": "q1", "chunk_id": "a.md#5-99", "vote": "up"},
@@ -193,11 +193,11 @@ def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> 
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "count": 0},
-            "`count`: must be an integer from 1 on",
+            "`count`: is 0; must be an integer from 1 on",
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "users": "x"},
-            "`users`: unknown key; allowed: query_id, doc_id, chunk_id, vote, user, count",
+            "`users`: unknown key; allowed: query_id, vote, doc_id, chunk_id, user, count",
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": "x", "count": 2},

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.label_import import covered_spans
 from rag_assets.labels.pooling.pool import LONGEST_UNION, PooledUnit, in_blind_order, merged, pool
-from rag_assets.labels.pooling.sheet import COLUMNS, NEEDED, cut_texts, read_sheet, sheet_text
+from rag_assets.labels.pooling.sheet import EVIDENCE, SHEET, cut_texts, read_sheet, sheet_text
 from rag_assets.schemas import DOCUMENTS, QUERIES, RUNS
 from rag_assets.sources.csv_files import CELL_LIMIT
 
@@ -55,7 +55,7 @@ def filled(tmp_path: Path, units: list[PooledUnit], *changes: dict[str, str]) ->
         rows = list(csv.DictReader(stream))
     sheet = tmp_path / "sheet.csv"
     with sheet.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS)
+        writer = csv.DictWriter(stream, SHEET.columns)
         writer.writeheader()
         writer.writerows({**row, **change} for row, change in zip(rows, changes, strict=True))
     return sheet
@@ -96,7 +96,7 @@ def test_the_sheet_holds_the_span_and_no_formula() -> None:
         )
     )
     assert lines == [
-        list(COLUMNS),
+        list(SHEET.columns),
         ["q1", "what?", "d", "0", "5", "'=title", "'- one", "", ""],
     ]
 
@@ -237,13 +237,13 @@ def test_no_cell_is_longer_than_a_spreadsheet_takes(
     # as it was written, as an older sheet had it, and as a program cuts that
     for shown in (row["text"].replace("\r\n", "\n").replace("\n", newline), text, text[:32_767]):
         with file.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, COLUMNS)
+            writer = csv.DictWriter(stream, SHEET.columns)
             writer.writeheader()
             writer.writerow(row | {"text": shown})
         assert [found.unit for found in read_sheet(file, corpus, asked)[0]] == [unit]
     row["text"] = row["text"].replace(row["text"][9_000], "x", 1)
     with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS)
+        writer = csv.DictWriter(stream, SHEET.columns)
         writer.writeheader()
         writer.writerow(row)
     with pytest.raises(DataError, match="is not what stands at characters"):
@@ -266,7 +266,10 @@ def test_a_copied_part_is_the_evidence_and_the_rest_was_seen(tmp_path: Path) -> 
 def test_a_sheet_of_an_older_version_is_read(tmp_path: Path) -> None:
     sheet = tmp_path / "s.csv"
     cells = ["q1", "what?", "d", "0", "5", "'=title", "'- one", "2"]
-    sheet.write_text(f"{','.join(NEEDED)}\n{','.join(cells)}\n", encoding="utf-8")
+    sheet.write_text(
+        f"{','.join([name for name in SHEET.columns if name != EVIDENCE])}\n{','.join(cells)}\n",
+        encoding="utf-8",
+    )
     (row,) = read_sheet(sheet, documents(), queries())[0]
     assert [(each.unit, each.grade) for each in row.judgments()] == [
         (PooledUnit("q1", "d", 0, 5), 2)
