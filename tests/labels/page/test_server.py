@@ -243,7 +243,7 @@ def test_a_log_that_was_damaged_is_told(client: Client, log: Path) -> None:
     log.write_text("{}\n", encoding="utf-8")
     status, _, content = client.raw("next", b'{"by": "ada"}')
     assert status == 500
-    assert "log.jsonl:1: `status`: is missing" in json.loads(content)["problem"]
+    assert "log.jsonl:1: `query_id`: is missing" in json.loads(content)["problem"]
 
 
 SERVER = """
