@@ -15,7 +15,7 @@ import dagster as dg
 from dagster.components.component.component import ComponentTypeSpec
 from pydantic import BaseModel, Field
 
-from rag_assets.assets.executors import executor_of
+from rag_assets.assets.execution import executor_of
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.unloadable import unloadable
 from rag_assets.errors import RagAssetsError

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 
+from rag_assets.assets.execution import sensor_seconds
 from rag_assets.assets.job import job_name
 from rag_assets.assets.names import plain_name
-from rag_assets.assets.polling_intervals import sensor_seconds
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.report.unjudged_newcomers import unjudged_since_anchor

@@ -16,19 +16,21 @@ from typing import Any
 import dagster as dg
 
 from rag_assets.assets import metadata
-from rag_assets.assets.checks import check_outputs, check_specs
-from rag_assets.assets.descriptions import first_clause
+from rag_assets.assets.execution import failure, pool_of, retry_policy_of
 from rag_assets.assets.names import (
     artifact_key,
     asset_key,
     dimension_values,
+    first_clause,
     group_name,
     partition_key,
 )
-from rag_assets.assets.provenance import latest_pointers
+from rag_assets.assets.provenance import latest_pointers, upstream_of
 from rag_assets.assets.reported_versions import read_keys
 from rag_assets.assets.reports import (
     Event,
+    check_outputs,
+    check_specs,
     checked,
     materializations,
     not_computed,
@@ -37,8 +39,6 @@ from rag_assets.assets.reports import (
     unreadable,
 )
 from rag_assets.assets.resources import Resources
-from rag_assets.assets.servers import failure, pool_of, retry_policy_of
-from rag_assets.assets.upstream import upstream_of
 from rag_assets.checks.failed_checks import FailedChecks
 from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage

@@ -18,12 +18,9 @@ import dagster as dg
 
 from rag_assets.assets.alerts import alert_sensors
 from rag_assets.assets.build import PipelineFactory, build_assets
-from rag_assets.assets.descriptions import described
-from rag_assets.assets.executors import executor_of
-from rag_assets.assets.job import evaluation_job
-from rag_assets.assets.names import partition_key, plain_name
-from rag_assets.assets.polling_intervals import sensor_seconds
-from rag_assets.assets.report_job import report_job
+from rag_assets.assets.execution import executor_of, sensor_seconds
+from rag_assets.assets.job import evaluation_job, report_job
+from rag_assets.assets.names import described, partition_key, plain_name
 from rag_assets.assets.reported_versions import ReportedVersions, read_keys
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.sensors import sources_sensor

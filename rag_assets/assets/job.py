@@ -2,7 +2,13 @@
 
 Schedules and sensors start it, and the command line records its work as a run of it. It suits a
 small machine: a backfill of the assets starts a process for every part of the graph, this job one
-in all. Without `from __future__ import annotations`: Dagster reads the annotation of `context`
+in all.
+
+And the job that tells Dagster of what the store holds: a store that was evaluated elsewhere, or
+whose Dagster instance was deleted, shows everything as never materialized. It computes nothing, and
+writes no evaluation.
+
+Without `from __future__ import annotations`: Dagster reads the annotation of `context`
 itself.
 """
 
@@ -24,14 +30,14 @@ from rag_assets.assets.evaluation_steps import (
     finish,
     stale_stages,
 )
-from rag_assets.assets.names import plain_name
-from rag_assets.assets.reported_versions import Upstream
+from rag_assets.assets.execution import failure, retry_policy_of_all
+from rag_assets.assets.names import plain_name, report_job_name
+from rag_assets.assets.provenance import upstream_as_reported, upstream_in_job
+from rag_assets.assets.reported_versions import ReportedVersions, Upstream
 from rag_assets.assets.reports import Event, reports
 from rag_assets.assets.resources import Resources, resources_of
-from rag_assets.assets.servers import failure, retry_policy_of_all
-from rag_assets.assets.upstream import upstream_as_reported, upstream_in_job
 from rag_assets.errors import RagAssetsError
-from rag_assets.experiment import Experiment
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.failed_queries import ask_revisions, try_again
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
@@ -269,3 +275,52 @@ class _WithoutEventLog:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever a stream has)
         return getattr(self._stream, name)
+
+
+def report_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDefinition:
+    """Return the job; it reads the files of the experiment as they are then."""
+    resources = Resources(experiment)
+
+    @dg.op(
+        name=f"report_{plain_name(experiment)}",
+        description="Report what is up to date and was not reported.",
+        out=dg.Out(dg.Nothing),
+        required_resource_keys=resources.names,
+    )
+    def report_experiment(context: dg.OpExecutionContext) -> Iterator[JobEvent]:
+        try:
+            now = open_experiment(experiment.source, resources.settings(context))
+            with resources.opened(context, now) as pipeline, pipeline.evaluating():
+                upstream = upstream_in_job(context, pipeline.experiment)
+                stages = unreported(pipeline, upstream)
+                yield from stages_brought_up_to_date(context, pipeline, stages, upstream)
+        except RagAssetsError as error:
+            raise failure(error) from error
+        yield dg.Output(None)
+
+    @dg.job(
+        name=report_job_name(experiment),
+        description=(
+            "Tell Dagster what the store holds; compute nothing.\n"
+            "For a store that was evaluated elsewhere."
+        ),
+        executor_def=dg.in_process_executor,
+        resource_defs=dict(resources_of(experiment, settings)),
+    )
+    def job() -> None:
+        report_experiment()
+
+    return job
+
+
+def unreported(pipeline: Pipeline, upstream: Upstream) -> StaleStages:
+    """Yield each asset with its partitions that are up to date and that Dagster does not know."""
+    for stage in pipeline.stages():
+        reported = ReportedVersions(pipeline, upstream)
+        keys = [
+            key
+            for key in stage.keys(pipeline.experiment)
+            if pipeline.current(key) is not None and not reported.is_current(key)
+        ]
+        if keys:
+            yield stage.name, keys

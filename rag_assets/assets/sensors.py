@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import dagster as dg
 
+from rag_assets.assets.execution import sensor_seconds
 from rag_assets.assets.names import plain_name
-from rag_assets.assets.polling_intervals import sensor_seconds
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.model_names import local_model

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from rag_assets.assets.polling_intervals import sensor_seconds
+from rag_assets.assets.execution import sensor_seconds
 from rag_assets.errors import RagAssetsError
 from rag_assets.plain_text import markdown
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from rag_assets.assets.executors import VARIABLE, executor_of
+from rag_assets.assets.execution import EXECUTOR, executor_of
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.registry import register
@@ -42,9 +42,9 @@ def test_the_variable_goes_for_all_but_a_given_one(
     fresh: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment = fresh.pipeline().experiment
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(EXECUTOR, raising=False)
     assert definitions_of(experiment, fresh.settings).executor is None
-    monkeypatch.setenv(VARIABLE, "multiprocess(2)")
+    monkeypatch.setenv(EXECUTOR, "multiprocess(2)")
     assert definitions_of(experiment, fresh.settings).executor is executor_of("multiprocess(2)")
     given = definitions_of(experiment, fresh.settings, executor_of("in_process"))
     assert given.executor is dg.in_process_executor
@@ -54,8 +54,8 @@ def test_the_variable_goes_for_all_but_a_given_one(
     "text", ["many", "multiprocess(0)", "multiprocess(-1)", "in_process(2)", "dagster:", "4"]
 )
 def test_what_is_no_executor_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, text)
-    with pytest.raises(UsageError, match=f"^{VARIABLE} must be in_process, multiprocess, multipr"):
+    monkeypatch.setenv(EXECUTOR, text)
+    with pytest.raises(UsageError, match=f"^{EXECUTOR} must be in_process, multiprocess, multipr"):
         executor_of(None)
 
 
@@ -87,7 +87,7 @@ def backfilled(tiny: Tiny, executor: str, assets: Sequence[str], command: Sequen
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "RAG_ASSETS_STORE": str(tiny.settings.store),
         "RAG_ASSETS_BACKFILL": "multi_run",
-        VARIABLE: executor,
+        EXECUTOR: executor,
         "DAGSTER_HOME": str(tiny.settings.dagster_home),
         "OMP_NUM_THREADS": "1",
     }

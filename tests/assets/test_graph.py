@@ -16,8 +16,8 @@ from rag_assets.assets.build import (
     partitions_of,
     widest_edge,
 )
+from rag_assets.assets.execution import SERVER_POOL, pool_of
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
-from rag_assets.assets.servers import SERVER_POOL, pool_of
 from rag_assets.code_versions.versions import code_versions
 from rag_assets.definitions import defs
 from rag_assets.pipeline.registry import register

@@ -8,10 +8,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from rag_assets.assets.descriptions import LINE_CHARACTERS, VARIABLE, first_line
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.instance import open_instance
-from rag_assets.assets.report_job import report_job, unreported
+from rag_assets.assets.job import report_job, unreported
+from rag_assets.assets.names import LINE_CHARACTERS, REPORTS, first_line
 from rag_assets.checks.asset_checks import checks_of
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.stages import STAGES
@@ -69,12 +69,12 @@ def test_the_leaderboard_links_to_where_reports_are_served(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "http" not in described(tiny)["leaderboard"]
-    monkeypatch.setenv(VARIABLE, "http://127.0.0.1:3001/")
+    monkeypatch.setenv(REPORTS, "http://127.0.0.1:3001/")
     link = "[Open the report](http://127.0.0.1:3001/tiny/report.html)"
     assert [name for name, text in described(tiny).items() if link in text] == ["leaderboard"]
     for wrong in ("javascript:alert(1)", "http://a)b", "ftp://a"):
-        monkeypatch.setenv(VARIABLE, wrong)
-        with pytest.raises(UsageError, match=VARIABLE):
+        monkeypatch.setenv(REPORTS, wrong)
+        with pytest.raises(UsageError, match=REPORTS):
             described(tiny)
 
 

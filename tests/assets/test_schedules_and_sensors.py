@@ -16,10 +16,10 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.loader import LoadingContextForTest
 
+from rag_assets.assets.execution import SENSOR_VARIABLE
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.job import evaluation_job
-from rag_assets.assets.polling_intervals import VARIABLE
 from rag_assets.assets.sensors import sources_sensor
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import metrics_key
@@ -316,7 +316,7 @@ class TestInterval:
     def test_it_is_read_from_the_environment(
         self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv(VARIABLE, "600")
+        monkeypatch.setenv(SENSOR_VARIABLE, "600")
         sensors = definitions_of(loaded(tiny), tiny.settings).sensors or []
         assert [(s.name, s.minimum_interval_seconds) for s in sensors] == [
             ("tiny_sources", 600),
@@ -328,8 +328,8 @@ class TestInterval:
     def test_what_is_no_number_of_seconds_is_refused(
         self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch, text: str
     ) -> None:
-        monkeypatch.setenv(VARIABLE, text)
-        with pytest.raises(UsageError, match=f"{VARIABLE} must be .* found '{text}'"):
+        monkeypatch.setenv(SENSOR_VARIABLE, text)
+        with pytest.raises(UsageError, match=f"{SENSOR_VARIABLE} must be .* found '{text}'"):
             definitions_of(loaded(tiny), tiny.settings)
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from rag_assets.assets.servers import without_foreign
+from rag_assets.assets.execution import without_foreign
 from rag_assets.cli import main
 from rag_assets.errors import DataError, StoreError
 from tests.assets.asking import ask

@@ -9,9 +9,8 @@ import dagster as dg
 import pytest
 
 from rag_assets.assets.build import build_assets
+from rag_assets.assets.execution import MODEL_POOL, RETRY_VARIABLE, SERVER_POOL
 from rag_assets.assets.job import evaluation_job
-from rag_assets.assets.polling_intervals import RETRY_VARIABLE
-from rag_assets.assets.servers import MODEL_POOL, SERVER_POOL
 from rag_assets.errors import UsageError
 from rag_assets.llm.completions import GIVE_UP_AFTER
 from rag_assets.pipeline.evaluations import read_current

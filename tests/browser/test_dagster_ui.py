@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from rag_assets.assets.descriptions import VARIABLE
+from rag_assets.assets.names import REPORTS
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import register
 from rag_assets.report.server import ReportServer
@@ -64,7 +64,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         running(ReportServer(tiny.settings.store)) as reports,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setenv(VARIABLE, reports.address)
+        patch.setenv(REPORTS, reports.address)
         with webserver(tiny) as address:
             yield address
 

@@ -14,7 +14,7 @@ import dagster
 import pytest
 from click.testing import Result
 
-from rag_assets.assets.checks import evaluations
+from rag_assets.assets.reports import evaluations
 from rag_assets.checks.check import Check, CheckResult, Found
 from rag_assets.plain_text import one_line
 from rag_assets.store.artifacts import ArtifactKey

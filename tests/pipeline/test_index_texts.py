@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from rag_assets.assets.servers import SERVER_POOL, pool_of, retry_policy_of
+from rag_assets.assets.execution import SERVER_POOL, pool_of, retry_policy_of
 from rag_assets.checks.validation import validate
 from rag_assets.chunking.index_texts_stage import index_texts_key, indexed_rows
 from rag_assets.chunking.stage import chunks_key
