@@ -25,7 +25,7 @@ from rag_assets.evaluation.dialects.dialect import (
 from rag_assets.evaluation.label_files import Labels, read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.query_facts import DEV, TEST
-from rag_assets.evaluation.run_files import read_hits, read_run_file
+from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows
 from rag_assets.evaluation.score import Scores, checked_metric, nothing_shared, score, tie_rows
 from rag_assets.evaluation.ties import BOUNDED
 from rag_assets.pipeline.registry import open_to_read
@@ -225,8 +225,8 @@ def _print_dialect(
     dialect = DIALECTS[name]
     asked = _names_in(metrics) if metrics is not None else dialect.defaults
     parsed = {name: dialect.parse(name) for name in asked}
-    hits, listed = read_hits(run_file)
-    data = tool_input(hits, listed, read_labels(qrels_file))
+    run = read_run_rows(run_file, UNIT_COLUMNS, repeats=True)
+    data = tool_input(run.hits, run.listed, read_labels(qrels_file))
     outcomes = {name: dialect.outcome(data, metric) for name, metric in parsed.items()}
     means = {name: outcome.mean for name, outcome in outcomes.items()}
     if per_query:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.ordering import byte_order_ranks
-from rag_assets.schemas import RELEVANT_UNITS, RUNS
+from rag_assets.schemas import RELEVANT_UNITS
 from rag_assets.trec_lines import BEIR_COLUMNS, TREC_COLUMNS, read_fields, read_qrel_lines
 
 _FIELDS = 6
@@ -82,28 +81,6 @@ def _run_problem(fields: list[str]) -> str:
     return f"has {len(fields)} fields; {_RUN_LINES}{hint}"
 
 
-def read_run(path: Path) -> pa.Table:
-    """Read a TREC run: ``query_id Q0 document_id rank score tag`` a line, or MS MARCO's.
-
-    The rank column is ignored, as trec_eval does: a query's documents are ranked by score
-    descending, then by id descending in bytes.
-
-    Raises:
-        DataError: a line has another number of fields, a score is not a finite number, or a
-            document stands twice for a query; names the file and the line.
-    """
-    queries: dict[str, dict[str, float]] = {}
-    for number, query_id, document_id, score in read_run_lines(path):
-        scores = queries.setdefault(query_id, {})
-        if document_id in scores:
-            problem = f"document '{document_id}' stands twice for query '{query_id}'"
-            raise DataError(problem, file=path, line=number)
-        scores[document_id] = score
-    if not queries:
-        raise DataError("holds no run lines", file=path)
-    return ranked(queries)
-
-
 def _score(text: str, path: Path, number: int) -> float:
     score = _number(text)
     if score is None or not math.isfinite(score):
@@ -117,20 +94,6 @@ def _number(text: str) -> float | None:
         return None if "_" in text else float(text)
     except ValueError:
         return None
-
-
-def ranked(queries: Mapping[str, Mapping[str, float]]) -> pa.Table:
-    """Return scores (query id -> document id -> score) as a table of runs, ordered by score."""
-    columns: dict[str, list[object]] = {name: [] for name in RUNS.arrow().names}
-    for query_id, scores in queries.items():
-        ids = list(scores)
-        order = byte_order_ranks(ids)
-        best = sorted(range(len(ids)), key=lambda i: (-scores[ids[i]], -order[i]))
-        for rank, i in enumerate(best, 1):
-            row = (query_id, rank, scores[ids[i]], ids[i], ids[i], ids[i])
-            for name, value in zip(columns, row, strict=True):
-                columns[name].append(value)
-    return RUNS.check(pa.table(columns, schema=RUNS.arrow()))
 
 
 def read_qrels(path: Path) -> pa.Table:

@@ -16,8 +16,8 @@ from rag_assets.chunking.chunker import Embed
 from rag_assets.chunking.none import cut as whole
 from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.run_files import ranked
 from rag_assets.evaluation.score import Scores, score
-from rag_assets.evaluation.trec_files import ranked
 from rag_assets.experiment.in_code import refused
 from rag_assets.live.records import Placed, Records, document_rows
 from rag_assets.models.encoder import Encoder

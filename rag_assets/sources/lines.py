@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def read_text(path: Path) -> str:
 
 def unreadable(path: Path, error: OSError) -> DataError:
     """Return the error for a file or folder that the system does not let us read."""
-    return DataError(f"cannot be read: {error.strerror or error}", file=path)
+    reason = os.strerror(error.errno) if error.errno else error  # Arrow's own text is long
+    return DataError(f"cannot be read: {reason}", file=path)
 
 
 def decoded(data: bytes, path: Path, first_line: int) -> str:

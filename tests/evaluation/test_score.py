@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.run_files import read_run_file
 from rag_assets.evaluation.score import nothing_shared, score
 from rag_assets.evaluation.score_runs import score_runs
-from rag_assets.evaluation.trec_files import read_qrels, read_run
+from rag_assets.evaluation.trec_files import read_qrels
 from tests.made_tables import document_judgments, run_table
 
 COMPARABLE = ("map", "ndcg", "recip_rank")
@@ -37,7 +38,7 @@ def test_cranfield_equals_trec_eval(shared_data: Callable[[str], Path], trec_mea
     expected = trec_eval_output(runs / "bm25s_top100.trec_eval-9.0.8.all.txt")
     names = [name for _, name in expected]
     assert len(names) == 3 + 4 * 9 + 3
-    run = read_run(runs / "bm25s_lucene_k1.2_b0.75_top100.trec")
+    run = read_run_file(runs / "bm25s_lucene_k1.2_b0.75_top100.trec")
     qrels = read_qrels(runs / "qrels.test.trec")
     found = score(run, qrels, [*names, "mrr@100"], trec_mean=trec_mean)
     assert found.n_queries == 225
@@ -55,7 +56,7 @@ def test_cranfield_equals_trec_eval_for_each_query(shared_data: Callable[[str], 
     expected = trec_eval_output(runs / "bm25s_top100.trec_eval-9.0.8.perquery.txt")
     names = sorted({name for _, name in expected})
     assert names == ["P_10", "map", "ndcg", "ndcg_cut_10", "recall_100", "recip_rank"]
-    run = read_run(runs / "bm25s_lucene_k1.2_b0.75_top100.trec")
+    run = read_run_file(runs / "bm25s_lucene_k1.2_b0.75_top100.trec")
     rows = score(run, read_qrels(runs / "qrels.test.trec"), names).per_query
     found = {(str(row["query_id"]), name): row[name] for row in rows for name in names}
     assert len(found) == len(expected) == 225 * 6

@@ -15,9 +15,8 @@ import pytest
 from rag_assets.errors import DataError
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.dialect import repetitions, tool_input
-from rag_assets.evaluation.json_files import read_lists
 from rag_assets.evaluation.label_files import read_labels
-from rag_assets.evaluation.run_files import read_hits, read_run_file
+from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows
 from rag_assets.evaluation.score import score
 from tests.made_tables import judgment_table
 
@@ -45,9 +44,11 @@ def qa_file(folder: Path, ground_truth: dict[str, Any]) -> Path:
 def test_lists_keep_their_order(tmp_path: Path) -> None:
     text = LINE + '\n{"query_id": "q2", "retrieved_ids": ["b", "a"]}\n'
     path = run_file(tmp_path, text)
-    first, second = read_lists(path)
-    assert first == (1, "q1", (("d3", 2.5), ("d1", 1.0)))
-    assert second == (3, "q2", (("b", 1.0), ("a", 0.5)))
+    run = read_run_rows(path)
+    assert run.rows == {
+        "q1": [(1, "d3", 2.5), (1, "d1", 1.0)],
+        "q2": [(3, "b", 1.0), (3, "a", 0.5)],
+    }
     table = read_run_file(path)
     assert table["unit_id"].to_pylist() == ["d3", "d1", "b", "a"]
     assert table["rank"].to_pylist() == [1, 2, 1, 2]
@@ -68,11 +69,11 @@ def test_compressed_lists(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("", ": holds no queries"),
-        ("[1]\n", ":1: must be one JSON object"),
-        ('{"qid": "q"', ":1: is not JSON (Expecting"),
-        ('{"qid": "q", "retrieved_ids": [], "s": NaN}', ":1: is not JSON (NaN is not a JSON"),
-        ('{"retrieved_ids": []}', ":1: `qid`: is missing; found keys: retrieved_ids"),
-        ('{"qid": 7, "retrieved_ids": []}', ":1: `qid`: must be a text that is not empty"),
+        ("[1]\n", ":1: found a list; each line must be one JSON object"),
+        ('{"qid": "q"', ":1: malformed JSON at column 12 (Expecting"),
+        ('{"qid": "q", "retrieved_ids": [], "s": NaN}', ":1: NaN is not a JSON value; each line"),
+        ('{"retrieved_ids": []}', ":1: `qid`: is missing; found keys: 'retrieved_ids'"),
+        ('{"qid": [], "retrieved_ids": []}', ":1: `qid`: is a list; an id must be a string or an"),
         ('{"qid": "q"}', ":1: `retrieved_ids`: is missing; found keys: qid"),
         ('{"qid": "q", "retrieved_ids": ["a", 1]}', ":1: `retrieved_ids`: must be a list of texts"),
         (
@@ -81,7 +82,7 @@ def test_compressed_lists(tmp_path: Path) -> None:
         ),
         (
             '{"qid": "q", "retrieved_ids": ["a"], "scores": [1e999]}',
-            ":1: `scores`: must be a list of finite numbers",
+            ":1: number 1e999 is out of range; each line must be one JSON object",
         ),
         (
             '{"qid": "q", "retrieved_ids": ["a"], "retrieve_scores": []}',
@@ -107,12 +108,11 @@ def test_a_repeated_document_is_refused_with_its_query_and_how_often(tmp_path: P
     with pytest.raises(DataError) as caught:
         read_run_file(path)
     assert str(caught.value) == (
-        f"{path}:2: `retrieved_ids`: document 'a' stands 2 times for query 'q1', and 1 more "
-        "queries repeat documents; a unit is retrieved once (--dialect autorag takes repetitions "
-        "as AutoRAG does)"
+        f"{path}:2: `retrieved_ids`: 'a' stands twice for query 'q1'; a unit is retrieved once "
+        "(`score --dialect autorag` allows repetitions)"
     )
-    hits, listed = read_hits(path)
-    data = tool_input(hits, listed, read_labels(qa_file(tmp_path, {"q1": [["a"]]})))
+    run = read_run_rows(path, UNIT_COLUMNS, repeats=True)
+    data = tool_input(run.hits, run.listed, read_labels(qa_file(tmp_path, {"q1": [["a"]]})))
     assert list(repetitions(data)) == [("q1", "a", 2), ("q1", "b", 3), ("q2", "a", 2)]
 
 
@@ -153,9 +153,12 @@ def test_judgments_as_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"doc_id": "a"}, "`query_id`: is missing"),
-        ({"query_id": "q", "doc_id": ""}, "`doc_id`: must be a text that is not empty"),
-        ({"query_id": "q", "doc_id": "a", "relevance": 1.5}, "`relevance`: must be an integer"),
+        ({"doc_id": "a"}, "`query_id`: is missing; found keys: 'doc_id'"),
+        ({"query_id": "q", "doc_id": ""}, "`doc_id`: is empty; an id must have a character"),
+        (
+            {"query_id": "q", "doc_id": "a", "relevance": 1.5},
+            "`relevance`: is 1.5; a grade must be an integer",
+        ),
         (
             {"query_id": "q", "doc_id": "a", "quote": "..."},
             "`quote`: a quote is found in documents, which are not read here; use `evaluate`",
@@ -189,7 +192,10 @@ def test_judgments_of_the_pipeline(tmp_path: Path) -> None:
 def test_parquet_that_holds_no_labels(tmp_path: Path) -> None:
     path = tmp_path / "other.parquet"
     pq.write_table(pa.table({"x": [1]}), path)
-    with pytest.raises(DataError, match=r"columns qid, retrieval_gt \(AutoRAG\), or query_id, "):
+    with pytest.raises(
+        DataError,
+        match="needs qid and retrieval_gt, or query_id, evidence",
+    ):
         read_labels(path)
     path.write_bytes(b"no parquet")
     with pytest.raises(DataError, match="cannot be read as Parquet"):
@@ -223,8 +229,8 @@ def test_autorags_runs_score_what_autorag_recorded(
     folder = shared_data("autorag_sample")
     path = folder / "runs" / f"{name}.jsonl"
     recorded = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    hits, listed = read_hits(path)
-    data = tool_input(hits, listed, read_labels(folder / "qa_data_sample.parquet"))
+    run = read_run_rows(path, UNIT_COLUMNS, repeats=True)
+    data = tool_input(run.hits, run.listed, read_labels(folder / "qa_data_sample.parquet"))
     assert (len(recorded), len(data.judged), data.strangers) == (10, 10, ())
     autorag = DIALECTS["autorag"]
     for measure in ("retrieval_f1", "retrieval_recall", "retrieval_precision"):
@@ -235,8 +241,15 @@ def test_autorags_runs_score_what_autorag_recorded(
     if name in {"bm25_top10", "vectordb_top10"}:
         assert len(repeating) == 10
         assert max(count for _, _, count in repetitions(data)) == 5
-        with pytest.raises(DataError, match=r"stands 5 times for query .*, and 9 more queries"):
+        with pytest.raises(DataError, match="stands twice for query"):
             read_run_file(path)
     else:
         assert not repeating
         assert read_run_file(path).num_rows == sum(len(row["retrieved_ids"]) for row in recorded)
+
+
+def test_a_run_with_failures_is_not_scored_as_if_nothing_was_found(tmp_path: Path) -> None:
+    path = run_file(tmp_path, LINE + '{"qid": "q2", "error": "timed out"}\n')
+    assert read_run_rows(path).failures == {"q2": "timed out"}
+    with pytest.raises(DataError, match=r"run.jsonl: `error`: says that query 'q2' failed \(timed"):
+        read_run_file(path)

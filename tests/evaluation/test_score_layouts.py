@@ -14,7 +14,7 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.label_files import read_labels
-from rag_assets.evaluation.run_files import read_hits, read_run_file, read_run_rows, write_run
+from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows, write_run
 from rag_assets.evaluation.score import score
 
 RUN = "q1 Q0 d1 1 3.5 t\nq1 Q0 d2 2 2.5 t\nq2 Q0 d3 1 1.5 t\nq2 Q0 d1 2 1 t\n"
@@ -106,7 +106,7 @@ def test_a_run_of_every_layout_has_the_same_scores(tmp_path: Path, name: str) ->
     expected, found = (score(one, labels.judgments, METRICS) for one in (trec, run))
     assert (found.means, found.per_query) == (expected.means, expected.per_query)
     assert run["unit_id"].to_pylist() == trec["unit_id"].to_pylist()
-    hits, _ = read_hits(path)
+    hits = read_run_rows(path, UNIT_COLUMNS).hits
     assert {query: {item for item, _ in own} for query, own in hits.items()} == {
         query: set(own) for query, own in SCORES.items()
     }
@@ -134,7 +134,7 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
         "a blank",
     ),
     "four fields": (as_text("r", "q1\td1\t1\t0.5\n"), f":1: has 4 fields; {LINES}"),
-    "comments only": (as_text("r", "# nothing\n"), ": holds no run lines"),
+    "comments only": (as_text("r", "# nothing\n"), ": holds no queries"),
     "MS MARCO, then TREC": (
         as_text("r", "q1 d1 1\nq1 Q0 d2 2 1 t\n"),
         ":2: has 6 fields; the lines above are 'query document rank'",
@@ -153,33 +153,33 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     ),
     "a document twice": (
         as_text("r", "q1\td1\t1\nq1\td1\t2\n"),
-        ":2: document 'd1' stands twice for query 'q1'",
+        ":2: `document`: 'd1' stands twice for query 'q1', first on line 1; a unit is",
     ),
     "a text for a score": (
         as_text("r.json", '{"q1": {"d1": "high"}}'),
         f": `q1.d1`: {FORM}",
     ),
-    "a list": (as_text("r.json", "[]"), f": {FORM}"),
+    "a list": (as_text("r.json", "[]"), ": found a list; must be an object"),
     "a list for a query": (as_text("r.json", '{"q1": ["d1"]}'), f": `q1`: {FORM}"),
     "no number": (
         as_text("r.json", '{"q1": {"d1": NaN}}'),
-        ": is not JSON (NaN is not a JSON valu",
+        ": NaN is not a JSON value",
     ),
-    "too large": (as_text("r.json", '{"q1": {"d1": 1e999}}'), ": `q1.d1`: must be a finite number"),
+    "too large": (as_text("r.json", '{"q1": {"d1": 1e999}}'), ": number 1e999 is out of range"),
     "JSON cut off": (
         as_text("r.json", '{"q1":\n {"d1": 1'),
-        ":2: is not JSON (Expecting ',' delimi",
+        ":2: malformed JSON at column 10 (Expecting ',' delimi",
     ),
-    "too deep": (as_text("r.json", "[" * 100_000), ": is not JSON ("),
+    "too deep": (as_text("r.json", "[" * 100_000), ": JSON nested deeper than 100 levels"),
     "a key twice": (
         as_text("r.json", '{"q1": {"d1": 1, "d1": 2}}'),
-        ": is not JSON (the key 'd1' appears twice in an object)",
+        ": key 'd1' occurs twice in an object",
     ),
     "no queries": (as_text("r.json", "{}"), ": holds no queries"),
     "no .gz": (lambda folder: _plain(folder / "r.json.gz"), ": cannot be read: Not a gzipped file"),
     "Parquet without a query": (
         as_parquet("r.parquet", doc_id=["d1"], score=[1.0]),
-        ": has the columns doc_id, score; needs `query_id` or `q_id` and one of chunk_id, unit_id,",
+        ": has the columns doc_id, score; needs `query_id` or `q_id`, one of chunk_id, unit_id,",
     ),
     "Parquet with a document twice": (
         as_parquet("r.parquet", q_id=["q", "q"], doc_id=["d", "d"], score=[1.0, 2.0]),
@@ -190,15 +190,15 @@ BROKEN_LABELS: dict[str, tuple[Made, str]] = {
     "half a grade": (as_text("q", "# x\nq1 0 d1 .5\n"), ":2: grade '.5' is not an integer"),
     "half a grade in JSON": (
         as_text("q.json", '{"q1": {"d1": 0.5}}'),
-        ": `q1.d1`: must be an integer",
+        ": `q1.d1`: is 0.5; a grade must be an integer",
     ),
     "half a grade in Parquet": (
         as_parquet("q.parquet", q_id=["q", "q"], doc_id=["a", "b"], score=[1.0, 0.5]),
-        ":2: `score`: must be an integer",
+        ":2: `score`: is 0.5; a grade must be an integer",
     ),
     "half a grade in JSON lines": (
         as_text("q.jsonl", '{"query-id": "q", "corpus-id": "d", "score": 0.5}'),
-        ":1: `score`: must be an integer",
+        ":1: `score`: is 0.5; a grade must be an integer",
     ),
     "a judgment twice": (
         as_parquet("q.parquet", query__id=["q", "q"], corpus__id=["a", "a"], score=[1, 1]),
@@ -208,7 +208,7 @@ BROKEN_LABELS: dict[str, tuple[Made, str]] = {
         as_text("q", "q1 0 d1 1 more\n"),
         ":1: has 5 fields; a qrels line is 'query iteration document grade'",
     ),
-    "nothing": (as_text("q.json", "{}"), ": holds no queries"),
+    "nothing": (as_text("q.json", "{}"), ": holds no judgments"),
 }
 
 

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.trec_files import read_qrels, read_run
+from rag_assets.evaluation.run_files import read_run_file
+from rag_assets.evaluation.trec_files import read_qrels
 
 LINE = "q1 Q0 d1 1 2.5 tag\n"
 
@@ -20,7 +21,7 @@ def file(tmp_path: Path) -> Path:
 
 def run_rows(path: Path) -> list[tuple[str, int, float, str]]:
     columns = ("query_id", "rank", "score", "unit_id")
-    return [tuple(row[c] for c in columns) for row in read_run(path).to_pylist()]
+    return [tuple(row[c] for c in columns) for row in read_run_file(path).to_pylist()]
 
 
 def qrels_rows(path: Path) -> list[tuple[str, str, str, int]]:
@@ -34,7 +35,7 @@ def test_rank_column_is_ignored(file: Path) -> None:
 
 def test_every_unit_is_a_document(file: Path) -> None:
     file.write_text(LINE)
-    (row,) = read_run(file).to_pylist()
+    (row,) = read_run_file(file).to_pylist()
     assert row["unit_id"] == row["chunk_id"] == row["document_id"] == "d1"
 
 
@@ -118,7 +119,7 @@ def test_broken_compressed_file(tmp_path: Path, content: bytes, problem: str) ->
     path = tmp_path / "run.gz"
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
-        read_run(path)
+        read_run_file(path)
     assert str(caught.value).startswith(f"{path}: {problem}")
 
 
@@ -134,7 +135,7 @@ def test_large_and_negative_scores(file: Path) -> None:
 
 
 RUN_PROBLEMS = {
-    "duplicate": (LINE + "\n" + LINE, ":3: document 'd1' stands twice for query 'q1'"),
+    "duplicate": (LINE + "\n" + LINE, ":3: `document`: 'd1' stands twice for query 'q1', first"),
     "five fields": (
         "q1 Q0 d1 1 2.5\n",
         ":1: has 5 fields; a run line is 'query Q0 document rank score tag', of MS MARCO "
@@ -149,8 +150,8 @@ RUN_PROBLEMS = {
     "overflow": ("q1 Q0 d2 1 1e999 t\n", ":1: score '1e999' is not a finite number"),
     "text": ("q1 Q0 d2 1 high t\n", ":1: score 'high' is not a finite number"),
     "underscore": ("q1 Q0 d2 1 1_0 t\n", ":1: score '1_0' is not a finite number"),
-    "empty": ("", ": holds no run lines"),
-    "blank": ("\n \r\n", ": holds no run lines"),
+    "empty": ("", ": holds no queries"),
+    "blank": ("\n \r\n", ": holds no queries"),
 }
 
 
@@ -158,18 +159,18 @@ RUN_PROBLEMS = {
 def test_bad_run(file: Path, text: str, problem: str) -> None:
     file.write_bytes(text.encode())
     with pytest.raises(DataError) as caught:
-        read_run(file)
+        read_run_file(file)
     assert str(caught.value).startswith(f"{file}{problem}")
 
 
 def test_not_utf8_names_the_line(file: Path) -> None:
     file.write_bytes(LINE.encode() + b"q1 Q0 d\xff 1 1 t\n")
     with pytest.raises(DataError, match=r"file\.txt:2: is not UTF-8 text"):
-        read_run(file)
+        read_run_file(file)
 
 
 def test_no_file(tmp_path: Path) -> None:
-    for read in (read_run, read_qrels):
+    for read in (read_run_file, read_qrels):
         with pytest.raises(DataError, match=r"gone: cannot be read: No such file"):
             read(tmp_path / "gone")
         with pytest.raises(DataError, match="cannot be read: Is a directory"):

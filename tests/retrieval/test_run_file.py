@@ -204,7 +204,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     ),
     "fields": ("r.trec", "q1 0 a#0 1 3\n", "r.trec:1: has 5 fields"),
     "score": ("r.trec", "q1 0 a#0 1 nan t\n", "r.trec:1: score 'nan' is not"),
-    "empty": ("r.trec", "\n", "r.trec: holds no run lines"),
+    "empty": ("r.trec", "\n", "r.trec: holds no queries"),
     "no query": ("r.trec", "x 0 a#0 1 3 t\n", "r.trec: has none of the experiment's 2 queries"),
     "list twice": (
         "r.jsonl",
@@ -235,12 +235,12 @@ TABLES: dict[str, tuple[dict[str, list[Any]], str]] = {
     "no id": ({"query_id": ["q1"], "rank": [1]}, ": has the columns query_id, rank; needs"),
     "no order": ({"query_id": ["q1"], "doc_id": ["a#0"]}, ": has the columns query_id, doc_id; ne"),
     "ids of numbers": (
-        {"query_id": ["q1"], "chunk_id": [1], "rank": [1]},
-        ": `chunk_id`: is a column of int64; ids must be texts",
+        {"query_id": ["q1"], "chunk_id": [1.5], "rank": [1]},
+        ":1: `chunk_id`: is a number; an id must be a string or an integer",
     ),
     "null": (
         {"query_id": ["q1", None], "chunk_id": ["a#0", "a#5"], "rank": [1, 2]},
-        ":2: `query_id`: must be a text that is not empty",
+        ":2: `query_id`: is null; an id must be a string or an integer",
     ),
     "rank 0": (
         {"query_id": ["q1"], "chunk_id": ["a#0"], "rank": [0]},
@@ -261,7 +261,7 @@ TABLES: dict[str, tuple[dict[str, list[Any]], str]] = {
     "no rows": (
         {name: pa.array([], pa.string()) for name in ("query_id", "unit_id")}
         | {"score": pa.array([], pa.float64())},
-        ": holds no rows",
+        ": holds no queries",
     ),
 }
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.json_files import (
+from rag_assets.evaluation.run_files import (
     ERROR_KEY,
     HITS_KEY,
+    failure_reason,
     is_json_lines,
     query_objects,
-    reason_of,
 )
 from rag_assets.retrieval.external.base import QueryResult
 from rag_assets.retrieval.external.returned import Unusable, hits_of
+from rag_assets.sources.fields import Place, Row
 
 TEXTS_KEYS = ("retrieved_contexts", "retrieved_contents")
 MOST_HITS = 1_000_000
@@ -38,26 +38,26 @@ def read_hit_lines(path: Path, query_ids: Collection[str]) -> dict[str, QueryRes
         raise DataError("`chunking: own` reads texts and spans from a .jsonl file", file=path)
     wanted, found = set(query_ids), {}
     first = None
-    for line, query_id, row in query_objects(path):
+    for place, query_id, row in query_objects(path):
         first = first or query_id
         if query_id in wanted:
-            found[query_id] = _result(row, path, line)
+            found[query_id] = _result(row, place)
     if wanted and not found:
         problem = f"has none of the experiment's {len(wanted)} queries; its first is '{first}'"
         raise DataError(problem, file=path)
     return found
 
 
-def _result(row: dict[str, Any], path: Path, line: int) -> QueryResult:
+def _result(row: Row, place: Place) -> QueryResult:
     if row.get(ERROR_KEY) is not None:
-        return QueryResult(error=reason_of(row, path, line))
+        return QueryResult(error=failure_reason(row, place))
     key = next((key for key in (HITS_KEY, *TEXTS_KEYS) if key in row), None)
     if key is None:
         names = ", ".join(list(row)[:10])
         allowed = ", ".join((HITS_KEY, *TEXTS_KEYS))
-        raise DataError(f"has none of {allowed}; found keys: {names}", file=path, line=line)
+        raise place.error(f"has none of {allowed}; found keys: {names}")
     try:
         hits = hits_of(row[key], MOST_HITS, as_texts=key != HITS_KEY)
     except Unusable as error:
-        raise DataError(str(error), file=path, line=line, key=key) from error
+        raise place.error(str(error), key) from error
     return QueryResult(hits)
