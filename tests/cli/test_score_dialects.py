@@ -94,7 +94,7 @@ def test_repeated_documents_are_reported(invoke: Invoke, tmp_path: Path) -> None
     base = ("score", "--run", run, "--qrels", qrels)
     refused = invoke(*base)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    what = "document 'a' stands 3 times for query 'q00', and 21 more queries repeat documents"
+    what = "'a' stands twice for query 'q00'; a unit is retrieved once"
     assert refused.stderr.startswith(f"error: {run}:1: `retrieved_ids`: {what}")
     result = invoke(*base, "--dialect", "autorag", "--metrics", "retrieval_precision")
     assert result.stdout == "retrieval_precision  0.2500\n"
