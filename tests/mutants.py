@@ -23,6 +23,7 @@ import gc
 import importlib
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -44,12 +45,13 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 ENGINE = ("engine", "pipeline", "store", "code_versions")
-PACKAGES = ("answers", "evaluation", "statistics", "retrieval/fusion", *ENGINE)
+FACES = ("cli", "labels", "judges", "report")
+PACKAGES = ("answers", "evaluation", "statistics", "retrieval/fusion", *ENGINE, *FACES)
 
 BUILD = REPOSITORY / "build" / "mutants"
 LINES, DURATIONS = BUILD / "coverage", BUILD / "durations.xml"
 
-MOST_SECONDS = 20.0
+MAX_SECONDS = 10.0
 """What the tests of one mutant took when nothing was changed, at most; the rest is left out."""
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -204,14 +206,14 @@ class Covered:
     seconds: dict[str, float]
 
     def chosen(self, mutant: Mutant) -> list[str]:
-        """Return the tests of a mutant's line, the quickest first, up to `MOST_SECONDS`."""
+        """Return the tests of a mutant's line, the quickest first, up to `MAX_SECONDS`."""
         own = f"test_{Path(mutant.path).stem}.py"
         tests = self.tests.get((mutant.path, mutant.line), set())
         found: list[str] = []
         total = 0.0
         for test in sorted(tests, key=lambda one: (own not in one, self.seconds[one], one)):
             total += self.seconds[test]
-            if found and total > MOST_SECONDS:
+            if found and total > MAX_SECONDS:
                 break
             found.append(test)
         return found
@@ -224,8 +226,8 @@ def covered(database: Path, durations: Path) -> Covered:
     for case in ET.parse(durations).iter("testcase"):
         # A test that fails without a mutant says nothing about one.
         if not {"failure", "error", "skipped"} & {part.tag for part in case}:
-            file = case.get("classname", "").replace(".", "/") + ".py"
-            test = f"{file}::{case.get('name')}"
+            file, *classes = _file_and_classes(case.get("classname", ""))
+            test = "::".join([file, *classes, case.get("name", "")])
             seconds[test] = float(case.get("time", 0))
             by_file[file].add(test)
     tests: dict[tuple[str, int], set[str]] = defaultdict(set)
@@ -242,6 +244,16 @@ def covered(database: Path, durations: Path) -> Covered:
             elif phase == "run" and test in seconds:
                 tests[place].add(test)
     return Covered(dict(tests), seconds)
+
+
+def _file_and_classes(name: str) -> list[str]:
+    """Return the file of ``tests.report.test_page.TestPage``, and its classes."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        file = f"{'/'.join(parts[:end])}.py"
+        if (REPOSITORY / file).is_file():
+            return [file, *parts[end:]]
+    return [f"{'/'.join(parts)}.py"]
 
 
 class Runner:
@@ -376,10 +388,37 @@ def table(results: dict[Mutant, str]) -> str:
     return "\n".join(lines)
 
 
+def tests_of(mutants: Sequence[Mutant]) -> list[str]:
+    """Return the test files that import a mutant's module, of the folder of its package.
+
+    Where none does, all of that folder are its tests.
+    """
+    texts: dict[Path, dict[str, str]] = {}
+    chosen: set[str] = set()
+    for path in {mutant.path for mutant in mutants}:
+        module = Path(path).relative_to("rag_assets").with_suffix("")
+        folder = next(
+            place
+            for parent in module.parents
+            if (place := REPOSITORY / "tests" / parent).is_dir()
+        )
+        if folder not in texts:
+            texts[folder] = {
+                file.relative_to(REPOSITORY).as_posix(): file.read_text(encoding="utf-8")
+                for file in sorted(folder.rglob("test_*.py"))
+            }
+        package = ".".join(["rag_assets", *module.parts[:-1]])
+        named = re.compile(rf"{package}\.{module.name}\b|from {package} import .*\b{module.name}\b")
+        importing = {name for name, text in texts[folder].items() if named.search(text)}
+        chosen |= importing or texts[folder].keys()
+    return sorted(chosen)
+
+
 def measure(tests: Sequence[str]) -> None:
     """Run the tests once and keep which lines each of them runs (branches too)."""
     BUILD.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    command += ["-m", "not slow"]
     command += [
         "--cov",
         "--cov-branch",
@@ -396,16 +435,16 @@ def main() -> int:
     """Run mutants as the command line says, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=main.__doc__)
     parser.add_argument("packages", nargs="*", default=PACKAGES, help="as retrieval/fusion")
-    parser.add_argument("--sample", type=int, default=2000)
+    parser.add_argument("--sample", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=600, help="start no mutant after these")
-    parser.add_argument("--tests", nargs="*", help="tests of these folders; each package's own")
+    parser.add_argument("--tests", nargs="*", help="folders or files; each module's own")
     parser.add_argument("--covered", action="store_true", help="the lines covered are known")
     asked = parser.parse_args()
-    tests = asked.tests or [f"tests/{package}" for package in asked.packages]
+    mutants, count = sample(asked.packages, asked.sample, asked.seed)
+    tests = asked.tests or tests_of(mutants)
     if not asked.covered:
         measure(tests)
-    mutants, count = sample(asked.packages, asked.sample, asked.seed)
     runner = Runner(mutants, covered(LINES, DURATIONS), time.time() + 60 * asked.minutes)
     options = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=1"]
     pytest.main([*options, *tests], plugins=[runner])
