@@ -398,9 +398,7 @@ def tests_of(mutants: Sequence[Mutant]) -> list[str]:
     for path in {mutant.path for mutant in mutants}:
         module = Path(path).relative_to("rag_assets").with_suffix("")
         folder = next(
-            place
-            for parent in module.parents
-            if (place := REPOSITORY / "tests" / parent).is_dir()
+            place for parent in module.parents if (place := REPOSITORY / "tests" / parent).is_dir()
         )
         if folder not in texts:
             texts[folder] = {

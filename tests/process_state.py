@@ -17,6 +17,7 @@ K = TypeVar("K")
 CACHES = {
     "code_versions.versions._DIGESTS",
     "code_versions.versions._FOLLOWED",
+    "code_versions.versions._LOOK_FROM",
     "code_versions.versions._last",
     "models.hub._UNWANTED",
     "models.loading._loaded",

@@ -113,13 +113,13 @@ def upstream_in_job(context: dg.OpExecutionContext, experiment: Experiment) -> U
 
 def upstream_as_reported(experiment: Experiment, instance: dg.DagsterInstance) -> Upstream:
     """Return it where there is no code location: the parents that Dagster was told of before."""
+    keys = [asset_key(experiment.name, name) for name in STAGES]
     parents: dict[dg.AssetKey, list[dg.AssetKey]] = {}
-    for stage in STAGES.values():
-        key = asset_key(experiment.name, stage.name)
-        for record in instance.fetch_materializations(key, limit=1).records:
-            tags = record.event_log_entry.tags or {}
-            names = [tag.removeprefix(_TAG) for tag in tags if tag.startswith(_TAG)]
-            parents[key] = [dg.AssetKey.from_user_string(name) for name in names]
+    for record in instance.get_asset_records(keys):
+        latest = record.asset_entry.last_materialization
+        tags = (latest.tags if latest is not None else None) or {}
+        names = [tag.removeprefix(_TAG) for tag in tags if tag.startswith(_TAG)]
+        parents[record.asset_entry.asset_key] = [dg.AssetKey.from_user_string(n) for n in names]
     return upstream_of(parents, experiment, instance)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,7 +59,8 @@ def read_yaml(path: Path) -> YamlFile:
             content = stream.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise ConfigError(f"has more than the {MOST_BYTES:,} bytes that are allowed", file=path)
-        return _parse(path, content.decode("utf-8-sig"))
+        parsed = _parse(path, content.decode("utf-8-sig"))
+        return parsed._replace(data=deepcopy(parsed.data))
     except UnicodeDecodeError as error:
         raise ConfigError(f"is not UTF-8 text ({error.reason})", file=path) from error
     except OSError as error:
@@ -73,7 +76,9 @@ def read_yaml(path: Path) -> YamlFile:
         raise ConfigError(f"is not valid YAML: {error}", file=path) from error
 
 
+@lru_cache(maxsize=32)
 def _parse(path: Path, text: str) -> YamlFile:
+    """Parse a text; a process reads the same few files again and again, and parsing is slow."""
     loader = yaml.SafeLoader(text)
     root = loader.get_single_node()
     if root is None or root.tag == "tag:yaml.org,2002:null":

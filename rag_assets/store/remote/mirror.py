@@ -7,6 +7,7 @@ nothing that speaks to a remote one is imported.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
@@ -42,7 +43,8 @@ def working_copy_of(path: Path) -> WorkingCopy | None:
         StoreError: it is not known what it is a copy of.
     """
     for folder in (path, *path.parents):
-        if (folder / MARKER).is_file():
+        # No Path, which costs more than the question: it is asked of every missing artifact.
+        if os.path.isfile(f"{folder}/{MARKER}"):  # noqa: PTH113
             with _opening:
                 if folder not in _opened:
                     _opened[folder] = _open(folder)
