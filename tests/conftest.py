@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import random
 import shutil
 import signal
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.config import Config
@@ -119,6 +122,36 @@ def migrations_are_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ScriptDirectory, "from_config", from_config)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def instances_are_copied(
+    tmp_path_factory: pytest.TempPathFactory, migrations_are_read_once: None
+) -> Iterator[None]:
+    """Let a new Dagster instance be a copy of an empty one: making its databases takes longer.
+
+    Where Dagster is not imported once all tests are collected, none needs an instance.
+    """
+    if "dagster" not in sys.modules:
+        yield
+        return
+    from dagster import DagsterInstance
+
+    make, empty = DagsterInstance.local_temp, dict[str, Path]()
+
+    def local_temp(home: str, overrides: dict[str, Any]) -> DagsterInstance:
+        (storage,) = overrides["storage"]
+        if storage not in empty:
+            empty[storage] = tmp_path_factory.mktemp("instance")
+            told = json.loads(json.dumps(overrides).replace(home, str(empty[storage])))
+            make(str(empty[storage]), told).dispose()
+        if not (Path(home) / "history").exists():
+            shutil.copytree(empty[storage], home, dirs_exist_ok=True)
+        return make(home, overrides)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DagsterInstance, "local_temp", local_temp)
         yield
 
 

@@ -3,11 +3,12 @@
 ``python -m tests.forked`` reads lines of JSON: ``["start", PLACE, ARGUMENT...]`` forks a process
 that does what ``rag-assets ARGUMENT...`` does (``dagster ...``, where that is the first argument)
 and answers with its id; ``["wait", ID]`` answers with its exit status, negative where a signal
-ended it. Nothing but imports happens before a fork.
+ended it. Before a fork, modules are imported and the package's source is read for its versions.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import resource
@@ -20,6 +21,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+
+IMPORTED = (
+    "faiss", "pandas", "plotly", "pyarrow.dataset", "scipy.special", "tokenizers", "upath",
+    "rag_assets.assets.instance", "rag_assets.assets.job", "rag_assets.cli.evaluate",
+    "rag_assets.report.html", "rag_assets.report.page.page",
+)  # fmt: skip
+"""What an evaluation imports, at once or when it gets there."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +104,9 @@ def forking() -> Iterator[Forks]:
 
 def serve() -> None:
     """Answer until the input ends."""
-    import faiss  # noqa: F401
-
-    import rag_assets.assets.job
-    import rag_assets.cli.evaluate
-    import rag_assets.report.html  # noqa: F401
-
+    for name in IMPORTED:
+        importlib.import_module(name)
+    _read_source()
     for line in sys.stdin:
         what, *rest = json.loads(line)
         if what == "start":
@@ -113,6 +118,15 @@ def serve() -> None:
             answer = os.waitstatus_to_exitcode(status)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
+
+
+def _read_source() -> None:
+    """Parse what stages reach: each process that opens a new store would do so."""
+    from rag_assets.code_versions.versions import code_versions
+    from rag_assets.pipeline.stages import STAGES
+
+    for stage in STAGES.values():
+        code_versions().of(stage.own_code())
 
 
 def _run(place: Place, *arguments: str) -> None:

@@ -32,6 +32,8 @@ UNCOUNTED_FIELDS = frozenset({"ctx", "kind", "type_comment"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
+_ANNOTATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.arg)
+
 
 def counted(node: ast.stmt) -> bool:
     """Return whether a statement can change a result: no docstring, no log line."""
@@ -47,7 +49,7 @@ def counted_children(node: ast.AST) -> Iterator[tuple[str, object]]:
     for name, value in ast.iter_fields(node):
         if value is None or value == [] or name in UNCOUNTED_FIELDS:
             continue
-        if isinstance(node, Function | ast.arg) and name in {"returns", "annotation"}:
+        if name in {"returns", "annotation"} and isinstance(node, _ANNOTATED):
             continue
         if isinstance(value, list):
             kept = _counted_parts(node, name, value)
@@ -99,6 +101,14 @@ def _describes(node: ast.AST) -> bool:
     return any(isinstance(one, ast.Name) and one.id in DESCRIPTIVE_ATTRIBUTES for one in targets)
 
 
+def statements_of(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all statements in it; no expression, which `ast.walk` spends its time on."""
+    yield node
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for part in getattr(node, name, ()):
+            yield from statements_of(part)
+
+
 def without_told(function: Function) -> None:
     """Remove what binds a text to a variable that is only told: in what is raised or logged."""
     while texts := _texts(function):
@@ -120,7 +130,7 @@ def _texts(function: Function) -> list[tuple[ast.Name, ast.Assign]]:
     """Return all that binds a text to one name."""
     return [
         (target, node)
-        for node in ast.walk(function)
+        for node in statements_of(function)
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name) and len(node.targets) == 1 and _is_text(node.value)

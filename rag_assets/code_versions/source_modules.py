@@ -13,6 +13,7 @@ from rag_assets.code_versions.normal_form import (
     Function,
     counted,
     counted_children,
+    statements_of,
     text,
     without_told,
 )
@@ -115,7 +116,7 @@ class SourceModule:
         is_package = path.name == "__init__.py"
         self.package = name if is_package else name.rpartition(".")[0]
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
+        for node in statements_of(tree):
             if isinstance(node, Function):
                 without_told(node)
         for statement in tree.body:
