@@ -69,7 +69,7 @@ class OneOf:
 
     def __init__(self, types: Mapping[str, type[Options]], key: str) -> None:
         """Take the types by their names, and the key under which a block has its name."""
-        self._types = types
+        self.types = types
         self._key = key
 
     def __get_pydantic_core_schema__(
@@ -78,7 +78,7 @@ class OneOf:
         """Return the schema of pydantic's core."""
         choices: dict[Any, CoreSchema] = {
             name: core_schema.no_info_plain_validator_function(partial(self._validated, name))
-            for name in self._types
+            for name in self.types
         }
         return core_schema.tagged_union_schema(choices, self._key)
 
@@ -86,8 +86,8 @@ class OneOf:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Return that it is a block, and which types it may name."""
-        names = {self._key: {"enum": list(self._types)}}
+        names = {self._key: {"enum": list(self.types)}}
         return {"type": "object", "required": [self._key], "properties": names}
 
     def _validated(self, name: str, block: object) -> Options:
-        return self._types[name].model_validate(block)
+        return self.types[name].model_validate(block)

@@ -2,68 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
-from rag_assets.answers.generators.registry import GENERATOR_TYPES
-from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
-from rag_assets.chunking.index_texts import IndexText
-from rag_assets.chunking.registry import (
-    CHILD_CHUNKING_TYPES,
-    CHUNKING_TYPES,
-    PARENT_CHUNKING_TYPES,
-)
-from rag_assets.compute.options import ComputeConfig
 from rag_assets.errors import allowed_names
-from rag_assets.experiment.config import (
-    ChecksConfig,
-    ContextConfig,
-    DatasetConfig,
-    DriftConfig,
-    ExperimentConfig,
-    MeasurementsConfig,
-    SplitConfig,
-    StatisticsConfig,
-)
-from rag_assets.experiment.llm import LlmConfig
+from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.experiment.names import FOR_PEOPLE, NAME_RULE
-from rag_assets.experiment.schedule import ScheduleConfig
-from rag_assets.judges.registry import JUDGE_TYPES
-from rag_assets.labels.generation.question_options import QuestionOptions
-from rag_assets.options import KeyProblem, Location
-from rag_assets.query_sets.registry import QUERY_SET_TYPES
-from rag_assets.retrieval.derived import Tune
-from rag_assets.retrieval.registry import RETRIEVER_TYPES
-from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
+from rag_assets.options import KeyProblem, Location, OneOf
 
-LONGEST = 80
+MAX_CHARACTERS = 80
 """Characters of a wrong value that are shown."""
 
-_TYPES: Mapping[str, Mapping[str, type[BaseModel]]] = {
-    "retrievers": RETRIEVER_TYPES,
-    "chunking": CHUNKING_TYPES,
-    "query_sets": QUERY_SET_TYPES,
-    "generators": GENERATOR_TYPES,
-    "judges": JUDGE_TYPES,
-}
-_INNER_TYPES = {"child": CHILD_CHUNKING_TYPES, "parent": PARENT_CHUNKING_TYPES}
-_EXPANSION_TYPES: Mapping[str, type[BaseModel]] = {"window": WindowExpansion, "rm3": Rm3Expansion}
-
-_SECTIONS: Mapping[str, type[BaseModel]] = {
-    "dataset": DatasetConfig,
-    "questions": QuestionOptions,
-    "split": SplitConfig,
-    "statistics": StatisticsConfig,
-    "answer_metrics": AnswerMetricsOptions,
-    "llm": LlmConfig,
-    "context": ContextConfig,
-    "measurements": MeasurementsConfig,
-    "schedule": ScheduleConfig,
-    "compute": ComputeConfig,
-    "checks": ChecksConfig,
-}
+_TAGGED = ("retrievers", "chunking", "query_sets", "generators", "judges")
+"""Sections whose blocks are of one of several types."""
 
 _WORDS = {
     "tuple_type": "must be a list",
@@ -95,7 +50,7 @@ def first_problem(
 def _in_file(error: Mapping[str, Any], lines: Mapping[Location, int]) -> Location:
     """Drop from a pydantic location what does not stand in the file, such as union tags."""
     location = error["loc"]
-    if location[:1] in {(section,) for section in _TYPES}:
+    if location[0] in _TAGGED:
         # The tag may be the name of a key below it: `parent`.
         location = (*location[:2], *location[3:])
     if error["type"] == "union_tag_invalid":
@@ -140,65 +95,83 @@ def _found(error: Mapping[str, Any]) -> str:
     if error["type"] in named or error["type"] == "value_error":
         return ""
     text = repr(error["input"])
-    return f"; found {text if len(text) <= LONGEST else text[:LONGEST] + '...'}"
+    return f"; found {text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + '...'}"
 
 
 def _discriminator(error: Mapping[str, Any]) -> str:
     return str(error["ctx"]["discriminator"]).strip("'")
 
 
-def _types_at(location: Location) -> Mapping[str, type[BaseModel]]:
-    """Return the types, by name, of which the value at a pydantic location must be one."""
-    match location:
-        case ("chunking", _, "parent", ("child" | "parent") as part, *_):
-            return _INNER_TYPES[str(part)]
-        case ("retrievers", _, _, "expand", *_):
-            return _EXPANSION_TYPES
-        case _:
-            return _TYPES[str(location[0])]
+def _types_at(location: Location) -> list[str]:
+    """Return the names of the types of which the value at a pydantic location must be one."""
+    names: list[str] = []
+    for annotation in _annotations_at(location):
+        union = _one_of(annotation)
+        names += _tags(annotation) if union is None else list(union.types)
+    return names
 
 
 def _keys_at(location: Location) -> list[str]:
-    match location:
-        case ("checks", "drift"):
-            return _keys_of(DriftConfig)
-        case ("chunking", _, "parent", "child" | "parent", tag) | (
-            "retrievers",
-            _,
-            _,
-            "expand",
-            tag,
-        ):
-            return _keys_of(_types_at(location)[str(tag)])
-        case ("retrievers", _, _, "tune"):
-            return _keys_of(Tune)
-        case ("chunking", _, _, "index_texts", _):
-            return _keys_of(IndexText)
-        case ("answers", _):
-            return _keys_of(AnswererOptions)
-        case (
-            ("retrievers" | "chunking" | "query_sets" | "generators" | "judges") as section,
-            _,
-            tag,
-        ):
-            return _keys_of(_TYPES[str(section)][str(tag)])
-        case (("retrievers") as section, _, tag, str() as key):
-            return _keys_of(_block(_TYPES[section][str(tag)], key))
-        case (str() as section,) if section in _SECTIONS:
-            return _keys_of(_SECTIONS[section])
-        case _:
-            return _keys_of(ExperimentConfig)
+    """Return the keys of the block at a pydantic location as they are written."""
+    models = [block for block in _annotations_at(location) if _is_model(block)]
+    fields = (models or [ExperimentConfig])[0].model_fields
+    return [field.alias or name for name, field in fields.items()]  # `lambda` is Python's word
 
 
-def _block(options: type[BaseModel], key: str) -> type[BaseModel]:
-    """Return the type of the block below a key, such as ``hnsw``."""
-    annotation = options.model_fields[key].annotation
-    blocks = (annotation, *get_args(annotation))
-    return next(
-        block for block in blocks if isinstance(block, type) and issubclass(block, BaseModel)
+def _annotations_at(location: Location) -> list[Any]:
+    """Return what the value at a pydantic location may be, by the annotations of the blocks."""
+    annotations: list[Any] = [ExperimentConfig]
+    for part in location:
+        annotations = [inner for outer in annotations for inner in _inside(outer, part)]
+    return [member for annotation in annotations for member in _members(annotation)]
+
+
+def _inside(annotation: Any, part: int | str) -> Iterator[Any]:  # noqa: ANN401
+    """Yield the annotations of what stands under a key, a number or the name of a type."""
+    union = _one_of(annotation)
+    if union is not None:
+        yield from [union.types[str(part)]] if part in union.types else []
+    elif _is_model(annotation):
+        for name, field in annotation.model_fields.items():
+            if part in (name, field.alias):
+                yield field
+        if part in _tags(annotation):
+            yield annotation
+    elif get_origin(annotation) is dict:
+        yield get_args(annotation)[1]
+    elif get_origin(annotation) is tuple and isinstance(part, int):
+        yield get_args(annotation)[0]
+    else:
+        for member in _members(annotation):
+            if member is not annotation:
+                yield from _inside(member, part)
+
+
+def _members(annotation: Any) -> list[Any]:  # noqa: ANN401
+    """Return the members of a union, or what is annotated; of anything else itself."""
+    if get_origin(annotation) in (Union, UnionType):
+        return [inner for part in get_args(annotation) for inner in _members(part)]
+    if _one_of(annotation) is not None:
+        return [annotation]
+    if isinstance(annotation, FieldInfo):
+        return _members(annotation.annotation)
+    return (
+        _members(get_args(annotation)[0]) if get_origin(annotation) is Annotated else [annotation]
     )
 
 
-def _keys_of(options: type[BaseModel]) -> list[str]:
-    """Return the keys of a block as they are written: ``lambda`` is a word of Python's."""
-    return [field.alias or name for name, field in options.model_fields.items()]
+def _one_of(annotation: Any) -> OneOf | None:  # noqa: ANN401
+    is_field = isinstance(annotation, FieldInfo)
+    metadata = annotation.metadata if is_field else getattr(annotation, "__metadata__", ())
+    return next((one for one in metadata if isinstance(one, OneOf)), None)
+
+
+def _is_model(annotation: Any) -> bool:  # noqa: ANN401
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _tags(annotation: Any) -> list[str]:  # noqa: ANN401
+    """Return the words by which a block says that it is of this type."""
+    if not _is_model(annotation) or "type" not in annotation.model_fields:
+        return []
+    return list(get_args(annotation.model_fields["type"].annotation))
