@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 
 from rag_assets import schemas
-from rag_assets.answers.generators.base import Generator
-from rag_assets.answers.generators.registry import GENERATOR_TYPES
+from rag_assets.answers.generators import GENERATOR_TYPES, Generator
 from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
 from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import Chunker

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from rag_assets.answers.contexts import units_by_query
 from rag_assets.answers.contexts_stage import answer_contexts_key, has_context
-from rag_assets.answers.generators.base import (
+from rag_assets.answers.generators import (
     Generator,
     GeneratorAnswer,
     GeneratorAnswers,
+    LlmGenerator,
     Question,
     Tools,
 )
-from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.options import NONE
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.failures import UNANSWERED, failures_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rag_assets.answers.contexts_stage import check_budget
-from rag_assets.answers.generators.file import FileGenerator
+from rag_assets.answers.generators import FileGenerator
 from rag_assets.answers.metrics_stage import check_golds
 from rag_assets.answers.prediction_files import read_predictions
 from rag_assets.chunking.stage import chunks_key

@@ -12,8 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from rag_assets.answers.generators.base import Generator
-from rag_assets.answers.generators.registry import GENERATOR_TYPES
+from rag_assets.answers.generators import GENERATOR_TYPES, Generator
 from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import Chunker
 from rag_assets.chunking.registry import CHUNKING_TYPES

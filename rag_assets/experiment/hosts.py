@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.generators import LlmGenerator
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.llm import LlmJudge

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.generators import LlmGenerator
 from rag_assets.answers.options import GOLD, AnswererOptions
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.chunking.written_texts import template_of

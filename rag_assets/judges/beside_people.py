@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from rag_assets.answers.contexts_stage import passages_key
-from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.generators import LlmGenerator
 from rag_assets.answers.stage import answers_key, generator_of
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, resampling_of
 from rag_assets.judges.calibration import judged_answers

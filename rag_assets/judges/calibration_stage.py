@@ -249,13 +249,3 @@ def _facts(drawn: Sequence[Sample]) -> Mapping[str, Any]:
         "n_questions": sum(len(sample.drawn) for sample in drawn),
         "n_drawn": sum(sample.n_drawn for sample in drawn),
     }
-
-
-def calibrated_means_key(judge: str) -> ArtifactKey:
-    """Return the calibrated means of one judge."""
-    return ArtifactKey.of("calibrated_means", judge=judge)
-
-
-def calibrated_differences_key(judge: str) -> ArtifactKey:
-    """Return the calibrated differences of one judge."""
-    return ArtifactKey.of("calibrated_differences", judge=judge)

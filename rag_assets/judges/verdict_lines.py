@@ -13,9 +13,6 @@ import re
 
 from rag_assets.query_sets.model_output import without_thinking
 
-FORM = "##final score: n"
-"""What a prompt asks for, ``n`` being a digit."""
-
 _LINE = re.compile(r"(?:\*\*|`)?\s*##\s*final score:\s*([0-9])\s*(?:\*\*|`)?", re.IGNORECASE)
 _MENTION = re.compile(r"final[\s_*-]*score\W{0,20}(?:(?:is|of|=)\W{0,5})?[0-9]", re.IGNORECASE)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.generators import LlmGenerator
 from rag_assets.answers.stage import generator_of
 from rag_assets.chunking.index_texts_stage import IndexTexts, texts_of
 from rag_assets.experiment.experiment import Experiment

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rag_assets.answers.best_sentence import NO_ANSWER
-from rag_assets.answers.generators.base import Question, Tools
-from rag_assets.answers.generators.extractive import ExtractiveGenerator
+from rag_assets.answers.generators import ExtractiveGenerator, Question, Tools
 from rag_assets.answers.span_model import MAX_ANSWER_TOKENS, SpanModel, _best_span
 from rag_assets.errors import ModelUnavailable
 

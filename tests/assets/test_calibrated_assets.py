@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import duckdb
 
-from rag_assets.judges.calibration_stage import calibrated_means_key
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers
@@ -40,7 +39,7 @@ def test_edges_freshness_and_metadata(fresh: Tiny) -> None:
     evaluate_now(tiny)
     assert not_fresh(tiny) == {}
     assert evaluate_now(tiny).computed == 0
-    shown = latest(tiny, calibrated_means_key("floor")).metadata
+    shown = latest(tiny, ArtifactKey.of("calibrated_means", judge="floor")).metadata
     assert shown["labels"].value == len(GOLDS)  # q5 failed, and is wrong without a label
     assert shown["official@-: judged_correct"].value == round(1 / 6, 6)
     ranked = latest(tiny, ArtifactKey.of("calibrated_rankings", judge="floor")).metadata

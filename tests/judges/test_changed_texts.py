@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 
 from rag_assets.answers.normalisation import normal_form, words
 from rag_assets.judges.base import CorrectnessItem, RelevanceItem
-from rag_assets.judges.changed_texts import (
+from rag_assets.judges.trials import (
     PADDING,
+    drawn,
     negated,
     padded,
     planted,
     with_another_number,
     with_text,
+    wrong_answers,
+    wrong_passages,
 )
-from rag_assets.judges.trials import drawn, wrong_answers, wrong_passages
 
 
 def item(answer: str, *golds: str, query_id: str = "q", question: str = "") -> CorrectnessItem:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from rag_assets.answers.generators.base import Generator
+from rag_assets.answers.generators import Generator
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError, UsageError

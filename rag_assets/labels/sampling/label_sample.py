@@ -92,14 +92,6 @@ class LabelSample:
         done = self.done()
         return self.design.next_items(done, n, skipped=self.touched & ~done)
 
-    def whole_questions(self) -> list[str]:
-        """Return the questions of which every item has a grade; ratios can be computed on them."""
-        counts = np.zeros((2, len(self.pool.question_ids) + 1), np.int64)
-        np.add.at(counts[0], self.pool.question, 1)
-        np.add.at(counts[1], self.pool.question, ~np.isnan(self.grades))
-        whole = ((counts[0] > 0) & (counts[0] == counts[1]))[:-1]
-        return [self.pool.question_ids[number] for number in np.flatnonzero(whole)]
-
 
 def label_sample(
     pool: LabelPool,

@@ -228,9 +228,6 @@ def test_the_last_line_of_an_item_counts() -> None:
     assert sample.touched.all()
     assert sample.next_items(5).tolist() == [0]
     assert sample.done().tolist() == [False, True, True]
-    assert sample.whole_questions() == []
-    again = [*lines, *(LoggedJudgment(one, 0, probability=0.4) for one in pool.items[:2])]
-    assert label_sample(pool, design_of(pool), again).whole_questions() == ["q"]
 
 
 def test_no_label_yet_says_that_nothing_is_known() -> None:

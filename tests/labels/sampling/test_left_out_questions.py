@@ -85,7 +85,7 @@ def test_looks_hold_the_difference_of_the_others() -> None:
     assert excluded <= 0.1 * n
 
 
-def test_an_evaluation_says_the_same_and_whole_questions_are_those_that_count() -> None:
+def test_an_evaluation_says_the_same() -> None:
     sample = drawn(np.random.default_rng(8))
     again = stored_sample(sample_table(sample), passages(), IDS, 10)
     for target in ("items", "questions"):
@@ -93,5 +93,4 @@ def test_an_evaluation_says_the_same_and_whole_questions_are_those_that_count() 
         for name, one in want.items():
             assert have[name][:4] == pytest.approx(one[:4], abs=1e-9)
     everything = replace(sample, grades=LABELS, touched=np.ones(len(LABELS), np.bool_))
-    assert everything.whole_questions() == list(IDS)
     assert Estimator(everything, DCG).values() == pytest.approx(TRUTHS)

@@ -1,0 +1,326 @@
+"""What writes an answer from a context: options, and a function from questions to answers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from rag_assets.answers.citations import cited_units
+from rag_assets.answers.prediction_files import read_predictions
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Failure
+from rag_assets.llm.completions import Completions
+from rag_assets.llm.passages import passages_block
+from rag_assets.llm.templates import Template, packaged_template, read_template
+from rag_assets.options import FileOptions, Number
+from rag_assets.query_sets.model_output import without_thinking
+
+if TYPE_CHECKING:
+    from rag_assets.answers.best_sentence import SpanAnswer
+
+PLACES = ("question", "context")
+"""What a prompt must have a place for."""
+
+
+class Question(NamedTuple):
+    """A question, and the texts that stand in its context, numbered from 1 in this order.
+
+    ``n_tokens`` is how many tokens these have, by the experiment's ``context.tokenizer``.
+    """
+
+    query_id: str
+    text: str
+    context: tuple[str, ...] = ()
+    n_tokens: int = 0
+
+
+class GeneratorAnswer(NamedTuple):
+    """What a generator gave for a question.
+
+    Attributes:
+        text: the answer; empty: refused; None: it failed, and ``error`` says why.
+        abstained: whether it refused; None: the text tells.
+        cited: numbers of units of the context; None: it cites nothing.
+        spans: (number of a unit, start, end) of what was copied; None: it copies nothing.
+        score: higher: rather no answer; None: not known.
+        error: why there is no answer.
+        prompt_tokens: as a server counts them.
+        completion_tokens: likewise.
+        finish_reason: how a model ended: ``stop``, ``length``, ``refusal``, ...
+        served_model: the name that a server gave its model.
+        unanswered: whether a server gave nothing, so that it may be asked again.
+    """
+
+    text: str | None
+    abstained: bool | None = None
+    cited: tuple[int, ...] | None = None
+    spans: tuple[tuple[int, int, int], ...] | None = None
+    score: float | None = None
+    error: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    finish_reason: str | None = None
+    served_model: str | None = None
+    unanswered: bool = False
+
+
+class GeneratorAnswers(NamedTuple):
+    """The answers to some questions.
+
+    Attributes:
+        answers: in the order of the questions.
+        notes: lines for people about all of them.
+        served_models: the names that a server gave its model, in the order of its replies.
+    """
+
+    answers: Sequence[GeneratorAnswer]
+    notes: Sequence[str] = ()
+    served_models: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a generator may use.
+
+    Attributes:
+        completions: opens a language model, by the number of requests and its name.
+        alone: whether it answers without any context, and is to know so.
+    """
+
+    completions: Callable[[int, str | None], AbstractContextManager[Completions]]
+    alone: bool = False
+
+
+class Generator(FileOptions):
+    """Options of one generator.
+
+    Attributes:
+        reads_context: whether its answers depend on the context, or on the question alone.
+    """
+
+    reads_context: ClassVar[bool] = True
+
+    type: str
+
+    def described(self, *, alone: bool = False) -> Mapping[str, Any]:
+        """Return what of the options determines the answers, besides files and the model.
+
+        Args:
+            alone: whether it answers without any context.
+        """
+        return self.model_dump(mode="json", exclude=set(self.file_options))
+
+    def code_roots(self) -> list[Root]:
+        """Return the roots of the code that writes its answers."""
+        return [root_of(type(self))]
+
+    @abstractmethod
+    def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
+        """Return the answer to each question, in order.
+
+        Raises:
+            DataError: its file breaks its format.
+            ModelUnavailable: its model cannot be had.
+        """
+
+
+class LlmGenerator(Generator):
+    """An answer that a language model writes.
+
+    ``llm`` names one of the experiment's ``llms``; without it, it is the experiment's ``llm``.
+    ``prompt`` is a prompt file in place of ours, with places for ``question`` and ``context``. Of
+    ours there is another one where there is no context: from what the model knows.
+    ``window`` is how many tokens the model reads and writes in all: what is longer is sent all the
+    same, and counted, since some servers cut it without a word.
+    """
+
+    file_options: ClassVar[tuple[str, ...]] = ("prompt",)
+
+    type: Literal["llm"]
+    llm: str | None = None
+    prompt: Path | None = None
+    temperature: Annotated[Number, Field(ge=0)] | None = 0.0
+    seed: Annotated[int, Field(ge=0, strict=True)] | None = 0
+    max_tokens: Annotated[int, Field(ge=1, strict=True)] = 128
+    window: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+    def described(self, *, alone: bool = False) -> Mapping[str, Any]:
+        """Return the options and the prompt; which model it is says its identity."""
+        template = self.template(alone=alone)
+        return {
+            **self.model_dump(mode="json", exclude={"llm", "prompt"}),
+            "template": template.label,
+            "messages": [list(message) for message in template.messages],
+        }
+
+    def template(self, *, alone: bool = False) -> Template:
+        """Return the prompt: ours for a context, or for none, or the file's for both.
+
+        Raises:
+            ConfigError: the file is no prompt with places for a question and a context.
+        """
+        if self.prompt is None and alone:
+            return packaged_template("answer_alone", ["question"], ())
+        if self.prompt is None:
+            return packaged_template("answer", PLACES, ())
+        return read_template(self.prompt, PLACES, ())
+
+    def requests(self, questions: Sequence[Question], *, alone: bool = False) -> list[ChatRequest]:
+        """Return what is asked, question by question; ``alone`` is for answers from no context."""
+        template = self.template(alone=alone)
+        return [
+            ChatRequest(
+                template.filled(
+                    {"question": one.text, "context": passages_block(one.context, one.text)}
+                ),
+                self.temperature,
+                self.seed,
+                self.max_tokens,
+                template.label,
+            )
+            for one in questions
+        ]
+
+    def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
+        """Ask for each answer that is not stored."""
+        with tools.completions(len(questions), self.llm) as completions:
+            found = completions.answer(self.requests(questions, alone=tools.alone))
+            served = completions.served_models
+        answers = [_replied(one) for one in found]
+        return GeneratorAnswers(answers, self._notes(questions), served)
+
+    def _notes(self, questions: Sequence[Question]) -> list[str]:
+        if self.window is None:
+            return []
+        longer = sum(one.n_tokens + self.max_tokens > self.window for one in questions)
+        if not longer:
+            return []
+        return [
+            f"{longer} of {len(questions)} contexts and their answers are longer than the model's "
+            f"window of {self.window} tokens: it may have read them in part; set `budget`"
+        ]
+
+
+def _replied(reply: Answer) -> GeneratorAnswer:
+    """Return what a reply says; one that was cut before it said anything failed."""
+    if isinstance(reply, Failure):
+        return GeneratorAnswer(None, error=reply.reason, unanswered=True)
+    text = without_thinking(reply.text)
+    answer = GeneratorAnswer(
+        text,
+        abstained=True if reply.finish_reason == REFUSAL else None,
+        cited=tuple(cited_units(text)) or None,
+        prompt_tokens=reply.prompt_tokens,
+        completion_tokens=reply.completion_tokens,
+        finish_reason=reply.finish_reason,
+        served_model=reply.served_model,
+    )
+    if not text and reply.finish_reason == LENGTH:
+        return answer._replace(text=None, error="the answer was cut at max_tokens")
+    return answer
+
+
+class ExtractiveGenerator(Generator):
+    """An answer copied from the context.
+
+    ``model`` is a question-answering model of transformers, a folder or a name at the hub: the
+    answer is the span that it scores best. With ``refuse`` there is no answer where the model
+    scores that higher, as models do that were trained on SQuAD 2.0. Without a model, the answer is
+    the sentence of the context that shares most with the question.
+    """
+
+    type: Literal["extractive"]
+    model: str | None = Field(default=None, min_length=1)
+    refuse: bool = Field(default=False, strict=True)
+
+    @model_validator(mode="after")
+    def _only_a_model_refuses(self) -> Self:
+        if self.refuse and self.model is None:
+            raise ValueError("refuse: belongs to model")
+        return self
+
+    def described(self, *, alone: bool = False) -> Mapping[str, Any]:
+        """Return what determines the answers: the model by its files.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        if self.model is None:
+            return {"type": self.type}
+        from rag_assets.answers.span_model import SpanModel
+
+        identity = dict(SpanModel(self.model).identity)
+        return {"type": self.type, "refuse": self.refuse, "model": identity}
+
+    def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
+        """Copy the best span, or the best sentence where there is no model."""
+        if self.model is None:
+            from rag_assets.answers.best_sentence import best_sentence
+
+            found = [best_sentence(one.text, one.context) for one in questions]
+            return GeneratorAnswers([_copied(one) for one in found])
+        from rag_assets.answers.span_model import SpanModel
+
+        model = SpanModel(self.model)
+        answers = []
+        for question in questions:
+            span, null_score = model.answer(question.text, question.context)
+            margin = null_score - span.score
+            is_refused = self.refuse and margin > 0
+            answer = GeneratorAnswer("", spans=()) if is_refused else _copied(span)
+            answers.append(answer._replace(score=margin))
+        return GeneratorAnswers(answers)
+
+
+def _copied(span: SpanAnswer) -> GeneratorAnswer:
+    if span.passage < 0:
+        return GeneratorAnswer("", spans=())
+    return GeneratorAnswer(span.text, spans=((span.passage + 1, span.start, span.end),))
+
+
+class FileGenerator(Generator):
+    """Answers from elsewhere, read from ``path`` (relative to the YAML file).
+
+    A file is JSON as SQuAD's predictions, ``{id: answer}``, or by its name JSON lines (``.jsonl``)
+    with ``query_id``, ``answer`` and, if known, ``cited``, ``na_prob``, ``abstained`` or ``error``.
+    A question without an answer in it failed.
+    """
+
+    reads_context: ClassVar[bool] = False
+    file_options: ClassVar[tuple[str, ...]] = ("path",)
+
+    type: Literal["file"]
+    path: Path
+
+    def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
+        """Read the file."""
+        found = read_predictions(self.path, [question.query_id for question in questions])
+        by_query = {row["query_id"]: row for row in found.answers.to_pylist()}
+        answers = [_read(by_query[question.query_id]) for question in questions]
+        return GeneratorAnswers(answers, found.notes())
+
+
+def _read(row: dict[str, object]) -> GeneratorAnswer:
+    text, cited = row["answer"], row["cited"]
+    return GeneratorAnswer(
+        text if isinstance(text, str) else None,
+        bool(row["abstained"]) if row["abstained"] is not None else None,
+        tuple(cited) if isinstance(cited, list) else None,
+        score=row["score"] if isinstance(row["score"], float) else None,
+        error=str(row["error"]) if row["error"] is not None else None,
+    )
+
+
+GENERATOR_TYPES: dict[str, type[Generator]] = {
+    "llm": LlmGenerator,
+    "extractive": ExtractiveGenerator,
+    "file": FileGenerator,
+}
+"""All types of generators, by their names."""

@@ -1,1 +1,0 @@
-"""What writes an answer from a context, one type a module."""
