@@ -1,7 +1,7 @@
 """A server on loopback that speaks S3: moto's, in a process of its own.
 
 moto looks at the condition of a write and then writes, with others in between; here one write comes
-after the other. It can also be as servers are that know no conditions.
+after the other. It can also refuse conditions, as servers do that know none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 VARIABLES = {
     "AWS_ACCESS_KEY_ID": "ferry-key-of-the-tests",
@@ -21,8 +21,6 @@ VARIABLES = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 """Any credentials are right; without some, AWS's library looks for a machine's role."""
-
-Conditions = Literal["kept", "refused", "ignored"]
 
 _CONDITIONS = "/conditions-of-the-tests"
 _REFUSAL = b"<Error><Code>NotImplemented</Code><Message>A header you provided.</Message></Error>"
@@ -54,16 +52,16 @@ def deny_access(url: str, *, deny: bool) -> None:
 
 
 @contextmanager
-def conditions(url: str, mode: Conditions) -> Iterator[None]:
-    """Have the server treat conditions of writes in another way."""
-    _set_conditions(url, mode)
+def refusing_conditions(url: str) -> Iterator[None]:
+    """Have the server refuse conditions of writes."""
+    _set_conditions(url, "refused")
     try:
         yield
     finally:
         _set_conditions(url, "kept")
 
 
-def _set_conditions(url: str, mode: Conditions) -> None:
+def _set_conditions(url: str, mode: str) -> None:
     request = urllib.request.Request(f"{url}{_CONDITIONS}", mode.encode(), method="POST")
     urllib.request.urlopen(request).close()
 
@@ -100,8 +98,6 @@ class _Server:
             environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
             start("501 Not Implemented", [("Content-Length", str(len(_REFUSAL)))])
             return [_REFUSAL]
-        for name in conditions if self._mode == "ignored" else ():
-            del environ[name]
         with self._writing:
             return self._application(environ, start)
 

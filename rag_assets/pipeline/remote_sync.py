@@ -63,13 +63,13 @@ def bring_records(root: Path) -> None:
     snapshots, attempts, revisions, failed, looks = copy.objects.each(
         lambda folder: _there(copy, folder), folders
     )
-    copy.bring(snapshots)
+    copy.fetch(snapshots)
     # Few, and their content changes: S3 knows the second of a change, which is not enough.
-    copy.bring([*attempts, *revisions, *looks], anew=True)
+    copy.fetch([*attempts, *revisions, *looks], anew=True)
     # The same failures here as there: one that passes now was deleted by who saw it.
     for path in set((root / FAILED_CHECKS).glob("*.json")) - set(failed):
         remove(path)
-    copy.bring(failed)
+    copy.fetch(failed)
     for name, content in zip(POINTERS, contents, strict=True):
         text = (content or b"").decode("utf-8", "replace")
         if text and text != _text(root / name):
@@ -109,9 +109,9 @@ def bring_history(root: Path, locks: Path | None) -> None:
         from rag_assets.pipeline.history_files import HistoryFiles, first_id, is_compacted
 
         files = HistoryFiles(root, locks)
-        copy.bring(filter(is_compacted, there))
+        copy.fetch(filter(is_compacted, there))
         ids = files.ids()
-        copy.bring(path for path in there if not is_compacted(path) and first_id(path) not in ids)
+        copy.fetch(path for path in there if not is_compacted(path) and first_id(path) not in ids)
         files.compact()
 
 
@@ -127,7 +127,7 @@ def bring_named(root: Path, evaluation_id: str) -> None:
     entries = named(root / SNAPSHOTS / f"{evaluation_id}.json")
     # A ranking is brought when something is cut from it anew.
     read = [one for one in entries if one["asset"] != RANKINGS and _is_table(one)]
-    copy.bring_tables(root.parent / one["path"] for one in read)
+    copy.objects.each(copy.fetch_artifact, {root.parent / one["path"] for one in read})
     brought = read_json(copy.root / _BROUGHT)
     if brought.get(root.name) != evaluation_id:
         _bring_measurements(copy, root, {entry["fingerprint"][:16] for entry in entries})
@@ -176,7 +176,7 @@ def _there(copy: WorkingCopy, folder: Path) -> list[Path]:
 
 def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -> None:
     there = _there(copy, root.parent / MEASUREMENTS)
-    copy.bring(path for path in there if path.name[:16] in fingerprints)
+    copy.fetch(path for path in there if path.name[:16] in fingerprints)
 
 
 def pointer_text(content: bytes | None) -> str | None:
@@ -247,7 +247,7 @@ def _point(copy: WorkingCopy, root: Path, evaluation_id: str) -> str:
     def later(there: bytes | None) -> bytes | None:
         name = pointer_text(there)
         if name is not None:
-            copy.bring([root / SNAPSHOTS / f"{name}.json"])
+            copy.fetch([root / SNAPSHOTS / f"{name}.json"])
         return None if name is not None and _ended(root, name) > own else evaluation_id.encode()
 
     return pointer_text(copy.merge(root / POINTERS[0], later)) or evaluation_id
@@ -278,7 +278,7 @@ def _send_named(
         entries.pop(entry["path"], None)
     paths = [copy.root / path for path in entries]
     copy.objects.each(copy.listing, {path.parent for path in paths})
-    new = [path for path in paths if not copy.has(path, path.parent)]
+    new = [path for path in paths if not copy.has(path)]
     # What only the remote store has need not be sent; what is nowhere cannot.
     copy.send(path for path in new if path.exists())
 

@@ -154,7 +154,7 @@ class ContentCache:
     def _refresh(self) -> None:
         """Read the keys of segments that appeared, and forget those that are gone."""
         if self._copy is not None and not self._is_brought:
-            self._copy.bring(self._copy.root / name for name in self._copy.listing(self.folder))
+            self._copy.fetch(self._copy.root / name for name in self._copy.listing(self.folder))
             self._is_brought = True
         known = {segment.path: segment for segment in self._segments}
         paths = sorted(set(self.folder.glob("*.parquet")) - self._refused)

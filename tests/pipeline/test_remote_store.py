@@ -33,7 +33,7 @@ from rag_assets.store.remote.mirror import mirror, write_shared
 from rag_assets.store.remote.objects import ANY, AT_ONCE, Objects
 from tests.all_measurements import all_measurements
 from tests.remote_machines import Evaluated, Machine, Machines, names_sent
-from tests.s3_server import VARIABLES, conditions
+from tests.s3_server import VARIABLES
 from tests.tiny_experiment import materialize
 
 
@@ -287,15 +287,6 @@ def test_what_ended_later_stays_current(
         assert names.find(of_a.evaluation_id) == of_a
         ids = [row["evaluation_id"] for row in machine.history()]
         assert {of_a.evaluation_id, of_b[0].evaluation_id} <= set(ids)
-
-
-def test_a_server_that_knows_no_conditions(machines: Machines, s3_url: str) -> None:
-    a, b = machines["a"], machines["b"]
-    with conditions(s3_url, "ignored"):
-        first, second = (one.finish(one.pipeline(), set())[1] for one in (a, b))
-        assert read_current(a.root) == second
-        ids = [row["evaluation_id"] for row in a.history()]
-    assert ids[-2:] == [first.evaluation_id, second.evaluation_id]
 
 
 def test_a_damaged_pointer_is_written_again(machines: Machines) -> None:

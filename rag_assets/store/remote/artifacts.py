@@ -60,25 +60,20 @@ class RemoteArtifacts(ArtifactStore):
             StoreError: the remote store cannot be used.
         """
         artifact = super().read(path) if (path / MANIFEST).is_file() else None
-        if artifact is not None:
+        if artifact is not None or not self._copy.has(path):
             return artifact
-        if self._copy.knows_damaged(path) or not self._copy.has(path, path.parent):
-            return None
         if self._before_first is not None:
             before, self._before_first = self._before_first, None
             before()
-        return self._artifact(path)
-
-    def _artifact(self, path: Path) -> Artifact | None:
         try:
             manifest = Manifest.from_json(self._copy.manifest(path) or b"")
         except (TypeError, ValueError):
             self._copy.note_damaged(path)
             return None
-        remove(path)  # the rest of one, or one that is damaged
+        remove(path)  # one that is damaged
         if TABLE not in manifest.files:
             return RemoteFolder(path, manifest, partial(self._bring, path))
-        self._copy.bring_tables([path])
+        self._copy.fetch_artifact(path)
         artifact = super().read(path)
         if artifact is None:
             self._copy.note_damaged(path)
@@ -87,7 +82,7 @@ class RemoteArtifacts(ArtifactStore):
     def _bring(self, path: Path) -> None:
         if (path / MANIFEST).is_file():
             return
-        if not self._copy.bring_folder(path) or super().read(path) is None:
+        if not self._copy.fetch_artifact(path) or super().read(path) is None:
             remove(path)
             where = f"{self._copy.objects.address.url}/{self._copy.name(path)}"
             raise StoreError(f"{where} is gone or damaged; delete it there and evaluate again")

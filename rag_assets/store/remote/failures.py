@@ -74,6 +74,8 @@ def _refused(address: Address, answer: dict[str, Any]) -> Refused:
         problem = f"access was denied {_server(address)} ({code or status}); {_SOUGHT}"
     elif 300 <= status < 400:
         problem = f"what answers {_server(address)} names another place, which is not asked"
+    elif status == 501:
+        problem = f"what answers {_server(address)} knows no conditional writes (If-None-Match)"
     else:
         problem = (
             f"what answers {_server(address)} says {' '.join(filter(None, (str(status), code)))}"

@@ -42,7 +42,6 @@ SILENCE = 30.0
 
 _PART = 8 << 20
 _TRIES = 5
-_NO_CONDITIONS = (400, 405, 501)
 _CONFLICT = 409
 _CHANGED = 412
 _EMPTY = 416
@@ -137,13 +136,8 @@ class Objects:
                 return None
             raise
 
-    def fetch(self, name: str, path: Path, modified: int | None = None) -> bool:
+    def fetch(self, name: str, path: Path) -> bool:
         """Write an object to a file, whole or not at all; return whether there is one.
-
-        Args:
-            name: of the object.
-            path: the file.
-            modified: the time that the file gets; None: now.
 
         Raises:
             StoreError: the store cannot be used, or the file cannot be written.
@@ -152,19 +146,14 @@ class Objects:
         first = next(blocks, None)
         if first is None:
             return False
-        with atomic_file(path, durable=False) as temporary:
-            with temporary.open("wb") as file:
-                file.write(first)
-                for block in blocks:
-                    file.write(block)
-            if modified is not None:
-                os.utime(temporary, ns=(modified, modified))
+        with atomic_file(path, durable=False) as temporary, temporary.open("wb") as file:
+            file.write(first)
+            for block in blocks:
+                file.write(block)
         return True
 
     def write(self, name: str, content: bytes, expected: str = ANY) -> str | None:
         """Write a small object, and return its tag; None: something else is there than expected.
-
-        A server that knows no conditions is asked before and afterwards what is there.
 
         Args:
             name: of the object.
@@ -180,8 +169,6 @@ class Objects:
             except Refused as error:
                 if expected == ANY:
                     raise
-                if error.status in _NO_CONDITIONS:
-                    return self._write_and_look(name, content, expected)
                 if error.status == _CHANGED or error.is_missing:
                     # Of a request that was repeated, the first may have come through.
                     return self._tag_of(name, content)
@@ -266,13 +253,6 @@ class Objects:
             start += max(len(block), 1)
             condition = {"IfMatch": tag}
 
-    def _write_and_look(self, name: str, content: bytes, expected: str) -> str | None:
-        present = self.find(name)
-        if (ABSENT if present is None else present.tag) != expected:
-            return None
-        self._ask("put_object", _nothing, name, Body=content)
-        return self._tag_of(name, content)
-
     def _tag_of(self, name: str, content: bytes) -> str | None:
         """Return the tag of an object if that is its content."""
         present = self.find(name)
@@ -288,12 +268,10 @@ class Objects:
         try:
             self._ask("complete_multipart_upload", _nothing, name, **end, **_condition(expected))
         except Refused as error:
-            if expected == ANY or error.status not in (*_NO_CONDITIONS, _CHANGED):
+            if expected == ANY or error.status != _CHANGED:
                 raise
-            if error.status == _CHANGED or self.existing([name]):
-                self._ask("abort_multipart_upload", _nothing, name, **upload)
-                return False
-            self._ask("complete_multipart_upload", _nothing, name, **end)
+            self._ask("abort_multipart_upload", _nothing, name, **upload)
+            return False
         return True
 
     def _pages(

@@ -78,12 +78,8 @@ def bring_all(store: Path, *folders: str) -> None:
         return
     apply_removed(copy)
     chosen = folders or [name for name in copy.objects.folders() if name not in (FOLDER, LEASES)]
-    there = {n: listed for name in chosen for n, listed in copy.objects.listed(name).items()}
-    # Its age decides whether something is removed.
-    missing = [(n, listed) for n, listed in there.items() if not (copy.root / n).exists()]
-    Objects.each(
-        lambda one: copy.objects.fetch(one[0], copy.root / one[0], one[1].modified), missing
-    )
+    there = [name for folder in chosen for name in copy.objects.listed(folder)]
+    copy.fetch(copy.root / name for name in there)
 
 
 def remove_everywhere(store: Path, paths: Iterable[Path]) -> None:
