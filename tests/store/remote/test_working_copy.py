@@ -168,7 +168,7 @@ def test_no_name_leads_out_of_a_working_copy(here: WorkingCopy, tmp_path: Path) 
         apply_removed(here)
     with pytest.raises(StoreError, match="holds a name that leads out of it"):
         here.fetch([here.root / "ferry" / ".." / ".." / "other.txt"])
-    here.objects.write("objects/chunks/12/manifest.json", b'{"files": {"/tmp/a": ""}}')
+    here.objects.write("objects/chunks/12/manifest.json", b'{"files": {"/etc/passwd": ""}}')
     with pytest.raises(StoreError, match="holds a name that leads out of it"):
         here.fetch_artifact(here.root / "objects" / "chunks" / "12")
     assert (tmp_path / "mine.txt").read_text() == "mine"
