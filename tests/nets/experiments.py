@@ -80,8 +80,8 @@ def places(root: Path, *, torch: bool = True) -> Iterator[Mapping[str, str]]:
         yield made | addresses | {"<other address>": other.root}
 
 
-def build(name: str, root: Path, made: Mapping[str, str]) -> Tiny:
-    """Write an experiment of ``experiments.yaml`` with its files."""
+def build(name: str, root: Path, made: Mapping[str, str], *, is_labelled: bool = True) -> Tiny:
+    """Write an experiment of ``experiments.yaml`` with its files, or without its judgments."""
     text = FILE.read_text(encoding="utf-8")
     for mark, place in made.items():
         text = text.replace(mark, place)
@@ -99,6 +99,8 @@ def build(name: str, root: Path, made: Mapping[str, str]) -> Tiny:
         tiny.write_config()
     if name == "unlabelled":
         (tiny.folder / "queries.jsonl").unlink()
+    if not is_labelled:
+        (tiny.folder / "judgments.jsonl").unlink(missing_ok=True)
     if name in _BESIDE:
         _BESIDE[name](tiny)
     for file, content in files.items():
@@ -120,6 +122,9 @@ def _vectors(tiny: Tiny) -> None:
             vectors = [np.array(vector(head + text), np.float32) for text in texts.values()]
             table = pa.table({"id": list(texts), "vector": vectors})
             pq.write_table(table, tiny.folder / f"{head}{file}.parquet")
+            if head:  # other bytes in the other form, with the ids in a file of their own
+                np.save(tiny.folder / f"{file}.npy", np.stack(vectors))
+                (tiny.folder / f"{file}.ids").write_text("\n".join(texts), encoding="utf-8")
 
 
 def _searches(tiny: Tiny) -> None:

@@ -14,16 +14,21 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
+from unittest.mock import patch
 
 import click
 from click.testing import CliRunner
 
 import rag_assets
+from rag_assets.assets.instance import open_instance
+from rag_assets.assets.names import asset_key
 from rag_assets.cli import main as program
-from tests.dagster_state import materializations
+from rag_assets.cli import terminal
+from rag_assets.engine.measurements import Measurements
 from tests.nets.experiments import build, places
 from tests.tiny_experiment import Tiny
 
@@ -32,51 +37,73 @@ COMMAND = "python -m tests.nets.goldens"
 EXPERIMENTS: Mapping[str, str] = {
     "complete": "fusion",
     "none": "open",
-    "sample": "sample",
-    "answers": "answers",
+    "drawn": "sample",
+    "answers_with_judges": "answers",
 }
 """Name of the golden -> that of ``experiments.yaml``."""
 
-TWICE = ("complete", "answers")
-"""Those that are evaluated before and after a change: they have something to compare."""
-
 WIDTHS = (60, 100, 200)
 PAIR = "{path} bm25 {second}"
+ANSWERERS = "{path} read@5 edges@5"
 TOPICS: Mapping[str, str] = {
-    "evaluate": "{path}",
     "plan": "{path}",
     "validate": "{path}",
     "ask": "{path} | what does a ticket for a dog cost",
     "leaderboard": "{path}",
-    "leaderboard slices": "{path} --by tags",
+    "leaderboard slices": "{path} --by tag",
     "leaderboard answers": "{path} --answers",
-    "leaderboard ties": "{path} --ties",
-    "leaderboard budget": "{path} --budget 30",
+    "leaderboard latency": "{path} --latency",
+    "leaderboard ties": "{path} --ties --retriever bm25 --retriever {second}",
+    "leaderboard budget": "{path} --budget 30 --retriever bm25 --retriever {second}",
     "compare": "{path}",
     "compare pair": PAIR,
-    "compare moves": f"{PAIR} --moves 2",
+    "compare moves": f"{PAIR} --moves",
     "history": "{path}",
-    "diff": "{path}",
+    "diff": "{path} previous latest",
     "gate": "{path} --against previous",
+    "gate baseline": "{path} --against baseline",
     "anchor": "{path} --show",
     "attribution": "{path}",
+    "attribution slices": "{path} --by tag",
     "attribution queries": "{path} --queries",
     "attribution answers": "{path} --answers",
     "label": "{path} --status",
     "pool": "{path}",
     "status": "",
+    "evaluate": "{path}",
 }
 """Command and what of it -> its arguments; a bar stands before an argument with spaces."""
 
-ALL_FACES = ("leaderboard", "leaderboard answers", "compare", "compare pair", "gate", "history")
-"""Topics that are drawn in all widths and formats; of the others, a table and JSON."""
+OWN_TOPICS: Mapping[str, Mapping[str, str]] = {
+    "complete": {"score": "--run {root}/run.trec --qrels {path}/judgments.jsonl"},
+    "drawn": {
+        "compare sampled": "{path} --metric sampled_dcg@5",
+        "history sampled": "{path} --metric sampled_dcg@5",
+        "gate sampled": "{path} --against previous --metric sampled_dcg@5",
+        "pool sample": "{path} --sample 3",
+    },
+    "answers_with_judges": {
+        "leaderboard answer slices": "{path} --by tag --metric answer_f1",
+        "compare answers": "{path} --metric answer_f1",
+        "compare answer pair": ANSWERERS,
+        "compare answer moves": f"{ANSWERERS} --moves",
+        "compare judged": "{path} --metric judged_correct:floor",
+        "history answers": "{path} --metric answer_f1",
+        "history judged": "{path} --metric judged_correct:floor",
+        "gate answers": "{path} --against previous --metric answer_f1",
+        "gate judged": "{path} --against previous --metric judged_correct:floor",
+        "judge check": "{path} --judge floor",
+        "judge sheet": "{path} --questions 3",
+    },
+}
+"""Those of one experiment alone."""
 
-SECOND = {"complete": "rrf", "none": "rrf", "sample": "okapi", "answers": "rrf"}
+SECOND = {"complete": "rrf", "none": "rrf", "drawn": "okapi", "answers_with_judges": "rrf"}
 DAGSTER = (
     "queries", "chunks", "lexical_runs", "metrics", "metrics_summary", "intervals", "comparisons",
     "leaderboard", "overlaps", "attributions", "tuning", "answers", "answer_metrics",
     "answer_summary", "answer_waterfall", "answer_verdicts", "calibrated_means",
-    "sampled_labels", "sampled_estimates",
+    "calibrated_differences", "calibrated_rankings", "sampled_labels", "sampled_estimates",
 )  # fmt: skip
 
 _VARYING = (
@@ -85,10 +112,10 @@ _VARYING = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d| UTC)?", "<time>"),
     (r"\b202[67]-(?!01-31)\d\d-\d\d\b", "<date>"),
     (r"<date>(\s+)[0-9a-f]{4}\b", r"<date>\1<id>"),
-    (r"^\d\d:\d\d\b", "<clock>"),
+    (r"^( *)\d\d:\d\d\b", r"\1<clock>"),
     (r"^((code_)?seconds|bytes|size): [\d.]+", r"\1: <n>"),
     (r"<time>(\s*)[0-9a-f]{4}\b", r"<time>\1<id>"),
-    (r"\b\d+(\.\d+)? ?(ms|s|sec|seconds?|min|minutes?)\b(?! of| per)", "<duration>"),
+    (r"(?<!@)\b\d+(\.\d+)? ?(ms|s|sec|seconds?|min|minutes?)\b(?! of| per)", "<duration>"),
     (r"(?<![\w.])(?=\d*[a-f])[0-9a-f]{16,64}\b", "<hash>"),
     (r"[ ]+$", ""),
 )
@@ -96,66 +123,145 @@ _VARYING = (
 
 @contextmanager
 def evaluated(names: Iterable[str], root: Path) -> Iterator[Mapping[str, Tiny]]:
-    """Evaluate all; some before and after a change of a retriever."""
-    with places(root, torch=False) as made:
-        found = {}
+    """Evaluate all before and after a change of a retriever, so that there is a past to compare."""
+    with places(root, torch=False) as made, _same_timings():
+        experiments = {}
         for name in names:
-            tiny = build(EXPERIMENTS[name], root / name, made)
-            tiny.config["retrievers"].pop("near", None)
-            for k1 in (2.0, 1.2) if name in TWICE else (1.2,):
+            tiny = build(EXPERIMENTS[name], root / name, made, is_labelled=name != "drawn")
+            _change(name, tiny.config)
+            for k1 in (2.0, 1.2):
                 tiny.configure("bm25", k1=k1)
                 done = invoke(tiny, "evaluate", [str(tiny.folder)])
                 if done.exit_code:
                     raise RuntimeError(done.output)
-            found[name] = tiny
-        yield found
+            run = ["--retriever", "bm25", "--out", str(tiny.root / "run.trec")]
+            invoke(tiny, "export-run", [str(tiny.folder), *run])
+            experiments[name] = tiny
+        yield experiments
+
+
+def _change(name: str, config: dict[str, Any]) -> None:
+    """Let all be timed, and leave out what would show the same again."""
+    config["measurements"] = {"latency_sample": 2}
+    for alike in ("near", "convex", "sum", "mnz", "borda"):
+        config["retrievers"].pop(alike, None)
+    if name == "complete":
+        config["top_k"] = [3, 5]
+    if name == "answers_with_judges":
+        config["top_k"] = config["answers"]["random"]["top_k"] = [5]
+
+
+@contextmanager
+def _same_timings() -> Iterator[None]:
+    """Let all work take as long on any machine: what is shown of it is compared too."""
+    add = Measurements.add
+
+    def steady(
+        self: Measurements,
+        what: str,
+        fingerprint: str,
+        seconds: float | None,
+        *rest: Any,
+        **more: Any,
+    ) -> None:
+        times = {name: 2.0 for name in ("p50_ms", "p95_ms", "p99_ms") if name in more}
+        if "samples_ms" in more:
+            times["samples_ms"] = dict.fromkeys(more["samples_ms"] or {}, 2.0)
+        add(self, what, fingerprint, None if seconds is None else 0.5, *rest, **{**more, **times})
+
+    with patch.object(Measurements, "add", steady):
+        yield
 
 
 def invoke(tiny: Tiny, command: str, arguments: Sequence[str], width: int = 100) -> Any:
     """Run a command with the store of an experiment."""
-    store = ["--store", str(tiny.root / "store")]
+    store = [] if command == "score" else ["--store", str(tiny.root / "store")]
     runner = CliRunner(env={"COLUMNS": str(width), "RAG_ASSETS_STORE": None, "DAGSTER_HOME": None})
     return runner.invoke(program, [*command.split(), *arguments, *store])
 
 
 def faces(name: str, tiny: Tiny) -> Iterator[tuple[str, str]]:
     """Yield the name of each golden of an experiment, and its text."""
-    for topic, arguments in TOPICS.items():
-        yield (
-            topic.replace(" ", "-"),
-            _normal(tiny, "".join(_sections(name, tiny, topic, arguments))),
-        )
+    for topic, arguments in {**TOPICS, **OWN_TOPICS.get(name, {})}.items():
+        text = "".join(_sections(name, tiny, topic, arguments))
+        yield topic.replace(" ", "-"), _normal(tiny, text)
     page = tiny.root / "page.html"
-    invoke(tiny, "report", [str(tiny.folder), "--small", "--out", str(page)])
+    invoke(tiny, "report", [str(tiny.folder), "--out", str(page)])
     yield "page", _normal(tiny, text_of(page.read_text(encoding="utf-8")))
     yield "notebook", _normal(tiny, "".join(_notebook(name, tiny)))
     yield "dagster", _normal(tiny, "".join(_dagster(tiny)))
 
 
 def _sections(name: str, tiny: Tiny, topic: str, arguments: str) -> Iterator[str]:
-    """Yield a topic in every format, and in every width of the terminal."""
-    command = topic.split()[0]
-    words, _, phrase = arguments.format(path=tiny.folder, second=SECOND[name]).partition(" | ")
+    """Yield a topic in every format, and in every width of the terminal that changes it."""
+    command = topic.split()[0] if not topic.startswith("judge ") else topic
+    places = {"path": tiny.folder, "root": tiny.root, "second": SECOND[name]}
+    words, _, phrase = arguments.format(**places).partition(" | ")
     given = [*words.split(), *([phrase] if phrase else [])]
-    forms = ("table",) if command == "evaluate" else _formats(command)
-    for form in forms if topic in ALL_FACES else [one for one in forms if one in ("table", "json")]:
-        for width in WIDTHS if form == "table" and topic in ALL_FACES else WIDTHS[1:2]:
-            done = invoke(tiny, command, [*given, "--format", form], width)
-            head = f"{form} {width}" if form == "table" else form
-            status = f", exit {done.exit_code}" if done.exit_code else ""
-            yield f"=== {head}{status}\n{done.stdout.rstrip()}\n"
-            if done.stderr and form == "table" and width == WIDTHS[1]:
-                yield f"=== notes\n{done.stderr.rstrip()}\n"
-            if done.exit_code in (1, 2) and not done.stdout:
-                return  # refused: in every format alike
+    texts: dict[str, list[str]] = {}
+    for form in _formats(command):
+        for_people = form in ("table", "")
+        with _in_other_widths() as others:
+            done = invoke(tiny, command, [*given, *(["--format", form] if form else [])])
+        if isinstance(done.exception, Exception):
+            raise done.exception
+        printed = {WIDTHS[1]: done.stdout} | (others if for_people else {})
+        for width, text in printed.items():
+            texts.setdefault(text.rstrip(), []).append(
+                f"{form} {width}".strip() if for_people else form
+            )
+        if for_people and done.stderr:
+            texts.setdefault(done.stderr.rstrip(), []).append("notes")
+        if done.exit_code in (1, 2) and not done.stdout:
+            break  # refused: in every format alike
+    status = f"exit {done.exit_code}\n" if done.exit_code else ""
+    yield status + "".join(
+        f"=== {', '.join(heads)}\n{text}\n" for text, heads in texts.items() if text
+    )
+
+
+@contextmanager
+def _in_other_widths() -> Iterator[dict[int, str]]:
+    """Print what a command prints on terminals of other widths too; they are full at the end."""
+    texts: dict[int, str] = {}
+    files = {width: StringIO() for width in WIDTHS if width != WIDTHS[1]}
+    consoles = {width: terminal._Console(file=files[width], width=width) for width in files}
+    printed = terminal._Console.print
+    echo = click.echo
+
+    def print_everywhere(self: Any, *objects: Any, **options: Any) -> None:
+        printed(self, *objects, **options)
+        for console in consoles.values() if not self.stderr else ():
+            printed(console, *objects, **options)
+
+    def echo_everywhere(message: Any = None, *rest: Any, err: bool = False, **options: Any) -> None:
+        echo(message, *rest, err=err, **options)
+        for file in files.values() if not err else ():
+            echo(message, file, **{name: options[name] for name in options if name == "nl"})
+
+    with (
+        patch.object(terminal._Console, "print", print_everywhere),
+        patch.object(click, "echo", echo_everywhere),
+    ):
+        yield texts
+    texts |= {
+        width: "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+        for width, file in files.items()
+    }
 
 
 def _formats(command: str) -> Sequence[str]:
-    found = program.get_command(click.Context(program), command)
-    assert found is not None
-    (option,) = [one for one in found.params if "--format" in one.opts]
-    assert isinstance(option.type, click.Choice)
-    return list(option.type.choices)
+    """Return the forms of a command: one without a name where there is but one."""
+    context, found = click.Context(program), program
+    for word in command.split():
+        assert isinstance(found, click.Group)
+        below = found.get_command(context, word)
+        assert below is not None
+        found = below
+    for option in found.params:
+        if "--format" in option.opts and isinstance(option.type, click.Choice):
+            return list(option.type.choices)
+    return [""]
 
 
 def _notebook(name: str, tiny: Tiny) -> Iterator[str]:
@@ -166,14 +272,16 @@ def _notebook(name: str, tiny: Tiny) -> Iterator[str]:
         "leaderboard": board,
         "ask": rag_assets.ask(tiny.folder, "ticket for a dog", top_k=2, **place),
     }
-    if name != "none":
+    if board.has_metrics:
         results |= {
             "compare": rag_assets.compare(board),
+            "compare pair": rag_assets.compare(board, "bm25", SECOND[name]),
             "history": rag_assets.history(tiny.folder, **place),
+            "gate": rag_assets.gate(tiny.folder, against="previous", **place),
         }
-    if name in TWICE:
-        results["gate"] = rag_assets.gate(tiny.folder, against="previous", **place)
-    if name == "answers":
+    if name == "drawn":
+        results["sampled"] = board.sampled
+    if name == "answers_with_judges":
         results |= {"answers": board.answers, "judged": board.judged}
     for topic, result in results.items():
         yield f"=== print({topic})\n{result!r}\n"
@@ -183,8 +291,22 @@ def _notebook(name: str, tiny: Tiny) -> Iterator[str]:
 
 def _dagster(tiny: Tiny) -> Iterator[str]:
     """Yield the metadata of the first partition of some assets."""
-    for asset in DAGSTER:
-        events = sorted(materializations(tiny, asset), key=lambda one: str(one.partition))
+    with open_instance(tiny.settings) as instance:
+        found = {
+            asset: instance.fetch_materializations(
+                asset_key(str(tiny.config["name"]), asset), 10_000
+            )
+            for asset in DAGSTER
+        }
+    for asset, fetched in found.items():
+        events = sorted(
+            (
+                record.asset_materialization
+                for record in fetched.records
+                if record.asset_materialization
+            ),
+            key=lambda one: str(one.partition),
+        )
         if events:
             shown = {name: _value(value) for name, value in events[0].metadata.items()}
             yield f"=== {asset} {events[0].partition or ''}\n"
@@ -203,6 +325,7 @@ class _Text(HTMLParser):
 
     HIDDEN = ("script", "style", "svg")
     BLOCKS = ("p", "div", "section", "h1", "h2", "h3", "h4", "li", "tr", "summary", "table", "dt")
+    SEPARATE: ClassVar = {"td": " | ", "th": " | ", "dd": ": ", "small": " "}
 
     def __init__(self) -> None:
         super().__init__()
@@ -213,8 +336,8 @@ class _Text(HTMLParser):
         self._hidden += tag in self.HIDDEN
         if tag in self.BLOCKS:
             self.parts.append(f"\n{tag}: " if tag[0] == "h" else "\n")
-        elif tag in ("td", "th"):
-            self.parts.append(" | ")
+        else:
+            self.parts.append(self.SEPARATE.get(tag, ""))
 
     def handle_endtag(self, tag: str) -> None:
         self._hidden -= tag in self.HIDDEN

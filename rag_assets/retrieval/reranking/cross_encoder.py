@@ -25,6 +25,7 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Pair, Scores
 from rag_assets.retrieval.reranking.local_models import (
+    BATCH_SIZE,
     LocalScorer,
     described_model,
 )
@@ -50,7 +51,7 @@ class CrossEncoder(RerankedRetriever):
 
     type: Literal["cross_encoder"]
     model: str = Field(min_length=1)
-    batch_size: int = Field(default=32, ge=1, strict=True)
+    batch_size: int = Field(default=BATCH_SIZE, ge=1, strict=True)
     max_length: int | None = Field(default=None, ge=8, strict=True)
 
     def versions(self) -> Mapping[str, str]:
@@ -95,7 +96,9 @@ class CrossEncoderScorer(LocalScorer):
             UsageError: ``max_length`` is more than the model can read.
         """
         described = described_model(self.files, self._max_length)
-        return {**described, "scorer": KIND, "activation": "none"}
+        # Another padding changes the last bits. Scores by the default were kept without its size.
+        batch = {} if self._batch_size == BATCH_SIZE else {"batch_size": self._batch_size}
+        return {**described, **batch, "scorer": KIND, "activation": "none"}
 
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return the logit of each pair; float64, shape (len(pairs),).

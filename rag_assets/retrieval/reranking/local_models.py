@@ -19,6 +19,9 @@ from rag_assets.retrieval.reranking.pair_scores import pair_lengths
 
 Loaded = TypeVar("Loaded")
 
+BATCH_SIZE = 32
+"""Pairs that are scored at once."""
+
 
 class LocalScorer(SentByName, ABC):
     """A model that reads a query with one document; it is loaded for the first pair."""
@@ -26,7 +29,9 @@ class LocalScorer(SentByName, ABC):
     kind: ClassVar[str]
     """What the model must be, for errors: ``cross-encoder``."""
 
-    def __init__(self, model: str, *, max_length: int | None = None, batch_size: int = 32) -> None:
+    def __init__(
+        self, model: str, *, max_length: int | None = None, batch_size: int = BATCH_SIZE
+    ) -> None:
         """Resolve the model's files; nothing is loaded.
 
         Args:

@@ -56,13 +56,15 @@ def test_scores_come_from_the_cache_the_second_time(folder: Path, tmp_path: Path
 
 def test_what_the_files_hold_determines_the_score(folder: Path, tmp_path: Path) -> None:
     scorer = CrossEncoderScorer(str(folder))
-    same = CrossEncoderScorer(str(cross_encoder(tmp_path / "same")), batch_size=1)
+    same = CrossEncoderScorer(str(cross_encoder(tmp_path / "same")))
     other = CrossEncoderScorer(str(cross_encoder(tmp_path / "other", seed=1)))
     assert scorer.describe() == same.describe()
     assert scorer.describe()["weights_sha256"] != other.describe()["weights_sha256"]
     assert scorer.describe()["max_length"] == LONGEST
     cut = CrossEncoderScorer(str(folder), max_length=16)
     assert cut.describe() != scorer.describe()
+    one_by_one = CrossEncoderScorer(str(folder), batch_size=1)  # the last bits of scores differ
+    assert one_by_one.describe() != scorer.describe()
     # Beyond the cut nothing is read.
     pairs = [Pair("dog", "ticket " * 20), Pair("dog", "ticket " * 40)]
     assert len(set(cut.score(pairs).tolist())) == 1
