@@ -140,10 +140,10 @@ def _check_alone(*, latency: bool, answers: bool) -> None:
 
 
 def _print_answers(result: EvaluationResult, form: str, asked: str | None) -> None:
+    if not result.answer_metrics:
+        raise NotEvaluated(f"the last evaluation of {result.evaluation.experiment} has no answers")
     split = result.chosen_split(asked)
     rows = answer_rows(result, split)
-    if not rows:
-        raise NotEvaluated(f"the last evaluation of {result.evaluation.experiment} has no answers")
     parts = [*answer_parts(result, split)[1:], *judged_parts(result, split)]
     print_rows(rows, form, lambda: Group(*parts), result.evaluation)
 

@@ -198,7 +198,15 @@ def mean_row(
     """
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
     lead = {"name": name, "split": sample.counted.split, "metric": metric}
-    row = estimated_row(calibrated_mean, sample, verdicts, labels, is_open > 0, level)
+    row = estimated_row(
+        calibrated_mean,
+        sample,
+        verdicts,
+        labels,
+        is_open > 0,
+        level,
+        of_passages=metric != JUDGED_CORRECT,
+    )
     if row["calibrated"] is None and elsewhere is not None:
         found = rogan_gladen(*elsewhere, verdicts, level=level)
         if found.value is not None:
@@ -254,6 +262,8 @@ def estimated_row(
     labels: Floats,
     is_open: Flags,
     level: float,
+    *,
+    of_passages: bool = False,
 ) -> Row:
     """Return the columns that means and differences share.
 
@@ -264,6 +274,7 @@ def estimated_row(
         labels: of people; NaN: there is none.
         is_open: where nobody was asked.
         level: of the intervals.
+        of_passages: whether people label passages, and not answers.
     """
     drawn = sample.drawn
     n_open = int((drawn & is_open).sum())
@@ -284,7 +295,7 @@ def estimated_row(
             **dict.fromkeys(("calibrated", "low", "high", "human", "human_low", "human_high")),
             "weight": 0.0,
             "method": "none",
-            "reason": _lacking(n_open),
+            "reason": _passages_lacking(n_open) if of_passages else _lacking(n_open),
         }
     found, human = (
         _estimate(estimator, sample.counted, verdicts, labels, labelled, others, level)
@@ -307,6 +318,14 @@ def _lacking(n_open: int) -> str:
         else (f"{n_open} answers to drawn questions have")
     )
     return f"{of} no label; `rag-assets judge sheet` asks for {'it' if n_open == 1 else 'them'}"
+
+
+def _passages_lacking(n_open: int) -> str:
+    sheet = "`rag-assets judge sheet --passages`"
+    if not n_open:
+        return f"no passage of a drawn question is labelled; {sheet} draws some"
+    questions = "1 drawn question has" if n_open == 1 else f"{n_open} drawn questions have"
+    return f"{questions} a passage without a label; {sheet} asks for it"
 
 
 def _estimate(

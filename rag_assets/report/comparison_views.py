@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.evaluation.metric_names import highest_value
 from rag_assets.plain_text import printable
 from rag_assets.report.answer_moves import MovedAnswer, answer_text
-from rag_assets.report.comparisons import Compared
+from rag_assets.report.comparisons import Compared, power_text
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
 from rag_assets.report.metric_choice import check_names, is_of_answers, named, noun
 from rag_assets.report.notebook import (
@@ -158,14 +159,18 @@ def _numbers(row: dict[str, Any], confidence: float, n_pairs: int) -> Table:
     others = f"t-test {p_text(row['p_t'])}, Wilcoxon {p_text(row['p_wilcoxon'])}"
     clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
     counts = f"{row['won']} won, {row['tied']} tied, {row['lost']} lost"
-    smallest = "-" if row["detectable"] is None else f"{row['detectable']:.4f}"
     effect = "-" if row["effect_size"] is None else f"{row['effect_size']:+.3f}"
+    smallest = row["detectable"]
+    can_show = smallest is not None and smallest <= highest_value(row["metric"])
+    power = (
+        {"detectable": f"{smallest:.4f} at level {ALPHA} with power {POWER}"} if can_show else {}
+    )
     for name, text in {
         "difference": f"{signed_text(row['difference'])}, {interval}",
         "p": f"{p_text(row['p_randomisation'])} (randomisation){holm}",
         "other tests": others,
         "effect size": f"{effect} (Cohen's d_z)",
-        "detectable": f"{smallest} at level {ALPHA} with power {POWER}",
+        **power,
         "queries": f"{row['n']}{clusters}: {counts}",
     }.items():
         table.add_row(name, text)
@@ -242,6 +247,7 @@ def against(view: View, one: str, other: str) -> Context | None:
                 "n": row["n"],
                 "n_clusters": row["n_clusters"],
                 "detectable": row["detectable"],
+                "power": power_text(row),
             }
     return None
 
@@ -325,7 +331,7 @@ def _shown(comparison: Comparison) -> Shown:
     rows = [_cells(row, adjusted) for row in comparison.rows]
     verdicts = comparison.verdicts if len(comparison.rows) == 1 else []
     after = " after Holm over all pairs" if adjusted else ""
-    notes = [f"* p < {ALPHA}{after}: chance hardly explains it", *compared.notes]
+    notes = [f"* p < {ALPHA}{after}: unlikely to be chance", *compared.notes]
     return Shown(title, [*headings, "won", "tied", "lost"], rows, verdicts, notes)
 
 

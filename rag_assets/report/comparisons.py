@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric, is_gain
+from rag_assets.evaluation.metric_names import Metric, highest_value, is_gain
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.report.formats import Row, p_text
@@ -56,7 +56,7 @@ def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str
         return f"{better} is better than {worse} on {metric} by {size}, {p}{limits}"
     return (
         f"no difference shown between {a} and {b} on {metric}: "
-        f"{better} is ahead by {size}, {p}{_power(row)}"
+        f"{better} is ahead by {size}, {p}{power_text(row)}"
     )
 
 
@@ -78,11 +78,18 @@ def _holm(row: dict[str, Any], n_pairs: int) -> str:
     return f" (Holm over {n_pairs} pairs {p_text(row['p_adjusted'])})"
 
 
-def _power(row: dict[str, Any]) -> str:
-    if row["detectable"] is None:
+def power_text(row: Mapping[str, Any], noun: str = "queries") -> str:
+    """Return which difference the queries of a pair can show; empty where that is not known.
+
+    No difference is larger than the highest value of the metric.
+    """
+    smallest = row["detectable"]
+    if smallest is None:
         return ""
     clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
-    return f"; {row['n']} queries{clusters} can show {row['detectable']:.4f} or more"
+    if smallest > highest_value(row["metric"]):
+        return f"; {row['n']} {noun}{clusters} are too few to show any difference"
+    return f"; {row['n']} {noun}{clusters} can show {smallest:.4f} or more"
 
 
 _CLUSTER = "`statistics: {cluster: document}`"

@@ -114,7 +114,9 @@ def _board(result: EvaluationResult) -> Shown:
     """Return the headline and the leaderboard at the primary cut-off."""
     view = View(result)
     board = leaderboard(view)
-    title = f"{result.evaluation.experiment}: {result.evaluation.primary if board else 'no labels'}"
+    labels = "labels of a sample" if result.sampled_primary else "no labels"
+    what = result.evaluation.primary if board else labels
+    title = f"{result.evaluation.experiment}: {what}"
     if not result.evaluation.complete:
         title += " (incomplete)"
     if result.evaluation.unread_labels is not None:
@@ -198,7 +200,9 @@ def _overlaps(result: EvaluationResult, title: str) -> Shown:
         for row in overlap_rows(result)
     ]
     alike = "this is how alike the retrievers rank" if rows else "one retriever is alone"
-    sentences = [f"Without labels no metric exists; {alike}."]
+    without = "Labels of a sample" if result.sampled_primary else "Without labels"
+    means = "estimate some metrics, see `sampled`" if result.sampled_primary else "no metric exists"
+    sentences = [f"{without} {means}; {alike}."]
     return Shown(title, ["retrievers", "top_k", "overlap", "RBO"], rows, sentences)
 
 

@@ -122,7 +122,8 @@ def _agreement_lines(found: Row, youden: float | None) -> Iterator[str]:
     if youden is None:
         yield "agreement: not tried, people call all of them the same"
     else:
-        yield f"agreement: {VERDICTS[youden > 0]}, {youden:+.2f} above chance"
+        side = "above" if youden > 0 else "below"
+        yield f"agreement: {VERDICTS[youden > 0]}, {abs(youden):.2f} {side} chance"
 
 
 def _with_interval(value: float, low: float, high: float) -> str:

@@ -216,15 +216,19 @@ def change_lines(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a sentence or two an answerer: how its verdicts changed, and by whom."""
     for row in rows:
         name, judge = row["answerer"], row["judge"]
+        is_same = row["old_judge"] == row["new_judge"]
+        if is_same and not (row["n_answers_changed"] or row["n_verdicts_changed"]):
+            continue
         if None in (row["old_judge"], row["new_judge"]):
             which = "older" if row["old_judge"] is None else "newer"
             yield f"{name}: the {which} evaluation has no verdicts of {judge}"
             continue
         both = f"; by both at once {row['by_both']:+.4f}" if row["by_both"] else ""
-        other = "" if row["old_judge"] == row["new_judge"] else f"; {judge} is another judge now"
+        other = "" if is_same else f"; {judge} is another judge now"
         yield (
-            f"{name}: verdicts {row['change']:+.4f}, of it {row['by_answers']:+.4f} by answers "
-            f"({row['n_answers_changed']} changed) and {row['by_judge']:+.4f} by the judge "
+            f"{name}: verdicts of {judge} {row['change']:+.4f}: "
+            f"{row['by_answers']:+.4f} by answers ({row['n_answers_changed']} changed), "
+            f"{row['by_judge']:+.4f} by the judge "
             f"({row['n_verdicts_changed']} verdicts on equal answers changed){both}{other}"
         )
 
@@ -233,6 +237,7 @@ def judged_changes_view(rows: Sequence[Row]) -> RenderableType:
     """Return a table: how verdicts changed, by answers or judge, and what is left calibrated."""
     table = FittedTable(required=["calibrated"])
     table.text_column("answerer")
+    table.text_column("judge")
     names = ("verdicts", "by answers", "by the judge", "by both", "calibrated", "interval")
     for name in names:
         table.number_column(name)
@@ -240,6 +245,7 @@ def judged_changes_view(rows: Sequence[Row]) -> RenderableType:
         parts = (row[name] for name in ("change", "by_answers", "by_judge", "by_both"))
         table.add_row(
             plain_cell(row["answerer"]),
+            plain_cell(row["judge"]),
             *(signed_text(part) for part in parts),
             signed_text(row["calibrated"]),
             interval_text(row),

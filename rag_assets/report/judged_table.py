@@ -106,6 +106,7 @@ class JudgedTable(Tabular):
             for row in rows
         ]
         notes = [f"{row['name']}: {row['reason']}" for row in rows if row["reason"] is not None]
+        notes = [*dict.fromkeys(notes)]
         notes += [outcome(check) for check in kept_checks(self.result)]
         headings = ["judge's name", "of", "judge", "calibrated", "labels", "labels alone"]
         title = f"{self.result.evaluation.experiment}: verdicts, calibrated"

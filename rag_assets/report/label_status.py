@@ -104,7 +104,7 @@ def _notes(experiment: Experiment, clusters: Sequence[str] | None) -> Iterator[s
     if experiment.primary.measure not in LINEAR:
         yield (
             f"{experiment.primary} is no sum over passages, so a sample of them does not estimate "
-            "it; `primary: dcg@k` or `precision@k` is what it decides"
+            "it; set `primary` to dcg@k or precision@k, which it does estimate"
         )
     if experiment.config.split is not None:
         yield "questions of dev and test count together"

@@ -10,6 +10,7 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.judges.calibration import JUDGED_CORRECT
+from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.pipeline.history import COST_TIME, History
 from rag_assets.report.history import (
     ID_END,
@@ -123,6 +124,11 @@ class MetricHistory(Tabular):
         check_names(chosen_metric, retrievers)
         since = str(evaluations[0]["evaluation_id"])
         values = _values(history, chosen_metric, since)
+        if metric is None and not values:  # what a sample of labels decides, where there is one
+            decided, *_ = sampled_metrics(primary, primary.cutoff or 0)
+            sampled = decided._replace(measure=SAMPLED + decided.measure)
+            values = _values(history, sampled, since)
+            chosen_metric = sampled if values else chosen_metric
         _check(chosen_metric, retrievers, [str(row["retriever"]) for row in values])
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         shown = {row["evaluation_id"] for row in evaluations[-last:]}

@@ -80,7 +80,8 @@ def pairs_table(compared: Compared, rows: Sequence[Row], shown: Names) -> str:
         line += [p_text(row[key]) for key in ("p_randomisation", *_ADJUSTED[: int(adjusted)])]  # type: ignore[arg-type]
         lines.append([*line, str(row["won"]), str(row["lost"])])
     after = f" after Holm over {len(compared.family)} pairs" if adjusted else ""
-    what = f"pairs of {noun(compared.metric)}s on {compared.metric}"
+    split = "" if compared.split == ALL else f", {compared.split} split"
+    what = f"pairs of {noun(compared.metric)}s on {compared.metric}{split}"
     test = "two-sided paired randomisation test"
     name = compared.result.evaluation.experiment
     limits = _sentence(compared.caveat)

@@ -170,11 +170,12 @@ def sampled_difference(
     known = sampled_names(new)
     passages = passages_of(_required(new, SAMPLED_PASSAGES_KEY), known)
     first, second = names
-    if results[0] is not new:
-        first = _OLD
-        passages[_OLD] = _passages(results[0], names[0])
     if second not in known:
         raise _nothing(new, f"labels for {second}")
+    if results[0] is not new:
+        before = _passages(results[0], first)
+        first = second if before.equals(passages[second]) else _OLD  # equal: exactly no difference
+        passages[first] = before
     ids = [str(one) for one in new.queries["query_id"].to_pylist()]
     sample = stored_sample(table, passages, ids, depth)
     estimator = Estimator(sample, own, _clusters(new, ids), len(known))

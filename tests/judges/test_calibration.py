@@ -99,7 +99,7 @@ def test_a_difference_is_that_of_the_estimator(answers: dict[str, dict[str, str]
 def test_clusters_are_units_and_are_labelled_as_a_whole(answers: dict[str, dict[str, str]]) -> None:
     clusters = {one: f"c{number // 4}" for number, one in enumerate(IDS)}
     alone, together = (
-        mean_row("x", "m", judged(answers["plain"]), one, 0.95)
+        mean_row("x", JUDGED_CORRECT, judged(answers["plain"]), one, 0.95)
         for one in (sample(), sample(clusters=clusters))
     )
     assert (alone["n_units"], together["n_units"]) == (80, 20)
@@ -111,11 +111,13 @@ def test_an_answer_of_a_drawn_question_that_nobody_labelled_stops_the_estimate(
     answers: dict[str, dict[str, str]],
 ) -> None:
     table = judged(answers["plain"], labelled=DRAWN - {IDS[3]})
-    row = mean_row("x", "m", table, sample(), 0.95)
+    row = mean_row("x", JUDGED_CORRECT, table, sample(), 0.95)
     assert (row["calibrated"], row["low"], row["human"]) == (None, None, None)
     assert "1 answer to a drawn question has no label" in row["reason"]
-    none = mean_row("x", "m", table, sample(drawn=set()), 0.95)
+    none = mean_row("x", JUDGED_CORRECT, table, sample(drawn=set()), 0.95)
     assert "no label of a drawn question" in none["reason"]
+    ranking = mean_row("x", "ndcg@5", table, sample(), 0.95)
+    assert "`rag-assets judge sheet --passages` asks for it" in ranking["reason"]
 
 
 def test_labels_of_other_answers_stand_in_and_that_is_said(
@@ -126,7 +128,7 @@ def test_labels_of_other_answers_stand_in_and_that_is_said(
         np.array([float(of(answers["fancy"][one], n)) for n, one in enumerate(IDS)])
         for of in (lambda answer, _: is_right(answer), fair)
     )
-    row = mean_row("x", "m", table, sample(), 0.95, (label, verdict))
+    row = mean_row("x", JUDGED_CORRECT, table, sample(), 0.95, (label, verdict))
     own = np.array([float(fair(answers["plain"][one], n)) for n, one in enumerate(IDS)])
     expected = rogan_gladen(label, verdict, own)
     assert (row["calibrated"], row["low"], row["high"]) == expected[:3]

@@ -117,6 +117,7 @@ _VARYING = (
     (r"<time>(\s*)[0-9a-f]{4}\b", r"<time>\1<id>"),
     (r"(?<!@)\b\d+(\.\d+)? ?(ms|s|sec|seconds?|min|minutes?)\b(?! of| per)", "<duration>"),
     (r"(?<![\w.])(?=\d*[a-f])[0-9a-f]{16,64}\b", "<hash>"),
+    (r"\b\d+\.\d+\.\d+\b", "<version>"),
     (r"[ ]+$", ""),
 )
 
@@ -359,6 +360,8 @@ def _normal(tiny: Tiny, text: str) -> str:
     text = text.replace(str(tiny.root), "<root>").replace(str(Path(sys.executable).parent), "<bin>")
     for pattern, name in _VARYING:
         text = re.sub(pattern, name, text, flags=re.M)
+    # The last bits of sums depend on the machine.
+    text = re.sub(r"\b\d+\.\d{12,}(e-?\d+)?\b", lambda one: f"{float(one[0]):.10g}", text)
     return f"{text.rstrip()}\n"
 
 

@@ -20,6 +20,7 @@ from rag_assets.report.answer_waterfall import (
     waterfall_rows,
 )
 from rag_assets.report.answers import answer_rows
+from rag_assets.report.comparisons import power_text
 from rag_assets.report.formats import Row, p_text
 from rag_assets.report.view import Context, View
 from rag_assets.statistics.significance import is_significant
@@ -150,7 +151,7 @@ def compared(view: View, metric: str, one: str, other: str) -> Context | None:
             "high": None if high is None else sign * high,
             "p": p_text(p if (p := row["p_adjusted"]) is not None else row["p_randomisation"]),
             "shown": is_significant(row),
-            "detectable": row["detectable"],
+            "power": power_text(row, "questions"),
             "n": row["n"],
         }
     return None

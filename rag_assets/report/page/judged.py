@@ -72,4 +72,5 @@ def _judge(view: View, name: str, metric: str, rows: list[Context]) -> Context:
 def _pairs(view: View, judge: str) -> list[str]:
     metric = Metric(f"{JUDGED_CORRECT}:{judge}")
     rows = judged_differences(view.result, metric, view.split)
-    return [difference_text(row) for row in rows[:MOST_PAIRS]]
+    known = [row for row in rows if row["calibrated"] is not None]
+    return [difference_text(row) for row in known[:MOST_PAIRS]]
