@@ -165,7 +165,9 @@ def _same_timings() -> Iterator[None]:
         *rest: Any,
         **more: Any,
     ) -> None:
-        times = {name: 2.0 for name in ("p50_ms", "p95_ms", "p99_ms") if name in more}
+        times: dict[str, Any] = {
+            name: 2.0 for name in ("p50_ms", "p95_ms", "p99_ms") if name in more
+        }
         if "samples_ms" in more:
             times["samples_ms"] = dict.fromkeys(more["samples_ms"] or {}, 2.0)
         add(self, what, fingerprint, None if seconds is None else 0.5, *rest, **{**more, **times})
@@ -235,10 +237,10 @@ def _in_other_widths() -> Iterator[dict[int, str]]:
         for console in consoles.values() if not self.stderr else ():
             printed(console, *objects, **options)
 
-    def echo_everywhere(message: Any = None, *rest: Any, err: bool = False, **options: Any) -> None:
-        echo(message, *rest, err=err, **options)
+    def echo_everywhere(message: Any, *, nl: bool = True, err: bool = False) -> None:
+        echo(message, nl=nl, err=err)
         for file in files.values() if not err else ():
-            echo(message, file, **{name: options[name] for name in options if name == "nl"})
+            echo(message, file, nl)
 
     with (
         patch.object(terminal._Console, "print", print_everywhere),
@@ -253,13 +255,14 @@ def _in_other_widths() -> Iterator[dict[int, str]]:
 
 def _formats(command: str) -> Sequence[str]:
     """Return the forms of a command: one without a name where there is but one."""
-    context, found = click.Context(program), program
+    context = click.Context(program)
+    chosen: click.Command = program
     for word in command.split():
-        assert isinstance(found, click.Group)
-        below = found.get_command(context, word)
+        assert isinstance(chosen, click.Group)
+        below = chosen.get_command(context, word)
         assert below is not None
-        found = below
-    for option in found.params:
+        chosen = below
+    for option in chosen.params:
         if "--format" in option.opts and isinstance(option.type, click.Choice):
             return list(option.type.choices)
     return [""]
