@@ -61,7 +61,7 @@ class FileOptions(Options):
         return self.model_copy(update=dict(files))
 
 
-class OneOf:
+class LazyTaggedUnion:
     """Annotates a value that is of one of several types; others than the one named stay unused.
 
     It is pydantic's tagged union, with its errors, but asks for a type when a block names it.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-LONGEST_SENTENCE, LONGEST_WORD, LONGEST_QUESTION = 256, 64, 200
+MAX_SENTENCE_TOKENS, MAX_WORD_CHARACTERS, MAX_QUESTION_TOKENS = 256, 64, 200
 """In tokens, characters, and tokens."""
 
 _TOKEN = re.compile(
@@ -71,10 +71,10 @@ def best_sentence(question: str, passages: Sequence[str]) -> SpanAnswer:
 
 
 def _question_stems(text: str) -> set[str]:
-    tokens = [match.group().lower()[:LONGEST_WORD] for match in _TOKEN.finditer(text)]
+    tokens = [match.group().lower()[:MAX_WORD_CHARACTERS] for match in _TOKEN.finditer(text)]
     return {
         _stem(token)
-        for token in tokens[:LONGEST_QUESTION]
+        for token in tokens[:MAX_QUESTION_TOKENS]
         if token[0].isalnum() and token not in _SKIPPED
     }
 
@@ -93,12 +93,12 @@ def _sentences(text: str) -> Iterator[tuple[int, int, set[str]]]:
         numbered.append((number, token))
     for _, group in groupby(numbered, key=lambda pair: pair[0]):
         tokens = [token for _, token in group]
-        for first in range(0, len(tokens), LONGEST_SENTENCE):
-            part = tokens[first : first + LONGEST_SENTENCE]
+        for first in range(0, len(tokens), MAX_SENTENCE_TOKENS):
+            part = tokens[first : first + MAX_SENTENCE_TOKENS]
             yield part[0].start(), part[-1].end(), {_stem(one.group()) for one in part}
 
 
 def _stem(token: str) -> str:
-    lower = token[:LONGEST_WORD].lower()
+    lower = token[:MAX_WORD_CHARACTERS].lower()
     stem = _ENDING.sub("", lower)
     return stem if len(stem) >= 3 else lower

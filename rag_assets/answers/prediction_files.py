@@ -29,7 +29,7 @@ from rag_assets.text_files import suffix
 MISSING = "no prediction"
 """The error of a question that a file lacks."""
 
-LARGEST_UNIT = 2**31 - 1
+MAX_UNIT = 2**31 - 1
 _STRING = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?', re.S)
 
 
@@ -184,7 +184,7 @@ def _columns(row: Row, place: Place) -> dict[str, Any]:
 
 def _units(value: object, place: Place) -> list[int]:
     if not isinstance(value, list) or not all(
-        isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= LARGEST_UNIT for n in value
+        isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= MAX_UNIT for n in value
     ):
         raise place.error("must be a list of numbers of units, integers from 1", "cited")
     return value

@@ -14,7 +14,7 @@ from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY
 from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
 from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import Counted, units_of, weighted_mean
+from rag_assets.statistics.units import Counted, splits_counted, units_of, weighted_mean
 
 GROUPS = ("all", "answerable", "unanswerable")
 """The questions of a split that a mean is over."""
@@ -30,7 +30,7 @@ def answer_summary(
 
     Failed answers are in every mean, with 0 where the metric is defined. A metric that is no plain
     mean is one of values that count several times
-    (:meth:`~rag_assets.answers.metrics.base.AnswerMetric.multiplicity`).
+    (:meth:`~rag_assets.answers.metrics.AnswerMetric.multiplicity`).
 
     Args:
         tables: answerer and cut-off -> table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`.
@@ -131,27 +131,16 @@ def _groups(counting: pa.Table, tables: Collection[pa.Table]) -> Iterator[tuple[
     for table in tables:
         columns = (table[name].to_pylist() for name in ("query_id", "answerable"))
         answerable.update(zip(*columns, strict=True))
-    rows = sorted(
-        (row for row in counting.to_pylist() if row["weight"]), key=lambda row: str(row["query_id"])
-    )
-    for split in sorted({row["split"] for row in rows}):
-        for group in GROUPS:
-            chosen = [
-                row
-                for row in rows
-                if row["split"] == split
-                and (group == "all" or answerable.get(row["query_id"]) is (group == "answerable"))
-            ]
-            if chosen:
-                yield (
-                    group,
-                    Counted(
-                        split,
-                        tuple(row["query_id"] for row in chosen),
-                        np.array([row["weight"] for row in chosen], dtype=np.float64),
-                        tuple(row["cluster"] for row in chosen),
-                    ),
-                )
+    counted: dict[tuple[str, str], Counted] = {}
+    for group in GROUPS:
+        chosen = {
+            query_id
+            for query_id in counting["query_id"].to_pylist()
+            if group == "all" or answerable.get(query_id) is (group == "answerable")
+        }
+        counted |= {(one.split, group): one for one in splits_counted(counting, chosen)}
+    for split in sorted({split for split, _ in counted}):
+        yield from ((group, counted[split, group]) for group in GROUPS if (split, group) in counted)
 
 
 def _multiplicities(values: Floats, columns: Sequence[tuple[AnswerCell, str]]) -> Floats:

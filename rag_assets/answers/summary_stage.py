@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -27,19 +27,17 @@ ANSWER_SUMMARY_KEY = ArtifactKey.of("answer_summary")
 ANSWER_COMPARISONS_KEY = ArtifactKey.of("answer_comparisons")
 
 
-class AnswerSummary(Stage):
-    """All answerers whose metrics are up to date."""
+class _OfAll(Stage):
+    """Of all answerers whose metrics are up to date."""
 
-    name = "answer_summary"
-    schema = ANSWER_SUMMARY
-    row = "One metric of one answerer over a group of questions: its mean and interval."
-    group = "answers"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ANSWER_SUMMARY_KEY] if experiment.answerers else []
+    group: ClassVar[str] = "answers"
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [*_metrics_read(experiment), COUNTING_INPUT]
+        metrics = [
+            Input(f"metrics_of_{cell}", answer_metrics_key(cell), optional=True)
+            for cell in experiment.answer_cells
+        ]
+        return [*metrics, COUNTING_INPUT]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = context.experiment
@@ -51,6 +49,17 @@ class AnswerSummary(Stage):
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"numpy": version("numpy"), "scipy": version("scipy")}
+
+
+class AnswerSummary(_OfAll):
+    """The mean of each."""
+
+    name = "answer_summary"
+    schema = ANSWER_SUMMARY
+    row = "One metric of one answerer over a group of questions: its mean and interval."
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ANSWER_SUMMARY_KEY] if experiment.answerers else []
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
@@ -64,33 +73,24 @@ class AnswerSummary(Stage):
         return TableProduct(table)
 
 
-class AnswerComparisons(Stage):
-    """All pairs of answerers whose metrics are up to date."""
+class AnswerComparisons(_OfAll):
+    """The difference of each pair."""
 
     name = "answer_comparisons"
     schema = ANSWER_COMPARISONS
     row = "Two answerers by one metric: their difference, and whether it may be chance."
-    group = "answers"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [ANSWER_COMPARISONS_KEY] if len(experiment.answer_cells) > 1 else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         shared = [Input("qrels", QRELS_KEY)] if _shares_documents(experiment) else []
-        return [*_metrics_read(experiment), COUNTING_INPUT, *shared]
+        return [*super().inputs(experiment, key), *shared]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = context.experiment
-        return {
-            "answerers": list(experiment.answer_cells),
-            "metrics": list(metric_names(experiment)),
-            **asdict(resampling_of(experiment)),
-            SHARED: _shares_documents(experiment),
-            "gold": _golds(experiment),
-        }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"numpy": version("numpy"), "scipy": version("scipy")}
+        own = {SHARED: _shares_documents(experiment), "gold": _golds(experiment)}
+        return {**super().config(context, key), **own}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
@@ -109,13 +109,6 @@ def _golds(experiment: Experiment) -> list[str]:
 
 def _shares_documents(experiment: Experiment) -> bool:
     return experiment.statistics.cluster == NONE and experiment.has_qrels
-
-
-def _metrics_read(experiment: Experiment) -> list[Input]:
-    return [
-        Input(f"metrics_of_{key}", answer_metrics_key(key), optional=True)
-        for key in experiment.answer_cells
-    ]
 
 
 def _tables(context: StageContext) -> dict[AnswerCell, pa.Table]:

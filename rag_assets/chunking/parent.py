@@ -16,7 +16,7 @@ from rag_assets.chunking.chunker import Chunker, EmbedBy
 from rag_assets.chunking.pieces import Cutter, Piece
 from rag_assets.chunking.registry import CHILD_CHUNKING_TYPES, PARENT_CHUNKING_TYPES
 from rag_assets.code_versions.closure import Root
-from rag_assets.options import OneOf
+from rag_assets.options import LazyTaggedUnion
 
 
 class ParentChunking(Chunker):
@@ -29,8 +29,8 @@ class ParentChunking(Chunker):
     has_parents: ClassVar[bool] = True
 
     strategy: Literal["parent"]
-    child: Annotated[Chunker, OneOf(CHILD_CHUNKING_TYPES, "strategy")]
-    parent: Annotated[Chunker, OneOf(PARENT_CHUNKING_TYPES, "strategy")]
+    child: Annotated[Chunker, LazyTaggedUnion(CHILD_CHUNKING_TYPES, "strategy")]
+    parent: Annotated[Chunker, LazyTaggedUnion(PARENT_CHUNKING_TYPES, "strategy")]
 
     @model_validator(mode="after")
     def _parts_are_not_searched(self) -> Self:

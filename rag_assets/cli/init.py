@@ -17,7 +17,7 @@ from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
-from rag_assets.experiment.starter import Found, starter_yaml
+from rag_assets.experiment.starter import DataSummary, starter_yaml
 from rag_assets.labels.health.corpus_summary import (
     WORTH_TIMING,
     CorpusSummary,
@@ -105,7 +105,7 @@ def _lacks_questions(experiment: Experiment) -> bool:
     return isinstance(dataset, LabelledFolder) and not dataset.has_questions
 
 
-def _found(experiment: Experiment, documents: pa.Table) -> Found:
+def _found(experiment: Experiment, documents: pa.Table) -> DataSummary:
     """Read what is there; what the readers note is for `evaluate` to show."""
     texts = documents.column("text").to_pylist()
     n_queries = judgments = 0
@@ -117,10 +117,10 @@ def _found(experiment: Experiment, documents: pa.Table) -> Found:
             judgments = experiment.read_qrels(documents, queries).table.num_rows
     share = unknown_share(texts, resolve_model(DEFAULT_MODEL)) or 0.0
     unread = share if share > TOO_MANY_UNKNOWN else 0.0
-    return Found(documents.num_rows, n_queries, judgments, unread)
+    return DataSummary(documents.num_rows, n_queries, judgments, unread)
 
 
-def _counted(data: Found) -> str:
+def _counted(data: DataSummary) -> str:
     return f"{data.documents} documents, {data.queries} queries, {data.judgments} judgments"
 
 
@@ -128,7 +128,7 @@ def _said(
     experiment: Experiment,
     documents: pa.Table,
     summary: CorpusSummary,
-    data: Found,
+    data: DataSummary,
     store: Path | None,
 ) -> Iterator[tuple[str, str]]:
     lengths = summary.lengths
@@ -158,7 +158,9 @@ def _pairs(documents: pa.Table, summary: CorpusSummary) -> str:
     return f"{len(summary.pairs)}: {', '.join(shown)}{f' and {more} more' if more else ''}"
 
 
-def _time(experiment: Experiment, summary: CorpusSummary, data: Found, store: Path | None) -> str:
+def _time(
+    experiment: Experiment, summary: CorpusSummary, data: DataSummary, store: Path | None
+) -> str:
     """Say how long the default experiment takes: nearly all of it is embedding the chunks."""
     if data.unread or summary.chunks < WORTH_TIMING:
         return "less than a minute"

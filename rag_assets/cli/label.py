@@ -23,7 +23,7 @@ from rag_assets.labels.experiment_pool import (
 )
 from rag_assets.labels.generation.question_files import sheet_questions
 from rag_assets.labels.generation.question_tables import dataset_questions
-from rag_assets.labels.question_marks import told
+from rag_assets.labels.question_marks import mark_counts_text
 from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.labels.sampling.sample_stage import sampled_depth
@@ -176,7 +176,7 @@ def _print_review(name: str, n_questions: int, counts: dict[str, int], form: str
         print_data(as_json({"n_questions": n_questions, "question_marks": counts}))
         return
     n_decided = sum(counts.values())
-    rest = f": {told(counts)}" if counts else ""
+    rest = f": {mark_counts_text(counts)}" if counts else ""
     print_line(f"{name}: {n_decided} of {n_questions} questions decided{rest}")
 
 

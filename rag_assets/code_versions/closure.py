@@ -38,7 +38,7 @@ CALLED_ELSEWHERE = frozenset(
 SILENT_BASES = ("abc", "enum", "pydantic", "typing")
 """Of other packages, those whose classes call no method of ours unless it is decorated."""
 
-CHOSEN_BY_NAME = "OneOf"
+CHOSEN_BY_NAME = "LazyTaggedUnion"
 """A type alias with this is one of several classes, of which the configuration names one."""
 
 Root = str

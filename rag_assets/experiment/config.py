@@ -24,7 +24,7 @@ from rag_assets.judges.base import Judge
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.options import Depth, KeyProblem, Number, OneOf, Options
+from rag_assets.options import Depth, KeyProblem, LazyTaggedUnion, Number, Options
 from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.base import ORIGINAL
@@ -72,11 +72,11 @@ class DatasetConfig(Options):
         return path
 
 
-QuerySetConfig = Annotated[QuerySet, OneOf(QUERY_SET_TYPES, "strategy")]
-ChunkingConfig = Annotated[Chunker, OneOf(CHUNKING_TYPES, "strategy")]
-RetrieverConfig = Annotated[Retriever, OneOf(RETRIEVER_TYPES, "type")]
-GeneratorConfig = Annotated[Generator, OneOf(GENERATOR_TYPES, "type")]
-JudgeConfig = Annotated[Judge, OneOf(JUDGE_TYPES, "type")]
+QuerySetConfig = Annotated[QuerySet, LazyTaggedUnion(QUERY_SET_TYPES, "strategy")]
+ChunkingConfig = Annotated[Chunker, LazyTaggedUnion(CHUNKING_TYPES, "strategy")]
+RetrieverConfig = Annotated[Retriever, LazyTaggedUnion(RETRIEVER_TYPES, "type")]
+GeneratorConfig = Annotated[Generator, LazyTaggedUnion(GENERATOR_TYPES, "type")]
+JudgeConfig = Annotated[Judge, LazyTaggedUnion(JUDGE_TYPES, "type")]
 
 
 class SplitConfig(Options):

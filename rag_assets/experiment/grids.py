@@ -18,7 +18,7 @@ from rag_assets.experiment.yaml_file import YamlFile, dotted
 from rag_assets.options import Location
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
-MOST_MEMBERS = 64
+MAX_MEMBERS = 64
 """Retrievers that one block may stand for."""
 
 SECTION = "retrievers"
@@ -57,7 +57,7 @@ def expand_grids(yaml_file: YamlFile) -> YamlFile:
         members_of[name] = [member.name for member in members]
         for member in members:
             if member.name in expanded or member.name in blocks:
-                problem = f"a member of this grid is '{member.name}', which stands already"
+                problem = f"grid member '{member.name}' has the name of another retriever"
                 raise _error(yaml_file, (SECTION, name), problem)
             expanded[member.name] = member.block
             lines |= _lines_of(yaml_file.lines, name, member)
@@ -92,9 +92,9 @@ def _members(
         if not block[key]:
             raise _error(yaml_file, (SECTION, name, key), "needs a value, or a list of values")
     size = prod(len(block[key]) for key in keys)
-    if size > MOST_MEMBERS:
+    if size > MAX_MEMBERS:
         factors = " x ".join(f"{len(block[key])} of {key}" for key in keys)
-        problem = f"is a grid of {size} retrievers ({factors}); allowed: at most {MOST_MEMBERS}"
+        problem = f"is a grid of {size} retrievers ({factors}); allowed: at most {MAX_MEMBERS}"
         raise _error(yaml_file, (SECTION, name), problem)
     members: dict[str, _Member] = {}
     for numbers in product(*(range(len(block[key])) for key in keys)):

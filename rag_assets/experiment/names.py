@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-MOST_CHARACTERS = 100
+MAX_CHARACTERS = 100
 """Of a name: a file system takes 255 bytes of a file's, which has more in it."""
 
 NAME_RULE = "lower-case letters, digits, '.', '_' and '-', the first a letter or a digit, no '..'"
@@ -42,8 +42,8 @@ def checked_name(name: str) -> str:
     Raises:
         ValueError: it breaks the rule.
     """
-    if len(name) > MOST_CHARACTERS:
-        raise ValueError(f"{name[:20]!r}... has {len(name)} characters; allowed: {MOST_CHARACTERS}")
+    if len(name) > MAX_CHARACTERS:
+        raise ValueError(f"{name[:20]!r}... has {len(name)} characters; allowed: {MAX_CHARACTERS}")
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a name; allowed: {NAME_RULE}")
     return name
@@ -63,5 +63,5 @@ def checked_experiment_name(name: str) -> str:
 def name_from(text: str) -> str:
     """Return the name nearest to a folder or file name (``My Data`` becomes ``my-data``)."""
     lowered = re.sub(r"[^a-z0-9_.-]+", "-", text.lower())
-    name = re.sub(r"\.{2,}", ".", lowered).strip("-._")[:MOST_CHARACTERS]
+    name = re.sub(r"\.{2,}", ".", lowered).strip("-._")[:MAX_CHARACTERS]
     return f"{name}-data" if name in RESERVED else name or "experiment"

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from rag_assets.errors import allowed_names
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.experiment.names import FOR_PEOPLE, NAME_RULE
-from rag_assets.options import KeyProblem, Location, OneOf
+from rag_assets.options import KeyProblem, LazyTaggedUnion, Location
 
 MAX_CHARACTERS = 80
 """Characters of a wrong value that are shown."""
@@ -160,10 +160,10 @@ def _members(annotation: Any) -> list[Any]:  # noqa: ANN401
     )
 
 
-def _one_of(annotation: Any) -> OneOf | None:  # noqa: ANN401
+def _one_of(annotation: Any) -> LazyTaggedUnion | None:  # noqa: ANN401
     is_field = isinstance(annotation, FieldInfo)
     metadata = annotation.metadata if is_field else getattr(annotation, "__metadata__", ())
-    return next((one for one in metadata if isinstance(one, OneOf)), None)
+    return next((one for one in metadata if isinstance(one, LazyTaggedUnion)), None)
 
 
 def _is_model(annotation: Any) -> bool:  # noqa: ANN401

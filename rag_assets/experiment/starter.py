@@ -37,7 +37,7 @@ class _Flow(yaml.SafeDumper):
 _Flow.add_representer(tuple, yaml.SafeDumper.represent_list)
 
 
-class Found(NamedTuple):
+class DataSummary(NamedTuple):
     """What lies at the path of an experiment."""
 
     documents: int
@@ -47,7 +47,7 @@ class Found(NamedTuple):
     """Share of the tokens of the texts that the default model does not know."""
 
 
-def starter_yaml(experiment: Experiment, path: str, found: Found) -> str:
+def starter_yaml(experiment: Experiment, path: str, data: DataSummary) -> str:
     """Return the text of a YAML file that means what no file at all would mean.
 
     Retrievers that need the default model are left out, as a comment, where it does not know the
@@ -56,37 +56,37 @@ def starter_yaml(experiment: Experiment, path: str, found: Found) -> str:
     Args:
         experiment: the default experiment on some data.
         path: where the data lies, as the file is to say it.
-        found: what was read there, and how much of it the default model knows.
+        data: what was read there, and how much of it the default model knows.
     """
     dataset = {"path": path, "format": experiment.dataset.format}
     return "\n".join(
         [
-            f"# {found.documents} documents, {found.queries} queries, {found.judgments} judgments.",
+            f"# {data.documents} documents, {data.queries} queries, {data.judgments} judgments.",
             "# `rag-assets plan` says what an evaluation of this file computes, and why.",
             f"dataset: {_flow(dataset)}",
             "",
             *_chunking(experiment),
             "",
-            *_retrievers(found.unread),
+            *_retrievers(data.unread),
             "",
             "# Cut-offs: how many results a reader, or a language model, is given.",
             f"top_k: {_flow(list(experiment.top_k))}",
             "",
-            *([] if found.queries else _NO_QUESTIONS),
-            *(_metrics(experiment) if found.judgments else _NO_LABELS),
+            *([] if data.queries else _NO_QUESTIONS),
+            *(_metrics(experiment) if data.judgments else _NO_LABELS),
             "",
         ]
     )
 
 
 _NO_QUESTIONS = [
-    "# There are no questions yet. `rag-assets ask` shows what is found for one at once; an",
+    "# There are no questions yet. `rag-assets ask` shows what is data for one at once; an",
     "# evaluation wants some in queries.jsonl, one a line, as the examples that stand there.",
 ]
 
 _NO_LABELS = [
     "# Nothing is judged yet, so there is no metric: an evaluation shows how much the retrievers",
-    "# overlap. `rag-assets pool` writes a sheet for people to judge what they found.",
+    "# overlap. `rag-assets pool` writes a sheet for people to judge what they data.",
 ]
 
 
@@ -103,7 +103,7 @@ def _chunking(experiment: Experiment) -> Iterator[str]:
         yield f"  {name}: {_flow(shown)}"
     if "sections_200" in chunkings:
         yield "  # sections_400: {strategy: recursive, max_tokens: 400, overlap: 60}"
-        yield "  # Title and headings as a text of their own, by which a chunk is found too:"
+        yield "  # Title and headings as a text of their own, by which a chunk is data too:"
         yield "  # by_headings: {strategy: markdown, index_texts: [text, headings]}"
 
 

@@ -14,14 +14,14 @@ from rag_assets.errors import ConfigError
 from rag_assets.options import Location
 from rag_assets.regular_files import regular
 
-MOST_BYTES = 2**18
+MAX_BYTES = 2**18
 """Most of a file; one that people write is a hundredth of it."""
 
-MOST_NODES = 50_000
+MAX_NODES = 50_000
 """Most values of a file, with every alias written out: few bytes of aliases can be millions."""
 
-MOST_LEVELS = 50
-MOST_DIGITS = 40
+MAX_LEVELS = 50
+MAX_DIGITS = 40
 
 _INTEGER = "tag:yaml.org,2002:int"
 _KEY_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
@@ -56,9 +56,9 @@ def read_yaml(path: Path) -> YamlFile:
     """
     try:
         with regular(path).open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ConfigError(f"has more than the {MOST_BYTES:,} bytes that are allowed", file=path)
+            content = stream.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ConfigError(f"has more than the {MAX_BYTES:,} bytes that are allowed", file=path)
         parsed = _parse(path, content.decode("utf-8-sig"))
         return parsed._replace(data=deepcopy(parsed.data))
     except UnicodeDecodeError as error:
@@ -120,19 +120,19 @@ class _Extent:
         extents = [self._extent(child) for child in _children(node)]
         values = 1 + sum(count for count, _ in extents)
         levels = 1 + max((level for _, level in extents), default=0)
-        if values > MOST_NODES:
+        if values > MAX_NODES:
             raise self._error(
-                node, f"holds more than {MOST_NODES:,} values, with aliases written out"
+                node, f"holds more than {MAX_NODES:,} values, with aliases written out"
             )
-        if levels > MOST_LEVELS:
-            raise self._error(node, f"holds more than {MOST_LEVELS} levels")
+        if levels > MAX_LEVELS:
+            raise self._error(node, f"holds more than {MAX_LEVELS} levels")
         if isinstance(node, yaml.ScalarNode) and node.tag == _INTEGER:
             self._check_number(node)
         self._known[key] = values, levels
         return values, levels
 
     def _check_number(self, node: yaml.ScalarNode) -> None:
-        if len(node.value) > MOST_DIGITS:
+        if len(node.value) > MAX_DIGITS:
             raise self._error(node, f"holds a number of {len(node.value):,} digits")
         if abs(self._loader.construct_yaml_int(node)) >= 2**63:
             problem = f"holds the number {node.value}, which does not fit 64 bits"

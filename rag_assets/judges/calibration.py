@@ -27,7 +27,7 @@ from rag_assets.statistics.calibrated_means import calibrated_mean
 from rag_assets.statistics.prediction_powered import Estimate
 from rag_assets.statistics.resampling import Floats
 from rag_assets.statistics.rogan_gladen import rogan_gladen
-from rag_assets.statistics.units import Counted
+from rag_assets.statistics.units import Counted, splits_counted
 
 Row = dict[str, Any]
 Flags = npt.NDArray[np.bool_]
@@ -37,7 +37,9 @@ JUDGED_CORRECT = "judged_correct"
 
 VERDICT, LABEL, OPEN = "verdict", "label", "open"
 
-ELSEWHERE = "until then by labels of other answers, as if the judge erred on these as on those"
+ROGAN_GLADEN_NOTE = (
+    "until then by labels of other answers, as if the judge erred on these as on those"
+)
 """What is said of an estimate that has no sample of its own."""
 
 N_UNITS = "n_units"
@@ -139,27 +141,6 @@ def samples(counting: pa.Table, questions: Collection[str], labels: pa.Table) ->
         yield Sample.of(counted, drawn_so_far(clusters, labelled))
 
 
-def splits_counted(counting: pa.Table, questions: Collection[str]) -> Iterator[Counted]:
-    """Yield those of some questions that count, of each split, in the order of their ids.
-
-    Args:
-        counting: query_id, weight, split, cluster of every query.
-        questions: others are left out.
-    """
-    chosen = sorted(
-        (row for row in counting.to_pylist() if row["query_id"] in questions and row["weight"]),
-        key=lambda row: str(row["query_id"]),
-    )
-    for split in sorted({row["split"] for row in chosen}):
-        own = [row for row in chosen if row["split"] == split]
-        yield Counted(
-            split,
-            tuple(row["query_id"] for row in own),
-            np.array([row["weight"] for row in own], dtype=np.float64),
-            tuple(row["cluster"] for row in own),
-        )
-
-
 def labels_with_verdicts(labels: pa.Table, verdicts: pa.Table) -> tuple[Floats, Floats]:
     """Return label and verdict of every answer that has both, whoever gave it.
 
@@ -212,7 +193,7 @@ def mean_row(
         if found.value is not None:
             row |= {"calibrated": found.value, "low": found.low, "high": found.high}
             row |= {"weight": found.weight, "method": found.method, "n_labels": found.n_labels}
-            row["reason"] = f"{row['reason']}; {ELSEWHERE}"
+            row["reason"] = f"{row['reason']}; {ROGAN_GLADEN_NOTE}"
     return {**lead, **row}
 
 

@@ -28,7 +28,6 @@ from rag_assets.judges.calibration import (
     mean_row,
     questions_with_golds,
     samples,
-    splits_counted,
 )
 from rag_assets.judges.ranking_calibration import judged_rankings, label_grades, verdict_grades
 from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
@@ -36,6 +35,7 @@ from rag_assets.labels.sampling.judgment_log import read_judgments
 from rag_assets.labels.sampling.label_pool import pool_of
 from rag_assets.package_versions import version
 from rag_assets.schemas import ANSWER_LABELS, CALIBRATED_DIFFERENCES, CALIBRATED_MEANS
+from rag_assets.statistics.units import splits_counted
 from rag_assets.store.artifacts import ArtifactKey
 
 ANSWER_LABELS_KEY = ArtifactKey.of("answer_labels")

@@ -27,7 +27,7 @@ from rag_assets.statistics.intervals import bounded_intervals
 from rag_assets.statistics.resampling import Floats, Resampling
 from rag_assets.statistics.units import units_of
 
-FEWEST = 10
+MIN_QUESTIONS = 10
 """Labelled questions that an order of systems, or a judge's kindness, is told from."""
 
 Place = tuple[str, str]
@@ -97,7 +97,7 @@ def answer_order(
 ) -> OrderAgreement | None:
     """Compare the order of answerers on the questions whose answers all have label and verdict.
 
-    None with fewer than two answerers or :data:`FEWEST` questions.
+    None with fewer than two answerers or :data:`MIN_QUESTIONS` questions.
 
     Args:
         tables: answerer -> table of :data:`rag_assets.judges.calibration.JUDGED`.
@@ -110,7 +110,7 @@ def answer_order(
         for one in sorted(clusters)
         if all(own.get(one) is not None for pair in columns for own in pair)
     ]
-    if len(columns) < 2 or len(known) < FEWEST:
+    if len(columns) < 2 or len(known) < MIN_QUESTIONS:
         return None
     labels, verdicts = (
         np.array([[pair[side][one] for pair in columns] for one in known], np.float64)
@@ -128,8 +128,8 @@ def document_order(
 ) -> OrderAgreement | None:
     """Compare the order of retrievers by the share of relevant ones among the judged documents.
 
-    Only documents that both judged count. None with fewer than two retrievers or :data:`FEWEST`
-    questions in which every retriever has one.
+    Only documents that both judged count. None with fewer than two retrievers, or fewer than
+    :data:`MIN_QUESTIONS` questions in which every retriever has one.
 
     Args:
         runs: retriever -> the documents of its runs.
@@ -149,7 +149,7 @@ def document_order(
         means = {one: np.mean(pairs, axis=0).tolist() for one, pairs in of_query.items()}
         shares.append({one: (label, said) for one, (label, said) in means.items()})
     known = sorted(set.intersection(*map(set, shares))) if shares else []
-    if len(shares) < 2 or len(known) < FEWEST:
+    if len(shares) < 2 or len(known) < MIN_QUESTIONS:
         return None
     people, judge = (
         np.array([[own[one][side] for own in shares] for one in known], np.float64)
@@ -191,8 +191,8 @@ def kindness(
             if said is not None and labels[one] is not None
         }
     known = [one for one in sorted(clusters) if all(one in own for own in errors.values())]
-    if len(known) < FEWEST:
-        return f"{len(known)} questions have labels of all answers; {FEWEST} are needed"
+    if len(known) < MIN_QUESTIONS:
+        return f"{len(known)} questions have labels of all answers; {MIN_QUESTIONS} are needed"
     differences: Floats = np.array(
         [
             np.mean([errors[n][one] for n in errors if n in relatives])

@@ -38,7 +38,7 @@ from rag_assets.statistics.wilson import wilson
 POSITIVE: Mapping[Kind, int] = {RELEVANCE: 2, CORRECTNESS: 1}
 """The lowest grade that takes a passage for an answer, or an answer for right."""
 
-LOOKED_AT = 300
+MAX_CANDIDATES = 300
 """Texts of other questions among which one is sought that is wrong."""
 
 RIGHT, WRONG = "right texts", "wrong texts"
@@ -114,13 +114,13 @@ def wrong_answers(items: Iterable[CorrectnessItem]) -> list[CorrectnessItem]:
     """Return each question with a right answer to another one that shares no word with its own.
 
     It is that of the next question in the order of a hash, or of the next but one, ...; a question
-    for which there is none among :data:`LOOKED_AT` is left out.
+    for which there is none among :data:`MAX_CANDIDATES` is left out.
     """
     ring = sorted(items, key=lambda item: _permanent_number(item.query_id))
     found = []
     for number, item in enumerate(ring):
         known = {word for gold in item.golds for word in words(gold)}
-        following = (*ring[number + 1 :], *ring[:number])[:LOOKED_AT]
+        following = (*ring[number + 1 :], *ring[:number])[:MAX_CANDIDATES]
         for gold in (one.golds[0] for one in following):
             own = set(words(gold))
             if own and not known & own:
@@ -133,13 +133,13 @@ def wrong_passages(items: Sequence[RelevanceItem]) -> list[RelevanceItem]:
     """Return each question with the passage of others that shares the fewest words with it.
 
     Passages of documents that were returned for the question itself are left out; of more than
-    :data:`LOOKED_AT` passages as many are looked at, chosen by a hash.
+    :data:`MAX_CANDIDATES` passages as many are looked at, chosen by a hash.
     """
     near: dict[str, set[str]] = {}
     for item in items:
         near.setdefault(item.query_id, set()).add(item.document_id)
     texts = {(one.document_id, one.start, one.end): one.passage for one in items}
-    places = sorted(texts, key=lambda place: _permanent_number(*place))[:LOOKED_AT]
+    places = sorted(texts, key=lambda place: _permanent_number(*place))[:MAX_CANDIDATES]
     bags = {place: set(words(texts[place])) for place in places}
     found = []
     for item in {one.query_id: one for one in items}.values():

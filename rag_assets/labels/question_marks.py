@@ -99,7 +99,7 @@ def mark_counts(marks: Mapping[str, QuestionMark]) -> dict[str, int]:
     return {mark: counts[mark] for mark in MARKS if counts[mark]}
 
 
-def told(counts: Mapping[str, int]) -> str:
+def mark_counts_text(counts: Mapping[str, int]) -> str:
     """Return counts of marks in words."""
     return ", ".join(f"{number} {mark}" for mark, number in counts.items())
 
@@ -171,7 +171,7 @@ def marked_queries(read: Read, marks: Mapping[str, QuestionMark], file: Path) ->
         there = {name: one for name, one in marks.items() if name in set(ids)}
         gone = {mark: n for mark, n in mark_counts(there).items() if mark in LEFT_OUT}
         n_gone = table.num_rows - kept.num_rows
-        notes.append(f"{n_gone} left out, as {file.name} says: {told(gone)}")
+        notes.append(f"{n_gone} left out, as {file.name} says: {mark_counts_text(gone)}")
     return read._replace(table=kept, notes=notes)
 
 

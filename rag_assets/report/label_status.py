@@ -9,7 +9,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.question_marks import LEFT_OUT, mark_counts, read_marks, told
+from rag_assets.labels.question_marks import (
+    LEFT_OUT,
+    mark_counts,
+    mark_counts_text,
+    read_marks,
+)
 from rag_assets.labels.sampling.judgment_log import PERSON, LoggedJudgment, source_counts
 from rag_assets.labels.sampling.label_pool import LINEAR, sampled_metrics
 from rag_assets.labels.sampling.label_sample import LabelSample
@@ -17,9 +22,9 @@ from rag_assets.labels.sampling.standing import (
     ITEMS,
     PRICE,
     QUESTIONS,
-    Standing,
+    SampleStatus,
     estimate_rows,
-    standing,
+    sample_status,
 )
 from rag_assets.report.formats import Row
 from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
@@ -47,7 +52,7 @@ class LabelStatus:
     n_certain: int
     n_questions: int
     level: float
-    standing: Standing
+    standing: SampleStatus
     others: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
     question_marks: Mapping[str, int] = field(default_factory=dict)
@@ -82,7 +87,7 @@ class LabelStatus:
             level,
         )
         first, *rest = sampled_metrics(experiment.primary, depth)
-        now = standing(sample, first, lines, clusters, level)
+        now = sample_status(sample, first, lines, clusters, level)
         notes = [*_notes(experiment, clusters), *_outside(now)]
         others: list[Row] = []
         if now.estimates:
@@ -114,7 +119,7 @@ def _notes(experiment: Experiment, clusters: Sequence[str] | None) -> Iterator[s
         yield f"{QUESTIONS}: each is taken for independent; clusters are known with labels only"
 
 
-def _outside(now: Standing) -> Iterator[str]:
+def _outside(now: SampleStatus) -> Iterator[str]:
     pairs = [row for row in now.differences if row["outside"]]
     if pairs:
         names = ", ".join(f"{row['retriever_a']} - {row['retriever_b']}" for row in pairs)
@@ -161,9 +166,11 @@ def status_view(experiment: str, status: LabelStatus) -> RenderableType:
 def _told_counts(status: LabelStatus) -> Iterator[Text]:
     if status.question_marks:
         n_out = sum(status.question_marks.get(mark, 0) for mark in LEFT_OUT)
-        yield Text(f"questions: {told(status.question_marks)}; {n_out} left out of evaluations")
+        yield Text(
+            f"questions: {mark_counts_text(status.question_marks)}; {n_out} left out of evaluations"
+        )
     if status.sources.keys() - {PERSON}:
-        yield Text(f"by source: {told(status.sources)}")
+        yield Text(f"by source: {mark_counts_text(status.sources)}")
 
 
 def _estimate_table(metric: str, rows: Sequence[Row]) -> RenderableType:
@@ -207,7 +214,7 @@ def _difference_table(rows: Sequence[Row]) -> RenderableType:
     return table
 
 
-def _rest(now: Standing) -> Text:
+def _rest(now: SampleStatus) -> Text:
     n_decided = sum(bool(row["decided"]) for row in now.differences)
     text = f"{n_decided} of {len(now.differences)} differences are decided"
     if n_decided < len(now.differences):

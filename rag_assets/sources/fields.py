@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 _PLAIN = frozenset({str, int, bool, type(None)})
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
-NAMED = 5
+MAX_NAMED = 5
 """So many are named in a note; the rest is counted."""
 
 
@@ -219,8 +219,8 @@ def note(one: str, many: str, names: Sequence[str]) -> list[str]:
     """Return ``['2 empty documents: 471, 995']``, or nothing when there is nothing to tell."""
     if not names:
         return []
-    listed = ", ".join(_plain(name) for name in names[:NAMED])
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    listed = ", ".join(_plain(name) for name in names[:MAX_NAMED])
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return [f"{len(names)} {one if len(names) == 1 else many}: {listed}{more}"]
 
 

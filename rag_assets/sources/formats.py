@@ -166,7 +166,7 @@ def nearest(path: Path, readers: Mapping[str, type[Dataset]]) -> str | None:
         n_present = sum(parts.values())
         if n_present and (best is None or (n_present, -len(parts)) > best[:2]):
             missing = [part for part, is_there in parts.items() if not is_there]
-            best = (n_present, -len(parts), _told(name, reader, missing))
+            best = (n_present, -len(parts), _layout_text(name, reader, missing))
     if best is not None:
         return best[2]
     named = _BY_SUFFIX.get(suffix(path)) if path.is_file() else None
@@ -175,7 +175,7 @@ def nearest(path: Path, readers: Mapping[str, type[Dataset]]) -> str | None:
     return f"nearest: {readers[named].layout} ({named}); a folder is read, not one file of it"
 
 
-def _told(name: str, reader: type[Dataset], missing: list[str]) -> str:
+def _layout_text(name: str, reader: type[Dataset], missing: list[str]) -> str:
     if not missing:
         return f"nearest: {reader.layout} ({name}), but it begins otherwise; say `format: {name}`"
     return f"nearest: {reader.layout} ({name}), where there is no {', no '.join(missing)}"

@@ -32,12 +32,12 @@ _CHUNK_OF = (
 """Our own chunk ids, then those of other tools: ``doc_3``, ``doc-chunk-3``, ``doc::chunk_3``."""
 
 
-NEAREST_AMONG = 20_000
+MAX_COMPARED_IDS = 20_000
 """Above so many ids no nearest one is looked for: comparing takes seconds."""
 
 _LINES_OF_A_FILE = 2**40
 
-NEAREST_FOR = 20
+MAX_EXPLAINED_IDS = 20
 """For so many unknown ids the nearest one is looked for."""
 
 
@@ -134,7 +134,7 @@ class KnownIds:
 
     def _nearest(self, name: str) -> str:
         self._unknown += 1
-        if len(self._rows) > NEAREST_AMONG or self._unknown > NEAREST_FOR:
+        if len(self._rows) > MAX_COMPARED_IDS or self._unknown > MAX_EXPLAINED_IDS:
             return ""
         deeper = [other for other in self._rows if other.endswith(f"/{name}")]
         bare = name.lstrip("0")

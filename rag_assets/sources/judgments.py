@@ -43,7 +43,7 @@ from rag_assets.trec_lines import integral
 
 QUOTE = "quote"
 
-ELSEWHERE_FOR = 500
+MAX_SEARCHED_QUOTES = 500
 """For so many absent quotes the whole corpus is searched."""
 
 START = "start"
@@ -214,7 +214,7 @@ class Quotes:
             problem = f"{absent}, only in its title; a quote must be from the text"
             return Unlocated(QUOTE_MOVED, problem)
         self._absent += 1
-        if self._absent > ELSEWHERE_FOR:
+        if self._absent > MAX_SEARCHED_QUOTES:
             return Unlocated(QUOTE_VANISHED, absent)
         holders = pc.indices_nonzero(pc.match_substring(self._texts, quote)).to_pylist()
         if holders:

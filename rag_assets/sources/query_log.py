@@ -33,7 +33,7 @@ from rag_assets.sources.rows import QueryRows
 from rag_assets.store.canonical import canonical_json
 
 COUNT = "count"
-LARGEST_COUNT = 2**53
+MAX_COUNT = 2**53
 """Up to here every count is a float of its own."""
 
 ID_DIGITS = 12
@@ -98,7 +98,7 @@ def _add(queries: dict[str, _LoggedQuery], row: Row, place: Place, names: tuple[
     if query_id is not None and query.query_id is None:
         query.query_id, query.named = query_id, place
     query.count += count
-    if query.count > LARGEST_COUNT:
+    if query.count > MAX_COUNT:
         raise place.error("the counts of the text exceed 2^53", COUNT)
 
 
@@ -108,7 +108,7 @@ def _count(row: Row, place: Place) -> int:
         count = int(count)
     if count is None:
         return 1
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST_COUNT:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_COUNT:
         text = shown(json.dumps(count, ensure_ascii=False))[1:-1]
         raise place.error(f"is {text}; must be an integer from 1 to 2^53", COUNT)
     return count

@@ -11,7 +11,7 @@ these two alone. Without clusters and weights S_i is the query's value and W_i i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,4 +129,25 @@ def counted_by_split(counting: pa.Table, cells: Iterable[pa.Table]) -> Iterator[
             np.array([row["weight"] for row in chosen], dtype=np.float64),
             tuple(row["cluster"] for row in chosen),
             tuple(row["documents"] for row in chosen) if "documents" in chosen[0] else None,
+        )
+
+
+def splits_counted(counting: pa.Table, query_ids: Collection[str]) -> Iterator[Counted]:
+    """Yield those of some queries that count, of each split, in the order of their ids.
+
+    Args:
+        counting: query_id, weight, split, cluster of every query.
+        query_ids: others are left out.
+    """
+    chosen = sorted(
+        (row for row in counting.to_pylist() if row["query_id"] in query_ids and row["weight"]),
+        key=lambda row: str(row["query_id"]),
+    )
+    for split in sorted({row["split"] for row in chosen}):
+        rows = [row for row in chosen if row["split"] == split]
+        yield Counted(
+            split,
+            tuple(row["query_id"] for row in rows),
+            np.array([row["weight"] for row in rows], dtype=np.float64),
+            tuple(row["cluster"] for row in rows),
         )

@@ -14,7 +14,7 @@ from click.testing import Result
 
 from rag_assets.engine.durations import Durations
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
-from rag_assets.experiment import load_experiment
+from rag_assets.experiment import ExperimentConfig, load_experiment
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import FILES, write_beir
@@ -39,6 +39,9 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 LABEL_FILES = ("answer_labels", "passage_labels", "judgments_log")
 """They lie beside a YAML file, so without one there is no place for them."""
 
+COMPLETED = ("name", "dataset", "chunking", "retrievers", "top_k", "metrics", "primary", "baseline")
+"""Keys of the file that the default leaves out: what they become is compared."""
+
 
 def assert_means_the_default(data: Path, file: Path) -> None:
     """The experiment of the file is that of the bare data, but for where it is written."""
@@ -47,8 +50,10 @@ def assert_means_the_default(data: Path, file: Path) -> None:
     shutil.move(file, moved)
     without = load_experiment(data)
     shutil.move(moved, file)
+    for key in ExperimentConfig.model_fields.keys() - set(COMPLETED):
+        assert getattr(with_file.config, key) == getattr(without.config, key), key
     for field in dataclasses.fields(without):
-        if field.name not in {"source", "has_file", "name", "dataset", *LABEL_FILES}:
+        if field.name not in {"config", "source", "has_file", "name", "dataset", *LABEL_FILES}:
             # Retrievers compare by their options, also those that the file leaves to the default.
             assert getattr(with_file, field.name) == getattr(without, field.name), field.name
     assert with_file.dataset.format == without.dataset.format

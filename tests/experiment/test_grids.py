@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from rag_assets.experiment import Experiment
-from rag_assets.experiment.grids import MOST_MEMBERS
+from rag_assets.experiment.grids import MAX_MEMBERS
 
 Load = Callable[[str | bytes], Experiment]
 Problem = Callable[[str | bytes], str]
@@ -70,7 +70,7 @@ PROBLEMS = {
     ),
     "a name that is taken": (
         "retrievers:\n  a-k1-1: {type: bm25}\n  a: {type: bm25, k1: [1, 2]}\n",
-        ":3: `retrievers.a`: a member of this grid is 'a-k1-1', which stands already",
+        ":3: `retrievers.a`: grid member 'a-k1-1' has the name of another retriever",
     ),
     "a fusion of a grid": (
         "retrievers:\n  a: {type: bm25, k1: [1, 2]}\n  x: {type: bm25}\n"
@@ -103,9 +103,9 @@ def test_problems_are_named_where_they_stand(problem: Problem, case: str) -> Non
 
 
 def test_the_largest_grid(load: Load, problem: Problem) -> None:
-    values = list(range(1, MOST_MEMBERS // 2 + 1))
+    values = list(range(1, MAX_MEMBERS // 2 + 1))
     text = "retrievers: {{a: {{type: bm25, k1: {}, b: {}}}}}\n"
-    assert len(load(text.format(values, [0, 1])).retrievers) == MOST_MEMBERS
+    assert len(load(text.format(values, [0, 1])).retrievers) == MAX_MEMBERS
     assert problem(text.format([*values, 99], [0, 1])) == (
         ":1: `retrievers.a`: is a grid of 66 retrievers (33 of k1 x 2 of b); allowed: at most 64"
     )

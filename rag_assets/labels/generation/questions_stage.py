@@ -29,7 +29,7 @@ from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
-_MOST_REASONS = 5
+MAX_REASONS = 5
 """Reasons why chunks have no question that are told, those of most chunks."""
 
 
@@ -113,7 +113,7 @@ def _chosen(context: StageContext, options: QuestionOptions) -> pa.Table:
 def _notes(found: GeneratedQuestions) -> list[str]:
     """Return how many questions were dropped, and how many chunks have none, with the reasons."""
     dropped = [f"{n} dropped: {reason}" for reason, n in sorted(found.counts.items())]
-    reasons = Counter(found.failures.values()).most_common(_MOST_REASONS)
+    reasons = Counter(found.failures.values()).most_common(MAX_REASONS)
     return [*dropped, *(f"{n} chunks without a question: {reason}" for reason, n in reasons)]
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.schemas import QRELS
 from rag_assets.sources.fields import shown
-from rag_assets.sources.judgments import ELSEWHERE_FOR
+from rag_assets.sources.judgments import MAX_SEARCHED_QUOTES
 
 VANISHED = "document_vanished"
 CHANGED = "evidence_changed"
@@ -87,7 +87,7 @@ class _Corpora:
     def elsewhere(self, quote: str) -> tuple[str, int] | None:
         """Return document and start of a text that stands exactly once in the new corpus."""
         self._searched += 1
-        if self._searched > ELSEWHERE_FOR:
+        if self._searched > MAX_SEARCHED_QUOTES:
             return None
         texts = self._all.column("text")
         holders = pc.indices_nonzero(pc.match_substring(texts, quote)).to_pylist()

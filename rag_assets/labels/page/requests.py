@@ -13,11 +13,11 @@ from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.question_marks import DUPLICATE, KEPT, QuestionMark
 from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE, JUDGED
 
-LONGEST_ID = 10_000
-LONGEST_WORDING = 10_000
-MOST_SECONDS = 86_400
+MAX_ID_CHARACTERS = 10_000
+MAX_WORDING_CHARACTERS = 10_000
+MAX_SECONDS = 86_400
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS)]
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
 
 
@@ -33,7 +33,7 @@ Time = Annotated[
 ]
 Position = Annotated[int, Field(ge=0, le=2**40)]
 Wording = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_WORDING)
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_WORDING_CHARACTERS)
 ]
 Grade = Annotated[int, Field(ge=0, le=HIGHEST_GRADE)]
 
@@ -64,7 +64,7 @@ class SpanBody(UndoBody):
     start: Position
     end: Position
     grade: Grade | None
-    seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
+    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
     @property
     def item(self) -> PooledUnit:

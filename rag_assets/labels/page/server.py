@@ -40,12 +40,12 @@ from rag_assets.labels.page.requests import (
 )
 from rag_assets.labels.page.session import AnsweredMeanwhile, LabelSession
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.sampling.standing import ITEMS, PRICE, QUESTIONS, standing
+from rag_assets.labels.sampling.standing import ITEMS, PRICE, QUESTIONS, sample_status
 from rag_assets.servers.local_server import HEADERS as LOCAL_HEADERS
 from rag_assets.servers.local_server import LocalServer
 
-MOST_BYTES = 100_000
-HITS = 10
+MAX_BYTES = 100_000
+MAX_HITS = 10
 
 HEADERS = {
     **LOCAL_HEADERS,
@@ -109,7 +109,7 @@ class LabelPage:
 
     def _found(self, body: SearchBody) -> list[dict[str, Any]]:
         passages = self.session.passages
-        items = [PooledUnit(body.query_id, *hit) for hit in self._search(body.text, HITS)]
+        items = [PooledUnit(body.query_id, *hit) for hit in self._search(body.text, MAX_HITS)]
         return [
             {**passages.place(item), "text": passages.window(body.text, *item[1:])}
             for item in items
@@ -118,7 +118,7 @@ class LabelPage:
 
     def _standing(self) -> dict[str, Any]:
         sample, lines = self.session.sample()
-        now = standing(sample, self._metric, lines, self._clusters, self._level)
+        now = sample_status(sample, self._metric, lines, self._clusters, self._level)
         return {
             **now._asdict(),
             "metric": str(self._metric),
@@ -222,8 +222,8 @@ async def _body(request: Request) -> bytes:
     content = b""
     async for part in request.stream():
         content += part
-        if len(content) > MOST_BYTES:
-            raise UsageError(f"a request has at most {MOST_BYTES} bytes")
+        if len(content) > MAX_BYTES:
+            raise UsageError(f"a request has at most {MAX_BYTES} bytes")
     return content
 
 

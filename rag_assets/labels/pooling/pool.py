@@ -23,7 +23,7 @@ Pair = tuple[str, str]
 """A query id and a unit id."""
 
 
-LONGEST_UNION = 32_000
+MAX_UNION_CHARACTERS = 32_000
 """Characters of several overlapping units that are judged together; a cell takes them."""
 
 
@@ -89,8 +89,8 @@ def merged(pooled: Iterable[PooledUnit]) -> set[PooledUnit]:
     """Return one unit for those of a query and a document that overlap: their union.
 
     Several chunkings find the same passage, and nobody should read it once for each. A union that
-    would be longer than :data:`LONGEST_UNION` is not made, so that a chain of overlapping windows
-    does not become the whole document; what lies inside another unit is always part of it.
+    would be longer than :data:`MAX_UNION_CHARACTERS` is not made, so that a chain of overlapping
+    windows does not become the whole document; what lies inside another unit is always part of it.
     """
     units: set[PooledUnit] = set()
     last: PooledUnit | None = None
@@ -108,7 +108,7 @@ def _belongs_to(unit: PooledUnit, last: PooledUnit) -> bool:
     """Return whether a unit that begins in ``last``, or after it, is to be judged with it."""
     if unit[:2] != last[:2] or unit.start >= last.end:
         return unit == last
-    return unit.end <= max(last.end, last.start + LONGEST_UNION)
+    return unit.end <= max(last.end, last.start + MAX_UNION_CHARACTERS)
 
 
 def in_blind_order(

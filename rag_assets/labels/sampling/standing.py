@@ -28,7 +28,7 @@ PRICE = (
 Row = dict[str, object]
 
 
-class Standing(NamedTuple):
+class SampleStatus(NamedTuple):
     """What the labels so far say of one metric.
 
     Attributes:
@@ -46,13 +46,13 @@ class Standing(NamedTuple):
     more_minutes_high: int | None = None
 
 
-def standing(
+def sample_status(
     sample: LabelSample,
     metric: Metric,
     lines: Sequence[LoggedJudgment],
     clusters: Sequence[str] | None = None,
     level: float = 0.95,
-) -> Standing:
+) -> SampleStatus:
     """Return how things stand; nothing before the first judgment of the sample.
 
     Args:
@@ -66,7 +66,7 @@ def standing(
         NotEstimable: the metric is another one.
     """
     if not sample.is_estimable:
-        return Standing()
+        return SampleStatus()
     estimates = estimate_rows(sample, metric, clusters, level)
     order = [str(row["retriever"]) for row in estimates]
     differences = difference_rows(sample, metric, order, lines, level)
@@ -75,7 +75,7 @@ def standing(
         for end in ("low", "high")
     )
     times = _minutes(lines, low), _minutes(lines, high)
-    return Standing(tuple(estimates), tuple(differences), low, high, *times)
+    return SampleStatus(tuple(estimates), tuple(differences), low, high, *times)
 
 
 def estimate_rows(

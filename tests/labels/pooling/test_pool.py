@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.label_import import covered_spans
-from rag_assets.labels.pooling.pool import LONGEST_UNION, PooledUnit, in_blind_order, merged, pool
+from rag_assets.labels.pooling.pool import (
+    MAX_UNION_CHARACTERS,
+    PooledUnit,
+    in_blind_order,
+    merged,
+    pool,
+)
 from rag_assets.labels.pooling.sheet import EVIDENCE, SHEET, cut_texts, read_sheet, sheet_text
 from rag_assets.schemas import DOCUMENTS, QUERIES, RUNS
 from rag_assets.sources.csv_files import CELL_LIMIT
@@ -200,7 +206,7 @@ def test_overlapping_units_are_one(
 def test_no_unit_lies_inside_another(found: list[tuple[int, int]]) -> None:
     units = {PooledUnit("q1", "d", start, start + size) for start, size in found}
     rows = spans(merged(units))
-    longest = max([LONGEST_UNION, *(size for _, size in found)])
+    longest = max([MAX_UNION_CHARACTERS, *(size for _, size in found)])
     for number, (start, end) in enumerate(rows):
         assert end - start <= longest
         assert not any(a <= start and end <= b for a, b in rows[:number] + rows[number + 1 :])

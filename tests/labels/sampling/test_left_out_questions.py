@@ -11,7 +11,7 @@ from rag_assets.labels.sampling.confidence_sequence import contrasts_of, looks
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.label_pool import pool_of
 from rag_assets.labels.sampling.label_sample import LabelSample
-from rag_assets.labels.sampling.standing import Standing, standing
+from rag_assets.labels.sampling.standing import SampleStatus, sample_status
 from rag_assets.labels.sampling.stored_sample import sample_table, stored_sample
 from tests.labels.sampling.made_pool import DCG, collection, design_of
 from tests.labels.sampling.test_stored_sample import passages
@@ -69,7 +69,7 @@ def test_only_questions_that_are_left_out_are_judged() -> None:
     touched = np.isin(np.arange(len(LABELS)), first)
     none, grades = np.zeros_like(touched), np.where(touched, 2.0, np.nan)
     sample = LabelSample(POOL, design, grades, none, none, touched)
-    assert standing(sample, DCG, []) == Standing()
+    assert sample_status(sample, DCG, []) == SampleStatus()
     with np.errstate(all="raise"):
         assert all(one.error == np.inf for one in Estimator(sample, DCG).estimates().values())
 
