@@ -60,7 +60,7 @@ JobEvent = Event | dg.Output[Any]
 """What the step yields: an event a partition, and its output at the end."""
 
 
-class Wish(dg.Config):
+class EvaluateConfig(dg.Config):
     """Run configuration of the job: what `rag-assets evaluate` has as options."""
 
     retrievers: list[str] = Field([], description="Evaluate these only; default: all.")
@@ -71,7 +71,7 @@ class Wish(dg.Config):
     )
 
 
-Body = Callable[[dg.OpExecutionContext, Wish], Iterator[JobEvent]]
+Body = Callable[[dg.OpExecutionContext, EvaluateConfig], Iterator[JobEvent]]
 """The work of the step."""
 
 
@@ -97,7 +97,9 @@ def one_step_job(
         retry_policy=retry_policy,
         required_resource_keys=set(resources),
     )
-    def evaluate_experiment(context: dg.OpExecutionContext, config: Wish) -> Iterator[JobEvent]:
+    def evaluate_experiment(
+        context: dg.OpExecutionContext, config: EvaluateConfig
+    ) -> Iterator[JobEvent]:
         yield from body(context, config)
 
     @dg.job(
@@ -138,7 +140,7 @@ def stages_brought_up_to_date(
 
 
 def _evaluate(
-    context: dg.OpExecutionContext, wish: Wish, experiment: Experiment
+    context: dg.OpExecutionContext, config: EvaluateConfig, experiment: Experiment
 ) -> Iterator[JobEvent]:
     # Not needed to load a code location.
     from rag_assets.report.html import write_report
@@ -151,8 +153,8 @@ def _evaluate(
         now = open_experiment(experiment.source, resources.settings(context))
         upstream = upstream_in_job(context, now)
         with resources.opened(context, now) as pipeline, pipeline.evaluating():
-            selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
-            if wish.retry_failed:
+            selection = Selection.of(pipeline.experiment, config.retrievers, config.top_k)
+            if config.retry_failed:
                 context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
             if trigger != "sensor":  # it saw files change, and asks nobody
                 ask_revisions(pipeline, selection.retrievers)
@@ -196,7 +198,7 @@ def record_run(
         RagAssetsError: what a stage raised; the run has failed then, with all that came before.
     """
 
-    def body(context: dg.OpExecutionContext, _: Wish) -> Iterator[JobEvent]:
+    def body(context: dg.OpExecutionContext, _: EvaluateConfig) -> Iterator[JobEvent]:
         upstream = upstream_as_reported(pipeline.experiment, instance)
         todo = unless_interrupted(stages)
         yield from stages_brought_up_to_date(context, pipeline, todo, upstream)

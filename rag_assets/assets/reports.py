@@ -151,7 +151,7 @@ def evaluations(
             partition; with several, the others would be stopped too.
     """
     for result in results:
-        finding = result.found
+        finding = result.outcome
         warns = result.severity == WARNING
         yield dg.AssetCheckEvaluation(
             asset_key=asset,
@@ -167,16 +167,16 @@ def evaluations(
 
 def _description(result: CheckResult) -> str:
     """Return what the page shows at once: the first problems, as a list where there are several."""
-    problems = result.found.problems
-    if len(problems) < 2 or result.found.not_checked is not None:
+    problems = result.outcome.problems
+    if len(problems) < 2 or result.outcome.not_checked is not None:
         return markdown(result.summary) if problems else result.summary
     return _list(problems, MOST_AT_ONCE)
 
 
 def _numbers(result: CheckResult) -> dict[str, dg.MetadataValue]:
-    numbers = dict(result.found.numbers)
-    if result.found.not_checked is None:
-        numbers["problems"] = len(result.found.problems)
+    numbers = dict(result.outcome.numbers)
+    if result.outcome.not_checked is None:
+        numbers["problems"] = len(result.outcome.problems)
     return {
         name: dg.MetadataValue.int(value)
         if isinstance(value, int)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from rag_assets.answers.metrics_stage import metric_names
-from rag_assets.checks.check import WARNING, Check, CheckResult, Found, Reads
+from rag_assets.checks.check import WARNING, Check, CheckInputs, CheckOutcome, CheckResult
 from rag_assets.checks.drift import ANSWER_DRIFT, DRIFT
 from rag_assets.engine.failures import failures_of
 from rag_assets.engine.stage import Stage
@@ -39,15 +39,15 @@ from rag_assets.statistics.significance import is_tested, regressions
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 
-def _independent(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
-    experiment = reads.pipeline.experiment
+def _independent(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome | None:
+    experiment = inputs.pipeline.experiment
     if not isinstance(experiment.judges[key["judge"]], LlmJudge):
         return None  # there is no model, or nobody knows which
-    return Found(circular_uses(experiment, key, reads.queries))
+    return CheckOutcome(circular_uses(experiment, key, inputs.queries))
 
 
-def _unbiased(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    return Found(question_circles(reads.pipeline.experiment), WARNING)
+def _unbiased(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
+    return CheckOutcome(question_circles(inputs.pipeline.experiment), WARNING)
 
 
 QUESTIONS_UNBIASED = (
@@ -67,19 +67,19 @@ INDEPENDENT = (
 )
 
 
-def _proven(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    check = stored_check(reads.pipeline.root, key["judge"])
+def _proven(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
+    check = stored_check(inputs.pipeline.root, key["judge"])
     own = judge_fingerprint(artifact.manifest)
     kinds = [kind for kind in check["kinds"] if kind["fingerprint"] == own] if check else []
     if not kinds:
         reason = "the judge was not tried as it is now; `rag-assets judge check` does it"
-        return Found([], not_checked=reason)
+        return CheckOutcome([], not_checked=reason)
     problems = [f"it fails: {name}" for kind in kinds for name in kind["failed"]]
     n_tried = sum(kind["tried"] for kind in kinds)
     numbers = (
         {"mutation_score": sum(kind["noticed"] for kind in kinds) / n_tried} if n_tried else {}
     )
-    return Found(problems, WARNING, numbers)
+    return CheckOutcome(problems, WARNING, numbers)
 
 
 PROVEN = (
@@ -87,7 +87,7 @@ PROVEN = (
 )
 
 
-def _one_model(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
+def _one_model(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome | None:
     names = artifact.manifest.facts.get(SERVED_MODELS, [])
     if not names:
         return None  # a local model, or a server that gives no name
@@ -96,21 +96,23 @@ def _one_model(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | No
         "meant, with its version, as `model`"
         for before, after in pairwise(names)
     ]
-    return Found(problems, WARNING)
+    return CheckOutcome(problems, WARNING)
 
 
 SERVED = (Check("one_model_answered", "One model answered under the name asked for.", _one_model),)
 
 
-def _no_answer_failed(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+def _no_answer_failed(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
     answers = artifact.table().select(["query_id", "error"]).to_pylist()
     failed = [row for row in answers if row["error"] is not None]
     problems = [f"{row['query_id']}: {row['error']}" for row in failed]
-    return Found(problems, WARNING, {"failed": len(problems)})
+    return CheckOutcome(problems, WARNING, {"failed": len(problems)})
 
 
-def _answer_bounds(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    return Found(out_of_bounds(artifact.table(), list(metric_names(reads.pipeline.experiment))))
+def _answer_bounds(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
+    return CheckOutcome(
+        out_of_bounds(artifact.table(), list(metric_names(inputs.pipeline.experiment)))
+    )
 
 
 ANSWERS = (
@@ -121,14 +123,14 @@ ANSWER_METRICS = (
 )
 
 
-def found_in(tables: Iterable[pa.Table]) -> Found:
+def outcome_of(tables: Iterable[pa.Table]) -> CheckOutcome:
     """Return findings as what a check found: errors first, an error if there is one."""
     findings = [finding for table in tables for finding in rows(table)]
     findings.sort(key=lambda finding: finding.severity != ERROR)
     errors = sum(finding.severity == ERROR for finding in findings)
     counts = {"errors": errors, "warnings": len(findings) - errors}
     severity = ERROR if errors else WARNING
-    return Found([_sentence(finding) for finding in findings], severity, counts)
+    return CheckOutcome([_sentence(finding) for finding in findings], severity, counts)
 
 
 def _sentence(finding: Finding) -> str:
@@ -139,35 +141,35 @@ def _sentence(finding: Finding) -> str:
     return f"{finding.check}: {subject}: {finding.message}" if subject else finding.message
 
 
-def problems_of_unreadable(pipeline: Pipeline, asset: str, error: DataError) -> Found:
+def unreadable_outcome(pipeline: Pipeline, asset: str, error: DataError) -> CheckOutcome:
     """Return every problem of files of which reading stopped at the first, ``error``."""
     dataset = pipeline.experiment.dataset
     with collecting() as problems:
         try:
             if asset == "qrels":
-                reads = Reads(pipeline)
-                pipeline.experiment.read_qrels(reads.documents, reads.queries)
+                inputs = CheckInputs(pipeline)
+                pipeline.experiment.read_qrels(inputs.documents, inputs.queries)
             else:
                 {"documents": dataset.read_documents, "queries": dataset.read_queries}[asset]()
         except DataError as first:
             problems.append(first)
-    return found_in([reading_problems(problems or [error])])
+    return outcome_of([reading_problems(problems or [error])])
 
 
-def _documents(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    return found_in([duplicate_documents(artifact.table(["document_id", "text"]))])
+def _documents(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
+    return outcome_of([duplicate_documents(artifact.table(["document_id", "text"]))])
 
 
-def _queries(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    return Found([], numbers={"queries": artifact.manifest.rows})
+def _queries(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
+    return CheckOutcome([], numbers={"queries": artifact.manifest.rows})
 
 
-def _qrels(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    qrels, queries = artifact.table(), reads.queries
-    keeps = reads.pipeline.experiment.keeps_unknown
-    return found_in(
+def _qrels(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
+    qrels, queries = artifact.table(), inputs.queries
+    keeps = inputs.pipeline.experiment.keeps_unknown
+    return outcome_of(
         [
-            dangling_ids(qrels, reads.document_ids, queries, keeps_unknown=keeps),
+            dangling_ids(qrels, inputs.document_ids, queries, keeps_unknown=keeps),
             queries_without_relevant(qrels, queries),
             duplicate_queries(queries, qrels),
         ]
@@ -192,37 +194,43 @@ TIED_SHARE = 0.1
 """So many of the queries may have ties at the cut before it is a warning."""
 
 
-def _bounds(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    measures = list(reads.pipeline.experiment.measures_at(int(key["top_k"])))
+def _bounds(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
+    measures = list(inputs.pipeline.experiment.measures_at(int(key["top_k"])))
     metrics = artifact.table()
     is_empty = all(metrics[name].null_count == len(metrics) for name in measures)
     nothing = "no query has a value of any metric" if is_empty else None
-    return Found(out_of_bounds(metrics, measures), not_checked=nothing)
+    return CheckOutcome(out_of_bounds(metrics, measures), not_checked=nothing)
 
 
-def _complete(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    return Found(incomplete(artifact.table(), reads.queries), WARNING)
+def _complete(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
+    return CheckOutcome(incomplete(artifact.table(), inputs.queries), WARNING)
 
 
-def _ties(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+def _ties(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
     metrics = artifact.table()
     if metrics["ties_at_cut"].null_count == len(metrics):
-        return Found([], not_checked="what scored as much below the cut is not known of any query")
+        return CheckOutcome(
+            [], not_checked="what scored as much below the cut is not known of any query"
+        )
     problems = tied_at_cut(metrics)
     share = len(problems) / len(metrics)
-    return Found(problems, WARNING, {"tied_share": share}, passes=share <= TIED_SHARE)
+    return CheckOutcome(problems, WARNING, {"tied_share": share}, passes=share <= TIED_SHARE)
 
 
-def _no_regression(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
-    experiment = reads.pipeline.experiment
+def _no_regression(
+    inputs: CheckInputs, key: ArtifactKey, artifact: Artifact
+) -> CheckOutcome | None:
+    experiment = inputs.pipeline.experiment
     if len(experiment.retrievers) < 2:
         return None
     comparisons = artifact.table()
     if not is_tested(comparisons, experiment.baseline):
         reason = f"no retriever could be tested against the baseline {experiment.baseline}"
-        return Found([], not_checked=reason)
+        return CheckOutcome([], not_checked=reason)
     problems = regressions(comparisons, experiment.baseline)
-    return Found(problems, experiment.config.checks.regression, {"regressions": len(problems)})
+    return CheckOutcome(
+        problems, experiment.config.checks.regression, {"regressions": len(problems)}
+    )
 
 
 METRICS = (
@@ -248,22 +256,22 @@ COMPARISONS = (
 )
 
 
-def _answered(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+def _answered(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
     run, failures = artifact.table(), failures_of(artifact.manifest)
-    problems = unanswered(run, reads.queries, failures)
-    return Found(problems, WARNING, {"unanswered": len(problems), "failed": len(failures)})
+    problems = unanswered(run, inputs.queries, failures)
+    return CheckOutcome(problems, WARNING, {"unanswered": len(problems), "failed": len(failures)})
 
 
-def _ordered(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+def _ordered(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
     run = artifact.table()
-    return Found(disordered(run), not_checked=_nothing(run))
+    return CheckOutcome(disordered(run), not_checked=_nothing(run))
 
 
-def _known(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    judge = reads.pipeline.experiment.judge
-    units = reads.units(key["retriever"])
+def _known(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:
+    judge = inputs.pipeline.experiment.judge
+    units = inputs.units(key["retriever"])
     run = artifact.table()
-    return Found(unknown_ids(run, reads.queries, units, judge), not_checked=_nothing(run))
+    return CheckOutcome(unknown_ids(run, inputs.queries, units, judge), not_checked=_nothing(run))
 
 
 def _nothing(run: pa.Table) -> str | None:
@@ -306,9 +314,9 @@ def results_of(pipeline: Pipeline, stage: Stage, outcomes: Iterable[Outcome]) ->
     Raises:
         MissingArtifact: what a check reads is not in the store.
     """
-    reads = Reads(pipeline)
+    inputs = CheckInputs(pipeline)
     results = [
-        (check, outcome.key, check.find(reads, outcome.key, outcome.artifact))
+        (check, outcome.key, check.find(inputs, outcome.key, outcome.artifact))
         for outcome in outcomes
         for check in checks_of(stage)
     ]
@@ -320,6 +328,6 @@ def results_of_unreadable(pipeline: Pipeline, stage: Stage, error: Exception) ->
     checks = [check for check in checks_of(stage) if check.name == LABEL_HEALTH]
     if not isinstance(error, DataError):
         return []
-    problems = [problems_of_unreadable(pipeline, stage.name, error) for _ in checks]
+    problems = [unreadable_outcome(pipeline, stage.name, error) for _ in checks]
     key = ArtifactKey.of(stage.name)
     return [CheckResult(check, key, one) for check, one in zip(checks, problems, strict=True)]

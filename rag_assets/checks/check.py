@@ -1,4 +1,4 @@
-"""What a check is: a question to one partition, what it may read for it, and what it came to.
+"""A check: a question to one partition, the tables that it may read, and its outcome.
 
 A check that compares two moments sees each as a :class:`State`: what is up to date, or what an
 evaluation names.
@@ -69,7 +69,7 @@ def anchor_of(pipeline: Pipeline) -> State | str:
 _UNITS = ["chunk_id", "document_id", "parent_chunk_id"]
 
 
-class Reads:
+class CheckInputs:
     """The tables behind the checks of some partitions, which share them."""
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -130,28 +130,28 @@ class Reads:
 MOST_EXAMPLES = 20
 """Problems that a result holds in words; all are counted."""
 
-__all__ = ["ERROR", "WARNING", "Check", "CheckResult", "Found"]
+__all__ = ["ERROR", "WARNING", "Check", "CheckOutcome", "CheckResult"]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What is wrong with a partition, in sentences; nothing: all is well.
+class CheckOutcome:
+    """What a check found in a partition.
 
     Attributes:
-        problems: one sentence each, the gravest first.
-        severity: ``error`` or ``warning``; of a check that found nothing it says nothing.
-        numbers: what else is worth a curve over time.
+        problems: a sentence each, the gravest first; empty: nothing is wrong.
+        severity: ``error`` or ``warning``; means nothing without problems.
+        numbers: values that Dagster plots over time.
     """
 
     problems: list[str]
     severity: str = ERROR
     numbers: Mapping[str, float] = field(default_factory=dict)
     passes: bool | None = None
-    """Whether the check passes; by default: nothing was found."""
+    """True if the check passes in spite of its problems; None: it passes without any."""
     not_checked: str | None = None
-    """Why nothing could be looked at: such a check does not pass, warns, and blocks nothing."""
+    """Why the check could not run: then it does not pass, warns, and blocks nothing."""
     shown: Mapping[str, str] = field(default_factory=dict)
-    """What else people want to see, by its title: Markdown."""
+    """Markdown for people, by title."""
 
 
 class Check(NamedTuple):
@@ -160,47 +160,47 @@ class Check(NamedTuple):
     Attributes:
         name: unique for the asset.
         meaning: for people: what holds when it passes.
-        find: looks at one partition; None: nobody asked for the check, so it has no result.
-        blocking: whether partitions that read one that failed with an error are not computed.
+        find: checks one partition; None: the check does not apply, so it has no result.
+        blocking: True if an error stops the partitions that read this one.
     """
 
     name: str
     meaning: str
-    find: Callable[[Reads, ArtifactKey, Artifact], Found | None]
+    find: Callable[[CheckInputs, ArtifactKey, Artifact], CheckOutcome | None]
     blocking: bool = False
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check came to on one partition."""
+    """The outcome of one check of one partition."""
 
     check: Check
     key: ArtifactKey
-    found: Found
+    outcome: CheckOutcome
 
     @property
     def passed(self) -> bool:
-        """Whether all is well, as far as it was looked at."""
-        if self.found.not_checked is not None:
+        """True if the check ran and found nothing, or if what it found passes."""
+        if self.outcome.not_checked is not None:
             return False
-        return not self.found.problems if self.found.passes is None else self.found.passes
+        return not self.outcome.problems if self.outcome.passes is None else self.outcome.passes
 
     @property
     def blocks(self) -> bool:
-        """Whether what reads the partition must not be computed from it."""
+        """True if partitions that read this one must not be computed."""
         return self.check.blocking and not self.passed and self.severity == ERROR
 
     @property
     def severity(self) -> str:
-        """``error`` or ``warning``: how grave it is where it does not pass."""
-        return self.found.severity if self.found.not_checked is None else WARNING
+        """``error`` or ``warning``, for a check that does not pass."""
+        return self.outcome.severity if self.outcome.not_checked is None else WARNING
 
     @property
     def summary(self) -> str:
         """One line for people."""
-        problems = self.found.problems
-        if self.found.not_checked is not None:
-            return f"Not checked: {self.found.not_checked}."
+        problems = self.outcome.problems
+        if self.outcome.not_checked is not None:
+            return f"Not checked: {self.outcome.not_checked}."
         if not problems:
             return self.check.meaning
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

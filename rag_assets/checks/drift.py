@@ -22,8 +22,8 @@ from rag_assets.checks.check import (
     MOST_EXAMPLES,
     NO_ANCHOR,
     Check,
-    Found,
-    Reads,
+    CheckInputs,
+    CheckOutcome,
     State,
     anchor_of,
     of_evaluation,
@@ -216,14 +216,14 @@ def far_queries(experiment: Experiment, retriever: str, drift: ScoreDrift) -> li
     ]
 
 
-def _found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
-    if reads.anchor == NO_ANCHOR:
+def _found(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome | None:
+    if inputs.anchor == NO_ANCHOR:
         return None
-    experiment = reads.pipeline.experiment
+    experiment = inputs.pipeline.experiment
     retriever, top_k = key["retriever"], int(key["top_k"])
-    drift = drift_of(experiment, retriever, top_k, reads.anchor, reads.now)
+    drift = drift_of(experiment, retriever, top_k, inputs.anchor, inputs.now)
     if isinstance(drift, str):
-        return Found([], not_checked=drift)
+        return CheckOutcome([], not_checked=drift)
     numbers = {
         "psi": drift.stability.psi,
         "psi_by_chance": drift.stability.chance,
@@ -240,7 +240,7 @@ def _found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
         shown["far_queries"] = "\n".join(lines + ([f"- and {rest} more"] if rest > 0 else []))
     problems = sentences(experiment, retriever, drift)
     finite = {name: number for name, number in numbers.items() if np.isfinite(number)}
-    return Found(problems, experiment.config.checks.drift.severity, finite, shown=shown)
+    return CheckOutcome(problems, experiment.config.checks.drift.severity, finite, shown=shown)
 
 
 def _distribution(experiment: Experiment, retriever: str, drift: ScoreDrift) -> str:
@@ -357,16 +357,18 @@ def _answer_lengths(state: State, key: ArtifactKey, language: Language) -> Float
     return np.array(lengths, dtype=np.float64)
 
 
-def _answers_found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
-    if reads.anchor == NO_ANCHOR:
+def _answers_found(
+    inputs: CheckInputs, key: ArtifactKey, artifact: Artifact
+) -> CheckOutcome | None:
+    if inputs.anchor == NO_ANCHOR:
         return None
-    drifts = answer_drift(reads.pipeline, key, reads.anchor, reads.now)
+    drifts = answer_drift(inputs.pipeline, key, inputs.anchor, inputs.now)
     if isinstance(drifts, str):
-        return Found([], not_checked=drifts)
-    config = reads.pipeline.experiment.config.checks.drift
+        return CheckOutcome([], not_checked=drifts)
+    config = inputs.pipeline.experiment.config.checks.drift
     numbers = {name: number for drift in drifts for name, number in drift.numbers.items()}
     problems = [text for drift in drifts if (text := drift.problem(config.psi))]
-    return Found(problems, config.severity, numbers)
+    return CheckOutcome(problems, config.severity, numbers)
 
 
 ANSWER_DRIFT = Check(

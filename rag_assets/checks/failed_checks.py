@@ -63,7 +63,7 @@ class FailedChecks:
         failed: dict[ArtifactKey, list[str]] = {}
         for result in results:
             if result.blocks:
-                problems = result.found.problems[:MOST_EXAMPLES]
+                problems = result.outcome.problems[:MOST_EXAMPLES]
                 failed.setdefault(result.key, []).append(f"{result.check.name}: {problems[0]}")
         for key in keys:
             name = self._name(key)

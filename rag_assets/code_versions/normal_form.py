@@ -109,7 +109,7 @@ def statements_of(node: ast.AST) -> Iterator[ast.AST]:
             yield from statements_of(part)
 
 
-def without_told(function: Function) -> None:
+def drop_message_variables(function: Function) -> None:
     """Remove what binds a text to a variable that is only told: in what is raised or logged."""
     while texts := _texts(function):
         loaded = set(_loaded(function))

@@ -13,9 +13,9 @@ from rag_assets.code_versions.normal_form import (
     Function,
     counted,
     counted_children,
+    drop_message_variables,
     statements_of,
     text,
-    without_told,
 )
 
 _COMPOUND = (ast.If, ast.Try, ast.With, ast.For, ast.While)
@@ -118,7 +118,7 @@ class SourceModule:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in statements_of(tree):
             if isinstance(node, Function):
-                without_told(node)
+                drop_message_variables(node)
         for statement in tree.body:
             self._add(statement)
         for defined, nodes in self._statements.items():

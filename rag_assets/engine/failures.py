@@ -85,7 +85,7 @@ class Attempts:
         self._keep(first, self._next(first, self.of(first) + 1))
 
     def own(self, recipe: Recipe) -> None:
-        """Say that this experiment made an attempt in which something stayed unanswered.
+        """Record an incomplete attempt as this experiment's own.
 
         Raises:
             StoreError: the folder cannot be written.

@@ -128,7 +128,7 @@ class Stage(ABC):
         return self.kinds
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        """Return what of the configuration determines the partition, without names."""
+        """Return the configuration that enters the fingerprint; never a retriever's name."""
         return {}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:

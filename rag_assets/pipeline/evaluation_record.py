@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from rag_assets.engine.rankings import ASSET as RANKINGS
 from rag_assets.errors import DataError, StoreError
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
@@ -43,7 +44,6 @@ from rag_assets.pipeline.failed_queries import (
 from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.pipeline.remote_sync import publish
 from rag_assets.retrieval.retriever import Retriever
 from rag_assets.store.artifacts import Artifact

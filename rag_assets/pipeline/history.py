@@ -17,6 +17,7 @@ from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary import GROUPS
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import StoreError
+from rag_assets.judges.verdicts_stage import judge_fingerprint
 from rag_assets.pipeline.evaluations import (
     FOLDER,
     Evaluation,
@@ -25,7 +26,6 @@ from rag_assets.pipeline.evaluations import (
     table_of,
 )
 from rag_assets.pipeline.history_files import HistoryFiles, as_rows
-from rag_assets.pipeline.judge_fingerprints import recorded_judge
 from rag_assets.pipeline.remote_sync import bring_history, bring_named, bring_records
 from rag_assets.schemas import (
     HISTORY,
@@ -407,3 +407,28 @@ class History:
                 f"FROM ({items_sql('evaluations', column)}) {rest}", params=values
             )
             return as_rows(items.to_arrow_table())
+
+
+FINGERPRINT_DIGITS = 12
+"""So many are kept: enough to tell judges apart."""
+
+
+def recorded_judge(
+    root: Path, evaluation: Evaluation, judge: str, asset: str = "answer_verdicts"
+) -> str | None:
+    """Return the fingerprint of a judge; None: the evaluation has no verdicts of it.
+
+    What it judged is no part of it, nor is the parser of its replies.
+
+    Args:
+        root: the experiment's folder in the store.
+        evaluation: whose judge.
+        judge: its name.
+        asset: its verdicts: on answers, or on passages.
+    """
+    for entry in evaluation.entries_of(asset):
+        if entry.partition["judge"] == judge:
+            manifest = manifest_of(root, evaluation, entry)
+            if manifest is not None:
+                return judge_fingerprint(manifest)[:FINGERPRINT_DIGITS]
+    return None

@@ -22,6 +22,7 @@ from rag_assets.code_versions.versions import check_unchanged, code_versions
 from rag_assets.compute.compute import Compute, compute_of
 from rag_assets.engine.failures import UNANSWERED, Attempts
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
+from rag_assets.engine.rankings import Rankings
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.revisions import Revisions
 from rag_assets.engine.stage import (
@@ -36,7 +37,6 @@ from rag_assets.engine.stage import (
 )
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.remote_sync import bring_pointed, bring_records
 from rag_assets.pipeline.stages import STAGES, stages_in_order
 from rag_assets.progress import Progress, no_progress

@@ -251,7 +251,7 @@ class _Planner:
         self._pipeline = pipeline
         self._stored = StoredArtifacts(pipeline.store, pipeline.root)
         self._sources: set[ArtifactKey] = set()
-        self._hanging: dict[ArtifactKey, bool] = {}
+        self._pending_ancestors: dict[ArtifactKey, bool] = {}
         self._objects: dict[ArtifactKey, int] = {}
         self._first: dict[Hashable, ArtifactKey] = {}
         self.steps: dict[ArtifactKey, Step] = {}
@@ -260,7 +260,7 @@ class _Planner:
         """Decide on one partition; its inputs were decided on before."""
         stage = STAGES[key.asset]
         inputs = stage.inputs(self._pipeline.experiment, key)
-        pending = [i for i in inputs if self._is_pending(i.key) or self._may_return(i)]
+        pending = [i for i in inputs if self._is_pending(i.key) or self._may_reappear(i)]
         # An optional input that is still to come would make what is current now another one.
         current = self._pipeline.current(key) if not pending else None
         anew = _asked_anew(self._pipeline.experiment, key)
@@ -317,21 +317,23 @@ class _Planner:
         step = self.steps.get(key)
         return step is not None and step.action != REUSE and key not in self._sources
 
-    def _may_return(self, item: Input) -> bool:
+    def _may_reappear(self, item: Input) -> bool:
         """Whether an optional input that is not brought up to date may be so in the end.
 
         It is where something above it is computed again and comes out as it was.
         """
-        return item.optional and item.key not in self.steps and self._hangs(item.key)
+        return item.optional and item.key not in self.steps and self._has_pending_ancestor(item.key)
 
-    def _hangs(self, key: ArtifactKey) -> bool:
+    def _has_pending_ancestor(self, key: ArtifactKey) -> bool:
         """Whether anything above a partition is pending."""
         if key in self.steps:
             return self._is_pending(key)
-        if key not in self._hanging:
+        if key not in self._pending_ancestors:
             inputs = STAGES[key.asset].inputs(self._pipeline.experiment, key)
-            self._hanging[key] = any(self._hangs(item.key) for item in inputs)
-        return self._hanging[key]
+            self._pending_ancestors[key] = any(
+                self._has_pending_ancestor(item.key) for item in inputs
+            )
+        return self._pending_ancestors[key]
 
     def _wanted(
         self, stage: Stage, key: ArtifactKey, inputs: Iterable[Input], pending: Iterable[Input]

@@ -24,8 +24,7 @@ from dataclasses import asdict, dataclass, replace
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, refuse_lower_is_better
-from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.gate_looks import Subject, state_of
+from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject, state_of
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
 from rag_assets.report.formats import Row
 from rag_assets.report.gate_checks import (

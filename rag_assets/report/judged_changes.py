@@ -25,7 +25,7 @@ from rag_assets.judges.calibration import (
     same_answers,
 )
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
-from rag_assets.pipeline.judge_fingerprints import recorded_judge
+from rag_assets.pipeline.history import recorded_judge
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.formats import interval_text, signed_text
 from rag_assets.report.judged import sample_of

@@ -12,6 +12,7 @@ import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rag_assets.engine.rankings import ASSET
 from rag_assets.errors import DataError, NotEvaluated
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
@@ -19,7 +20,6 @@ from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import cut
-from rag_assets.pipeline.rankings import ASSET
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, count_cell, number_cell, title_line

@@ -246,7 +246,7 @@ def similar_artifacts(
 ) -> Iterator[Artifact]:
     """Yield the newest artifacts of an asset that the same code made the same way.
 
-    Of a remote store, those of its working copy; one is not fetched to look into it.
+    On S3, only artifacts that are already downloaded.
 
     Args:
         store: where they are.

@@ -74,13 +74,13 @@ def test_answers_drift(
     write_predictions(tiny, predictions(words, refused))
     result = drift(tiny)
     assert result.passed == (not sentences)
-    assert [one.partition(":")[0] for one in result.found.problems] == sentences
-    assert result.found.numbers["refused"] == refused / N
-    assert result.found.numbers["refused_in_anchor"] == 0.1
+    assert [one.partition(":")[0] for one in result.outcome.problems] == sentences
+    assert result.outcome.numbers["refused"] == refused / N
+    assert result.outcome.numbers["refused_in_anchor"] == 0.1
     rows = validate(tiny.pipeline()).findings.to_pylist()
     told = [row["message"] for row in rows if row["check"] == "drift"]
     assert [one for one in told if "official@-" in one] == [
-        f"official@-: {one}" for one in result.found.problems
+        f"official@-: {one}" for one in result.outcome.problems
     ]
 
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import Result
 
 from rag_assets.assets.reports import evaluations
-from rag_assets.checks.check import Check, CheckResult, Found
+from rag_assets.checks.check import Check, CheckOutcome, CheckResult
 from rag_assets.plain_text import one_line
 from rag_assets.store.artifacts import ArtifactKey
 from tests.beir_folder import write_beir
@@ -125,11 +125,11 @@ def test_a_bad_line_with_control_characters_is_one_line(
 
 
 def test_checks_in_dagster_show_problems_as_they_are() -> None:
-    check = Check("labels", "Labels are whole.", lambda *_: Found([]))
+    check = Check("labels", "Labels are whole.", lambda *_: CheckOutcome([]))
     asset = dagster.AssetKey(["tiny", "qrels"])
     for problems in ([f"query '{LINK}' <b>[x](http://y)"], ["*a*\n# b", "`c`"]):
         key = ArtifactKey("qrels")
-        (event,) = evaluations(asset, [CheckResult(check, key, Found(problems))])
+        (event,) = evaluations(asset, [CheckResult(check, key, CheckOutcome(problems))])
         shown = [str(event.description), str(event.metadata["found"].value)]
         assert not [text for text in shown if OBEYED.search(text)]
         for text in shown:

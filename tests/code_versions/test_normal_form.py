@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.code_versions import normal_form
-from rag_assets.code_versions.normal_form import Function, text, without_told
+from rag_assets.code_versions.normal_form import Function, drop_message_variables, text
 
 SOURCE = '''
 """A module."""
@@ -82,7 +82,7 @@ def form(source: str) -> str:
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, Function):
-            without_told(node)
+            drop_message_variables(node)
     return text(tree)
 
 

@@ -19,7 +19,7 @@ PACKAGE = str(Path(rag_assets.__file__).parent)
 
 ENGINE = (
     "pipeline/pipeline.py",
-    "pipeline/rankings.py",
+    "engine/rankings.py",
     "engine/latency_sample.py",
     "engine/measurements.py",
     "engine/failures.py",

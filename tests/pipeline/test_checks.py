@@ -154,14 +154,14 @@ def test_few_ties_are_told_and_pass(tiny: Tiny) -> None:
         damage(tiny, METRICS, set_cell("ties_at_cut", row, 0))
     result = results(tiny, METRICS)["ties_at_the_cut"]
     assert result.passed
-    assert len(result.found.problems) == 1
+    assert len(result.outcome.problems) == 1
 
 
 def test_two_documents_with_one_text_are_a_warning(tiny: Tiny) -> None:
     tiny.write_document("copy.md", (tiny.folder / "lost.md").read_text())
     result = results(tiny, DOCUMENTS_KEY)["label_health"]
     assert (result.passed, result.blocks) == (False, False)
-    assert result.found.numbers == {"errors": 0, "warnings": 1}
+    assert result.outcome.numbers == {"errors": 0, "warnings": 1}
     assert result.summary.startswith("duplicate_document: document 'lost.md'")
 
 
@@ -174,8 +174,8 @@ def test_labels_that_cannot_be_read_are_all_told(tiny: Tiny) -> None:
         pipeline.materialize("qrels", [QRELS_KEY])
     (result,) = results_of_unreadable(pipeline, STAGES["qrels"], error.value)
     assert result.blocks
-    assert result.found.numbers == {"errors": 2, "warnings": 0}
-    first, second = result.found.problems
+    assert result.outcome.numbers == {"errors": 2, "warnings": 0}
+    first, second = result.outcome.problems
     assert first.startswith("quote_vanished: ")
     assert "judgments.jsonl:1" in first
     assert second.startswith("unknown_id: ")
@@ -195,11 +195,11 @@ def test_a_retriever_worse_than_the_baseline(tiny: Tiny) -> None:
     damage(tiny, COMPARISONS_KEY, change)
     result = results(tiny, COMPARISONS_KEY)["no_regression"]
     assert not result.passed
-    assert result.found.severity == "warning"
+    assert result.outcome.severity == "warning"
     assert result.summary == "okapi is worse than bm25 on ndcg@5 (all) by 0.3000, p = 0.0100"
     tiny.config["checks"] = {"regression": "error"}
     tiny.write_config()
-    assert results(tiny, COMPARISONS_KEY)["no_regression"].found.severity == "error"
+    assert results(tiny, COMPARISONS_KEY)["no_regression"].outcome.severity == "error"
     # Seen from the other side it is the baseline that is better.
     table = tiny.pipeline().artifact(COMPARISONS_KEY).table()
     assert regressions(table, "okapi") == []

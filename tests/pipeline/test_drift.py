@@ -115,9 +115,9 @@ def test_nothing_changed(tiny: Tiny) -> None:
         for top_k in (1, 5):
             result = drift(tiny, retriever, top_k)
             assert result.passed
-            assert result.found.numbers["psi"] == 0
-            assert result.found.numbers["queries"] == len(ASKED)
-            shown = result.found.shown["distribution"]
+            assert result.outcome.numbers["psi"] == 0
+            assert result.outcome.numbers["queries"] == len(ASKED)
+            shown = result.outcome.shown["distribution"]
             assert "query set original | anchor | now |" in shown
     found = validated(tiny)
     assert kinds(found) == set()
@@ -132,22 +132,22 @@ def test_strange_queries_are_named(tiny: Tiny, retriever: str, quantity: str) ->
     strange(tiny, 0.5)
     result = drift(tiny, retriever)
     assert not result.passed
-    assert (result.blocks, result.found.severity) == (False, "warning")
-    shifted, strayed = result.found.problems
+    assert (result.blocks, result.outcome.severity) == (False, "warning")
+    shifted, strayed = result.outcome.problems
     assert shifted.startswith(f"the {quantity} is distributed otherwise than in the anchor: PSI ")
     assert " of the queries are far from the corpus (in the anchor " in strayed
     assert f"above 20%: the {quantity} is below " in strayed
-    far = result.found.shown["far_queries"].splitlines()
+    far = result.outcome.shown["far_queries"].splitlines()
     named = {line.split("'")[1] for line in far}
     assert named >= {f"q{n}" for n in range(len(ASKED) // 2)}
-    assert result.found.numbers["far_share"] == len(named) / len(ASKED)
+    assert result.outcome.numbers["far_share"] == len(named) / len(ASKED)
 
 
 def test_queries_without_a_hit_are_the_farthest(tiny: Tiny) -> None:
     strange(tiny, 0.5)
-    first, *_ = drift(tiny, "bm25").found.shown["far_queries"].splitlines()
+    first, *_ = drift(tiny, "bm25").outcome.shown["far_queries"].splitlines()
     assert first == "- query 'q0': nothing was retrieved"
-    assert "| nothing retrieved | 0% |" in drift(tiny, "bm25").found.shown["distribution"]
+    assert "| nothing retrieved | 0% |" in drift(tiny, "bm25").outcome.shown["distribution"]
 
 
 def test_a_corpus_that_shrank_drifts_too(tiny: Tiny) -> None:
@@ -160,7 +160,7 @@ def test_few_far_queries_are_told_and_pass(tiny: Tiny) -> None:
     strange(tiny, 0.1)
     result = drift(tiny, "vectors")
     assert result.passed
-    nearest = [line.split()[-1] for line in result.found.shown["far_queries"].splitlines()]
+    nearest = [line.split()[-1] for line in result.outcome.shown["far_queries"].splitlines()]
     assert sorted(nearest, key=float) == nearest
     assert sum(float(number) < 0 for number in nearest) == round(0.1 * len(ASKED))
 
@@ -170,7 +170,7 @@ def test_limits_and_severity_are_configured(tiny: Tiny) -> None:
     tiny.config["checks"] = {"drift": {"severity": "error", "far_share": 0.05}}
     tiny.write_config()
     result = drift(tiny, "vectors")
-    assert (result.passed, result.found.severity, result.blocks) == (False, "error", False)
+    assert (result.passed, result.outcome.severity, result.blocks) == (False, "error", False)
     found = validated(tiny)
     assert ("error", "drift") in kinds(found)
     assert ("warning", "far_query") in kinds(found)
@@ -181,8 +181,8 @@ def test_limits_and_severity_are_configured(tiny: Tiny) -> None:
     tiny.write_config()
     result = drift(tiny, "vectors")
     assert result.passed
-    assert result.found.numbers["far_below"] == -2
-    assert "far_queries" not in result.found.shown
+    assert result.outcome.numbers["far_below"] == -2
+    assert "far_queries" not in result.outcome.shown
 
 
 def test_validate_names_the_queries(tiny: Tiny) -> None:
@@ -212,9 +212,9 @@ def test_scores_of_another_configuration_are_not_compared(tiny: Tiny) -> None:
     otherwise = "Not checked: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6."
     result = drift(tiny, "bm25")
     assert (result.summary, result.passed, result.severity) == (otherwise, False, "warning")
-    assert (result.blocks, result.found.numbers) == (False, {})
+    assert (result.blocks, result.outcome.numbers) == (False, {})
     assert drift(tiny, "both").summary == otherwise
-    assert drift(tiny, "vectors").found.numbers["psi"] == 0
+    assert drift(tiny, "vectors").outcome.numbers["psi"] == 0
     found = validated(tiny)
     assert found.skipped == (
         "drift of bm25, both: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6",

@@ -18,8 +18,7 @@ from scipy import stats
 import rag_assets
 from rag_assets.cli import main
 from rag_assets.errors import StoreError, UsageError
-from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.gate_looks import Subject
+from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject
 from rag_assets.pipeline.history import History
 from rag_assets.report import gate_checks
 from rag_assets.report.drop_causes import LostQuestion

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.checks import failed_checks
-from rag_assets.checks.check import Check, CheckResult, Found, anchor_of
+from rag_assets.checks.check import Check, CheckOutcome, CheckResult, anchor_of
 from rag_assets.checks.failed_checks import FailedChecks
 from rag_assets.engine.failures import Attempts
 from rag_assets.errors import NotEvaluated, StoreError
@@ -385,7 +385,7 @@ def test_a_failed_check_stops_every_machine(machines: Machines) -> None:
     pipeline = a.pipeline()
     materialize(pipeline)
     key = ArtifactKey.of("documents")
-    found = Found(["no text"])
+    found = CheckOutcome(["no text"])
     check = Check("readable", "has text", lambda reads, key, artifact: found, blocking=True)
     FailedChecks(pipeline).record([key], [CheckResult(check, key, found)])
     assert FailedChecks(b.pipeline()).failed(key)

@@ -375,7 +375,7 @@ def test_who_uses_the_model_that_wrote_the_questions_is_named(tiny: Tiny, server
         outcomes = pipeline.materialize(asset, STAGES[asset].keys(experiment))
         if asset == "generated_questions":
             found = results_of(pipeline, STAGES[asset], outcomes)
-            failed = {one.check.name: list(one.found.problems) for one in found if not one.passed}
+            failed = {one.check.name: list(one.outcome.problems) for one in found if not one.passed}
             assert failed == {"questions_are_independent": [circle]}
     queries = pipeline.artifact(QUERIES_KEY).table()
     n = len(queries)
