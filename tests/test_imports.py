@@ -68,7 +68,7 @@ def test_package_alone_loads_no_dagster() -> None:
 def test_what_is_read_is_shown_without_what_computes_it(evaluated: Tiny, command: str) -> None:
     place = (str(evaluated.folder), "--store", str(evaluated.settings.store))
     loaded = modules_after(COMMAND, command, *place)
-    assert {"rag_assets.pipeline.evaluations", "rag_assets.retrieval.fusion.rrf"} <= loaded
+    assert {"rag_assets.pipeline.evaluations", "rag_assets.retrieval.fusion.methods"} <= loaded
     assert loaded.isdisjoint(HEAVY)
     assert loaded.isdisjoint({"dagster", "filelock", "jinja2", "plotly", "pyarrow.dataset"})
     assert ("duckdb" in loaded) == (command == "history")
@@ -93,7 +93,7 @@ import builtins, gc
 before = builtins.__import__, gc.get_threshold(), gc.isenabled()
 from rag_assets.cli import main
 main(["evaluate", *sys.argv[1:]], standalone_mode=False)
-from rag_assets.models.quiet import import_model_libraries
+from rag_assets.models.loading import import_model_libraries
 import_model_libraries()
 assert (builtins.__import__, gc.get_threshold(), gc.isenabled()) == before
 from transformers.utils import import_utils

@@ -17,8 +17,7 @@ from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS
 from rag_assets.retrieval.lexical.bm25_variants import VARIANTS
 from rag_assets.retrieval.registry import OWN_TYPES
-from rag_assets.retrieval.reranking.keep import novel
-from rag_assets.retrieval.reranking.mmr import mmr_order
+from rag_assets.retrieval.reranking.diversity import mmr_order, novel
 from tests.option_tables import BLOCKS, PAGES, SHARED, meanings_in, options_of, table, tables_of
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 from tests.walked_page import DOCS

@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 from rag_assets.answers.best_sentence import NO_ANSWER, SpanAnswer
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.loading import default_device
+from rag_assets.models.loading import default_device, import_model_libraries, quiet_models
 from rag_assets.models.model_files import sha256
 from rag_assets.models.model_names import resolve_hub_model
-from rag_assets.models.quiet import import_model_libraries, quiet_models
 from rag_assets.package_versions import version
 from rag_assets.store.canonical import fingerprint
 

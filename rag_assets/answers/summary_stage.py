@@ -17,10 +17,9 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.query_facts import NONE, with_shared_documents
 from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of, resampling_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.package_versions import version
 from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.comparisons_stage import SHARED
+from rag_assets.statistics.stage import SHARED
 from rag_assets.store.artifacts import ArtifactKey
 
 ANSWER_SUMMARY_KEY = ArtifactKey.of("answer_summary")
@@ -31,6 +30,7 @@ class _OfAll(Stage):
     """Of all answerers whose metrics are up to date."""
 
     group: ClassVar[str] = "answers"
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         metrics = [
@@ -46,9 +46,6 @@ class _OfAll(Stage):
             "metrics": list(metric_names(experiment)),
             **asdict(resampling_of(experiment)),
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"numpy": version("numpy"), "scipy": version("scipy")}
 
 
 class AnswerSummary(_OfAll):

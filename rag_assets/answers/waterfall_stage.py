@@ -21,7 +21,6 @@ from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.package_versions import version
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -39,6 +38,7 @@ class AnswerWaterfall(Stage):
     row = "One question of one answerer: its class, from a failure to a right answer."
     group = "answers"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
         """Know the stages that rank, of all families."""
@@ -92,9 +92,6 @@ class AnswerWaterfall(Stage):
             else {}
         )
         return {"right": experiment.config.answer_metrics.right, "judge": experiment.judge, **own}
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"duckdb": version("duckdb")}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment

@@ -19,6 +19,7 @@ from rag_assets.engine.outgoing import NO_WORK, ExpectedWork
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
 from rag_assets.schemas import TableSchema
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Block, Manifest
 from rag_assets.store.blocks import similar_artifacts
@@ -69,6 +70,7 @@ class Stage(ABC):
         row: for people: what one row, or the artifact, is.
         group: the part of the pipeline under which the Dagster UI shows it.
         kinds: what computes or holds it, shown as icons in the Dagster UI.
+        packages: those whose versions determine the result.
         projections: parts of the table with a digest of their own; ``all`` always exists.
         batched: whether the missing partitions are computed in one go.
         config_of_inputs: keys of ``config`` that follow from the inputs, and are absent while those
@@ -81,6 +83,7 @@ class Stage(ABC):
     row: ClassVar[str]
     group: ClassVar[str]
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet"})
+    packages: ClassVar[tuple[str, ...]] = ()
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     batched: ClassVar[bool] = False
     config_of_inputs: ClassVar[frozenset[str]] = frozenset()
@@ -133,7 +136,7 @@ class Stage(ABC):
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         """Return the versions of the engines that compute the partition."""
-        return {}
+        return {name: version(name) for name in self.packages}
 
     def input_digests(
         self, context: StageContext, key: ArtifactKey

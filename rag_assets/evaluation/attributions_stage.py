@@ -17,7 +17,6 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.attribution import attributions
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.package_versions import version
 from rag_assets.retrieval.runs_stage import RunsStage, run_key
 from rag_assets.schemas import ATTRIBUTIONS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY
@@ -38,6 +37,7 @@ class Attributions(Stage):
     row = "One evidence of a query: the stage at which this retriever found or lost it."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
         """Know the stages that rank, of all families."""
@@ -69,9 +69,6 @@ class Attributions(Stage):
             "inputs": list(experiment.inputs(retriever)),
             **({"all_units_known": False} if experiment.located_of(retriever) else {}),
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"duckdb": version("duckdb")}
 
     def input_digests(
         self, context: StageContext, key: ArtifactKey

@@ -25,7 +25,6 @@ from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import not_in_corpus, relevant_units_key
 from rag_assets.evaluation.ties import TIES, with_ties
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.package_versions import version
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
@@ -48,6 +47,7 @@ class Metrics(Stage):
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
     batched = True
     config_of_inputs: ClassVar[frozenset[str]] = frozenset({"failed", "ties"})
+    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         retrievers = experiment.retrievers if experiment.has_qrels else ()
@@ -87,9 +87,6 @@ class Metrics(Stage):
             # A digest: there may be as many as queries.
             **({"ties": fingerprint(ties)} if ties else {}),
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"duckdb": version("duckdb")}
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]

@@ -35,7 +35,6 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.package_versions import version
 from rag_assets.retrieval.external.base import OWN
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import OVERLAPS
@@ -88,6 +87,7 @@ class Overlaps(Stage):
     row = "Two retrievers at one top_k: the share of common units, and rank-biased overlap."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+    packages: ClassVar[tuple[str, ...]] = ("duckdb", "numpy")
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         if experiment.has_qrels or len(experiment.retrievers) < 2:
@@ -102,9 +102,6 @@ class Overlaps(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"p": PERSISTENCE, "pairs": [list(pair) for pair in _pairs(context.experiment)]}
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"duckdb": version("duckdb"), "numpy": version("numpy")}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment

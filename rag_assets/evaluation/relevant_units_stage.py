@@ -24,7 +24,6 @@ from rag_assets.evaluation.query_facts import DEV
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.package_versions import version
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import RELEVANT_UNITS
@@ -96,6 +95,7 @@ class RelevantUnits(Stage):
     row = "One unit of this retriever, and the evidence of a query that it satisfies."
     group = "chunks"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.retrievers if experiment.has_qrels else ()
@@ -112,9 +112,6 @@ class RelevantUnits(Stage):
         expand = context.experiment.retrievers[key["retriever"]].neighbours
         expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
         return {"judge": context.experiment.judge, **expanded}
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"duckdb": version("duckdb")}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         qrels = context.artifact(QRELS_KEY).table()

@@ -13,7 +13,7 @@ from rag_assets.llm.budget import Limits
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, MODEL_VARIABLE, Endpoint, address_of
 from rag_assets.options import Number, Options
-from rag_assets.servers.hosts import host_of, is_loopback
+from rag_assets.servers.secrets import host_of, is_loopback
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 NotNegative = Annotated[Number, Field(ge=0)]

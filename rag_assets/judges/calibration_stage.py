@@ -79,6 +79,7 @@ class _Calibrated(Stage):
 
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)
     group: ClassVar[str] = "judges"
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         judges = experiment.judges_of(CORRECTNESS) if experiment.has_answer_labels else ()
@@ -102,9 +103,6 @@ class _Calibrated(Stage):
             "answerers": list(experiment.answer_cells),
             "confidence": experiment.statistics.confidence,
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"numpy": version("numpy"), "scipy": version("scipy")}
 
 
 class CalibratedMeans(_Calibrated):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from rag_assets.errors import UsageError
-from rag_assets.servers.hosts import host_of, is_loopback
+from rag_assets.servers.secrets import host_of, is_loopback
 from rag_assets.servers.transport import MEBIBYTE, Server
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"

@@ -16,10 +16,9 @@ from typing import Any
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.llm.client import LENGTH, STOP, Answer, ChatRequest, Completion, Failure, now
-from rag_assets.models.loading import default_device
+from rag_assets.models.loading import default_device, import_model_libraries, quiet_models
 from rag_assets.models.model_files import sha256
 from rag_assets.models.model_names import resolve_hub_model
-from rag_assets.models.quiet import import_model_libraries, quiet_models
 from rag_assets.package_versions import version
 from rag_assets.store.canonical import fingerprint
 

@@ -17,8 +17,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.models.model_config import declared_max_seq_length
-from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_files import ModelFiles, declared_max_seq_length
 from rag_assets.models.token_counts import token_counts
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.models.vector_cache import VectorCache

@@ -13,18 +13,17 @@ import numpy.typing as npt
 from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.models.batches import FLUSH_TEXTS, CacheWriter, batch_lengths, fills_up, in_batches
-from rag_assets.models.loading import Precision, is_loaded, load_model
-from rag_assets.models.model_config import (
+from rag_assets.models.loading import Precision, is_loaded, load_model, quiet_models
+from rag_assets.models.model_files import (
+    ModelFiles,
     config_sha256,
     declared_max_seq_length,
     declared_pooling,
     declared_prompt,
     has_tasks,
 )
-from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.pickled_by_reference import SentByName
-from rag_assets.models.quiet import quiet_models
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
 from rag_assets.models.vector_cache import MakeVectors, VectorCache
 from rag_assets.store.canonical import fingerprint

@@ -6,12 +6,12 @@ import logging
 from pathlib import Path
 
 from rag_assets.errors import ModelUnavailable
+from rag_assets.models.loading import quiet_hub
 from rag_assets.models.model_files import (
     SLOW_TOKENIZER_FILES,
     TOKENIZER_FILE,
     is_complete,
 )
-from rag_assets.models.quiet import quiet_hub
 from rag_assets.servers.secrets import Secrets
 
 DATA_FILES = (

@@ -16,8 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from rag_assets.models.model_config import declared_prompt
-from rag_assets.models.model_files import read_json
+from rag_assets.models.model_files import declared_prompt, read_json
 from rag_assets.models.model_names import resolve_model
 
 Kind = Literal["query", "document"]

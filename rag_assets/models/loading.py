@@ -2,20 +2,88 @@
 
 bfloat16 has the range of fp32 and 8 bits of its 24: weights and what layers hand on are rounded to
 3 digits. It pays only where the processor multiplies such numbers by itself.
+
+The model libraries write no bars and warnings, only while we call them. What they log is left alone
+where this package's own debug lines are wanted.
 """
 
 from __future__ import annotations
 
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.model_files import ModelFiles
-from rag_assets.models.quiet import import_model_libraries, quiet_models
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
+
+
+NOISY = ("transformers", "sentence_transformers", "huggingface_hub")
+
+
+def import_model_libraries() -> None:
+    """Import torch, transformers and sentence-transformers, and let none of them write."""
+    import torch  # noqa: F401
+
+    with quiet_models():
+        import sentence_transformers  # noqa: F401
+
+
+@contextmanager
+def quiet_hub() -> Iterator[None]:
+    """Silence the hub client inside the block."""
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    shown = not are_progress_bars_disabled()
+    with _quiet_python(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # also the hint that a variable overrules the switch below
+        disable_progress_bars()
+        try:
+            yield
+        finally:
+            if shown:
+                enable_progress_bars()
+
+
+@contextmanager
+def quiet_models() -> Iterator[None]:
+    """Silence sentence-transformers, transformers and the hub client inside the block."""
+    from transformers.utils import logging as transformers_logging
+
+    shown = transformers_logging.is_progress_bar_enabled()
+    with quiet_hub():
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            yield
+        finally:
+            if shown:
+                transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _quiet_python() -> Iterator[None]:
+    if logging.getLogger("rag_assets").isEnabledFor(logging.DEBUG):
+        yield
+        return
+    loggers = [logging.getLogger(name) for name in NOISY]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 Precision = Literal["float32", "bfloat16"]

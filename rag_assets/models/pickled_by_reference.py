@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.model_config import config_sha256
-from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_files import ModelFiles, config_sha256
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.batches import in_batches
 from rag_assets.models.cached_encoder import CachedEncoder
 from rag_assets.models.encoder import Kind
-from rag_assets.models.loading import load_sparse_model
+from rag_assets.models.loading import load_sparse_model, quiet_models
 from rag_assets.models.model_files import modules_of, read_json
-from rag_assets.models.quiet import quiet_models
 from rag_assets.models.vector_cache import SPARSE_VECTORS, SparseVector
 
 SPARSE_MODULES = ("SpladePooling", "SparseAutoEncoder", "SparseStaticEmbedding", "Router")

@@ -19,8 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.code_versions.versions import filled_by
-from rag_assets.models.model_config import declared_max_seq_length
-from rag_assets.models.model_files import ModelFiles, tokenizer_file
+from rag_assets.models.model_files import ModelFiles, declared_max_seq_length, tokenizer_file
 from rag_assets.models.model_names import open_tokenizer
 from rag_assets.package_versions import version
 from rag_assets.store.canonical import fingerprint

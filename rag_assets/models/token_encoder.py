@@ -22,14 +22,13 @@ import numpy as np
 from rag_assets.models.batches import in_batches
 from rag_assets.models.cached_encoder import CachedEncoder
 from rag_assets.models.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Kind
-from rag_assets.models.loading import load_model, load_multi_vector_model
+from rag_assets.models.loading import load_model, load_multi_vector_model, quiet_models
 from rag_assets.models.model_files import (
     kept_while_unchanged,
     modules_of,
     read_json,
     sha256,
 )
-from rag_assets.models.quiet import quiet_models
 from rag_assets.models.vector_cache import TOKEN_VECTORS, TokenVectors
 
 _TYPES = ("MultiVectorEncoder", "ColBERT")

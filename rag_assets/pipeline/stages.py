@@ -56,8 +56,7 @@ from rag_assets.retrieval.reranking.stage import (
     SecondRerankingTexts,
 )
 from rag_assets.sources.stage import Documents, Qrels, Queries
-from rag_assets.statistics.comparisons_stage import Comparisons
-from rag_assets.statistics.intervals_stage import Intervals
+from rag_assets.statistics.stage import Comparisons, Intervals
 
 _LEXICAL_RUNS = LexicalRuns()
 _EMBEDDING_RUNS = EmbeddingRuns()

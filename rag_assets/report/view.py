@@ -11,8 +11,8 @@ from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
 from rag_assets.statistics.significance import is_significant
+from rag_assets.statistics.stage import COMPARISONS_KEY
 
 Context = dict[str, Any]
 """The variables of one template."""

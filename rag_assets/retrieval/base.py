@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from rag_assets.errors import UsageError
 from rag_assets.options import Number
+from rag_assets.package_versions import version
 from rag_assets.retrieval.external.base import OWN, QueryResult
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis
 from rag_assets.retrieval.recency import Recency
@@ -114,6 +115,8 @@ class EmbeddingRetriever(BaseRetriever, ABC):
     """A retriever that finds chunks by vectors."""
 
     family: ClassVar[str] = "embedding"
+    search_packages: ClassVar[tuple[str, ...]] = ()
+    """Those whose versions determine a search, without what embeds."""
     asks_server: ClassVar[bool] = False
     """Whether a server embeds: queries are then timed when it is asked, and not once more."""
 
@@ -159,7 +162,7 @@ class EmbeddingRetriever(BaseRetriever, ABC):
 
     def search_versions(self) -> Mapping[str, str]:
         """Return the versions of what searches, without what embeds."""
-        return {}
+        return {name: version(name) for name in self.search_packages}
 
     def most_results(self) -> tuple[str, int] | None:
         """Return the option that bounds the results of a query, and its value; None: none does."""

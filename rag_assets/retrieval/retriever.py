@@ -23,6 +23,7 @@ from rag_assets.code_versions.versions import root_of
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.options import FileOptions, Number, Options
 from rag_assets.ordering import Hits, Positions
+from rag_assets.package_versions import version
 
 Queries = TypeVar("Queries", contravariant=True)
 
@@ -121,6 +122,7 @@ class Retriever(FileOptions):
         search_options: options that an index does not depend on.
         model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.
         search_kind: what searches, likewise.
+        packages: those whose versions determine results.
         expand: what is returned, and judged, around each unit; ranks stay as they are.
     """
 
@@ -130,6 +132,7 @@ class Retriever(FileOptions):
     model_kind: ClassVar[str | None] = None
     search_kind: ClassVar[str | None] = None
     provider: ClassVar[str | None] = None
+    packages: ClassVar[tuple[str, ...]] = ()
 
     type: str
     expand: WindowExpansion | None = None
@@ -182,7 +185,7 @@ class Retriever(FileOptions):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of everything that computes the results besides our own code."""
-        return {}
+        return {name: version(name) for name in self.packages}
 
     def code_roots(self) -> list[Root]:
         """Return the roots of the type's code, and of what its options choose from tables."""

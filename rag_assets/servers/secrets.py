@@ -1,4 +1,7 @@
-"""Credentials, and how they are kept out of what a server says."""
+"""Credentials, how they are kept out of what a server says, and whose machine an address names.
+
+Texts leave this machine only for a host that was chosen.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,23 @@ import html
 import re
 from collections.abc import Iterable
 from functools import cached_property
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address, with its port where it has one, without user and password."""
+    return urlsplit(address).netloc.rpartition("@")[2]
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether an address is one of this machine: nothing that is sent there leaves it."""
+    try:
+        host = urlsplit(address).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False  # another name, or no address at all
+
 
 SHOWN = "[key]"
 """What stands in place of a credential."""

@@ -36,8 +36,7 @@ from rag_assets.servers.failures import (
     retry_after,
     unconnected,
 )
-from rag_assets.servers.hosts import is_loopback
-from rag_assets.servers.secrets import Secrets
+from rag_assets.servers.secrets import Secrets, is_loopback
 
 MEBIBYTE = 2**20
 _OF_AN_ERROR = 2**16

@@ -19,7 +19,7 @@ from rag_assets.checks import asset_checks
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.value_changes import drop_lines
 from rag_assets.schemas import COMPARISONS
-from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
+from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import QUIET, evaluate_now, run_as_ui
 from tests.damage import damage, set_cell

@@ -29,7 +29,7 @@ from rag_assets.cli import main
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
+from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import evaluate_now, not_fresh
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, matching, short

@@ -15,7 +15,7 @@ from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_name, name_from
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.retrieval.dense.embedding import BiEncoder
-from rag_assets.retrieval.fusion.rrf import RRF
+from rag_assets.retrieval.fusion.methods import RRF
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.reranking.maxsim import MaxSim
 from tests.beir_folder import write_beir

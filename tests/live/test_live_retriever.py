@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rag_assets.live.retriever import LiveRetriever
+from rag_assets.live.evaluation import LiveRetriever
 from rag_assets.retrieval.external.base import ALWAYS, Hit
 from rag_assets.retrieval.external.returned import Unusable
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.models.model_config import (
+from rag_assets.models.model_files import (
     config_sha256,
     declared_max_seq_length,
     declared_pooling,

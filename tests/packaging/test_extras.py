@@ -18,7 +18,7 @@ from rag_assets.errors import RagAssetsError
 from rag_assets.llm.openai_compatible import open_client
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.retrieval.dense import qdrant_search
-from rag_assets.retrieval.external.sql_postgres import Postgres
+from rag_assets.retrieval.external.sql_databases import Postgres
 from rag_assets.retrieval.lexical.analyzers import check_analyzer
 from rag_assets.servers.transport import Server
 from rag_assets.sources import ir_datasets

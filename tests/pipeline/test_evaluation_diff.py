@@ -13,7 +13,7 @@ from rag_assets.pipeline.evaluations import read_evaluation
 from rag_assets.report.diff import changes_between, partition_changes
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
 from rag_assets.report.result import EvaluationResult
-from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
+from rag_assets.statistics.stage import COMPARISONS_KEY
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 
 

@@ -12,7 +12,7 @@ from rag_assets.report.gate_checks import Rules
 from rag_assets.report.html import write_report
 from rag_assets.report.paper_tables import pairs_table
 from rag_assets.report.result import EvaluationResult
-from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
+from rag_assets.statistics.stage import COMPARISONS_KEY
 from tests.beir_folder import write_beir
 
 N_QUERIES = 60

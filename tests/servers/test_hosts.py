@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.servers.hosts import host_of, is_loopback
+from rag_assets.servers.secrets import host_of, is_loopback
 from tests.llm.requests import asking, completion, model
 from tests.llm.server import serving
 

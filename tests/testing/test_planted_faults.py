@@ -90,7 +90,7 @@ def with_measure(monkeypatch: pytest.MonkeyPatch, measure: type[Measure]) -> Non
     places = {name: f"{one.__module__}:{one.__name__}" for name, one in MEASURE_TYPES.items()}
     places["planted"] = f"{__name__}:{measure.__name__}"
     types = Members(KIND, places)
-    for module in ("added_metrics", "metric_names", "metrics", "families"):
+    for module in ("metric_names", "metrics", "families"):
         monkeypatch.setattr(f"rag_assets.evaluation.{module}.MEASURE_TYPES", types)
     monkeypatch.setattr("rag_assets.testing.metrics.MEASURE_TYPES", types)
     for module, name in (("metrics", "RANKING_MEASURES"), ("families", "RANKING_MEASURES")):

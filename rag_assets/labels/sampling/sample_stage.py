@@ -130,6 +130,7 @@ class SampledEstimates(_OfAll):
     schema = SAMPLED_ESTIMATES
     row = "A metric of a retriever, estimated from a sample of labels, with its intervals."
     own_key = SAMPLED_ESTIMATES_KEY
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         counting = [COUNTING_INPUT] if experiment.measures_texts else []
@@ -145,9 +146,6 @@ class SampledEstimates(_OfAll):
             "confidence": experiment.statistics.confidence,
             "clustered": is_clustered(experiment),
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"numpy": version("numpy"), "scipy": version("scipy")}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, level = context.experiment, context.experiment.statistics.confidence

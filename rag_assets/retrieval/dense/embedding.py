@@ -51,6 +51,7 @@ class BiEncoder(EmbeddingRetriever):
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "faiss"
+    search_packages: ClassVar[tuple[str, ...]] = ("faiss-cpu",)
 
     type: Literal["embedding"]
     model: str = Field(default=DEFAULT_MODEL, min_length=1)
@@ -98,10 +99,6 @@ class BiEncoder(EmbeddingRetriever):
         """Return the versions of what embeds, and of what makes the graph."""
         graph = () if self.hnsw is None else ("faiss-cpu",)
         return {name: version(name) for name in (*PACKAGES, *graph)}
-
-    def search_versions(self) -> Mapping[str, str]:
-        """Return the version of what searches."""
-        return {"faiss-cpu": version("faiss-cpu")}
 
     def most_results(self) -> tuple[str, int] | None:
         """Return ``ef_search`` of a graph."""

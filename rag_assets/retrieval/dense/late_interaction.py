@@ -26,7 +26,6 @@ from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
 from rag_assets.models.vector_cache import TokenVectors
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
-from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
@@ -54,6 +53,8 @@ class LateInteraction(EmbeddingRetriever):
     """
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
+    search_packages: ClassVar[tuple[str, ...]] = ("numpy",)
+    packages: ClassVar[tuple[str, ...]] = PACKAGES
 
     type: Literal["late_interaction"]
     model: str = Field(default=DEFAULT_MODEL, min_length=1)
@@ -71,14 +72,6 @@ class LateInteraction(EmbeddingRetriever):
     def index_options(self) -> Mapping[str, Any]:
         """Return nothing of its own: all that counts is in :meth:`describe`."""
         return {}
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds."""
-        return {name: version(name) for name in PACKAGES}
-
-    def search_versions(self) -> Mapping[str, str]:
-        """Return the version of what searches."""
-        return {"numpy": version("numpy")}
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace

@@ -17,7 +17,6 @@ from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings, embed_cached
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Number
-from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense import flat_index
 from rag_assets.retrieval.dense.exact import ExactSearcher
@@ -46,6 +45,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "openai"
     search_kind: ClassVar[str | None] = "faiss"
     provider: ClassVar[str | None] = "openai"
+    search_packages: ClassVar[tuple[str, ...]] = ("faiss-cpu",)
 
     type: Literal["openai_embedding"]
     model: str = Field(min_length=1)
@@ -99,10 +99,6 @@ class OpenAIEmbedding(EmbeddingRetriever):
         """Return the options that determine the ranking besides the index, but the default."""
         own = {"similarity": self.similarity} if self.similarity != "cosine" else {}
         return {**super().search_config(), **own}
-
-    def search_versions(self) -> Mapping[str, str]:
-        """Return the version of what searches."""
-        return {"faiss-cpu": version("faiss-cpu")}
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace

@@ -25,7 +25,6 @@ from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.token_counts import count_truncated, truncation_facts
 from rag_assets.models.vector_cache import SparseVector
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
-from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
@@ -46,6 +45,8 @@ class Splade(EmbeddingRetriever):
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "numpy"
+    search_packages: ClassVar[tuple[str, ...]] = ("numpy",)
+    packages: ClassVar[tuple[str, ...]] = PACKAGES
 
     type: Literal["splade"]
     model: str = Field(min_length=1)
@@ -63,14 +64,6 @@ class Splade(EmbeddingRetriever):
     def index_options(self) -> Mapping[str, Any]:
         """Return nothing of its own: all that counts is in :meth:`describe`."""
         return {}
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds."""
-        return {name: version(name) for name in PACKAGES}
-
-    def search_versions(self) -> Mapping[str, str]:
-        """Return the version of what searches."""
-        return {"numpy": version("numpy")}
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace

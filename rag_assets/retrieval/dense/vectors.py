@@ -20,7 +20,6 @@ from pydantic import model_validator
 
 from rag_assets.errors import DataError
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
-from rag_assets.package_versions import version
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrieval.dense import flat_index
 from rag_assets.retrieval.dense.exact import ExactSearcher
@@ -52,6 +51,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
         "query_vectors",
         "query_ids",
     )
+    search_packages: ClassVar[tuple[str, ...]] = ("faiss-cpu",)
 
     type: Literal["vectors"]
     chunk_vectors: Path
@@ -87,10 +87,6 @@ class FileVectorsRetriever(EmbeddingRetriever):
     def index_options(self) -> Mapping[str, Any]:
         """Return nothing of its own: all that counts is in :meth:`describe` and the files."""
         return {}
-
-    def search_versions(self) -> Mapping[str, str]:
-        """Return the version of what searches."""
-        return {"faiss-cpu": version("faiss-cpu")}
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace

@@ -23,7 +23,6 @@ from rag_assets.engine.stage_context import Part, StageContext, Times
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.plain_text import shortened
 from rag_assets.retrieval.base import ImportedRetriever
-from rag_assets.retrieval.external.allowed_code import require_allowed
 from rag_assets.retrieval.external.base import (
     ALWAYS,
     ExternalRetriever,
@@ -32,6 +31,7 @@ from rag_assets.retrieval.external.base import (
     RevisionFile,
     Tools,
 )
+from rag_assets.retrieval.external.called_code import require_allowed
 from rag_assets.retrieval.external.query_embedding import QueryEmbedding
 from rag_assets.retrieval.external.units import same_hits
 from rag_assets.schemas import EXTERNAL_RANKINGS

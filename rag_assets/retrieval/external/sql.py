@@ -22,10 +22,8 @@ from rag_assets.retrieval.external.base import (
 )
 from rag_assets.retrieval.external.http_connection import Outage
 from rag_assets.retrieval.external.query_embedding import QueryEmbedding
-from rag_assets.retrieval.external.sql_duckdb import DuckDBFile
-from rag_assets.retrieval.external.sql_postgres import Postgres
-from rag_assets.retrieval.external.sql_rows import Settings, hits_in
-from rag_assets.retrieval.external.sql_statement import Sql, Statement
+from rag_assets.retrieval.external.sql_databases import DuckDBFile, Postgres
+from rag_assets.retrieval.external.sql_statement import Settings, Sql, Statement, hits_in
 from rag_assets.retrieval.external.workers import in_order
 from rag_assets.servers.failures import ServerFailure
 

@@ -12,10 +12,10 @@ from rag_assets.engine.stage_context import Ranked, Search, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.options import MAX_DEPTH
 from rag_assets.retrieval.derived import FusedRetriever
-from rag_assets.retrieval.derived_runs_stage import DerivedRuns
 from rag_assets.retrieval.fusion.tuning_stage import chosen_weights, tuning_key
 from rag_assets.retrieval.recency import time_weighted_ranking
 from rag_assets.retrieval.recency_stage import factors_of, recency_inputs, with_own_factors
+from rag_assets.retrieval.runs_stage import DerivedRuns
 from rag_assets.store.artifacts import ArtifactKey
 
 

@@ -13,7 +13,6 @@ from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_encoder import TokenEncoder, maxsim
 from rag_assets.models.vector_cache import TokenVectors
-from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.workspace import ALONE, Workspace
@@ -35,15 +34,12 @@ class MaxSim(RerankedRetriever):
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
     scores_pairs: ClassVar[bool] = True
+    packages: ClassVar[tuple[str, ...]] = PACKAGES
 
     type: Literal["maxsim"]
     model: str = Field(default=DEFAULT_MODEL, min_length=1)
     query_prompt: str | None = None
     document_prompt: str | None = None
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds."""
-        return {name: version(name) for name in PACKAGES}
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the token vectors of queries and documents."""

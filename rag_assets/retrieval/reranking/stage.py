@@ -27,7 +27,6 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
 from rag_assets.retrieval.base_runs_stage import UNITS
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
-from rag_assets.retrieval.derived_runs_stage import DerivedRuns
 from rag_assets.retrieval.external.stage import chunk_keys, units_key
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,
@@ -36,7 +35,7 @@ from rag_assets.retrieval.reranking.candidates import (
     complete_lists,
     reordered,
 )
-from rag_assets.retrieval.runs_stage import depth_at_most, model_kinds, run_key
+from rag_assets.retrieval.runs_stage import DerivedRuns, depth_at_most, model_kinds, run_key
 from rag_assets.schemas import RERANKING_TEXTS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from rag_assets.retrieval.fusion.rank_sums import Borda, InverseSquareRank
-from rag_assets.retrieval.fusion.rrf import RRF
-from rag_assets.retrieval.fusion.score_sums import CombMnz, CombSum
+from rag_assets.retrieval.fusion.methods import RRF, Borda, CombMnz, CombSum, InverseSquareRank
 from rag_assets.schemas import RUNS
 
 Scored = Mapping[str, float]

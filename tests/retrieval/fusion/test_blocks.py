@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.retrieval.fusion import sum_of_values
-from rag_assets.retrieval.fusion.score_sums import NORMALISED, Normalisation
+from rag_assets.retrieval.fusion.methods import NORMALISED, Normalisation
 from tests.retrieval.fusion.fusing import borda, comb_mnz, ranking
 
 

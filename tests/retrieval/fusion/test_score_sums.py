@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.fusion.score_sums import NORMALISED, Normalisation
+from rag_assets.retrieval.fusion.methods import NORMALISED, Normalisation
 from tests.retrieval.fusion.fusing import (
     Scored,
     comb_mnz,

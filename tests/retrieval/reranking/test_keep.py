@@ -17,7 +17,7 @@ from rag_assets.models.unit_vectors import Vectors, to_unit_rows
 from rag_assets.report.budget import budget_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.keep import Keep, novel
+from rag_assets.retrieval.reranking.diversity import Keep, novel
 from rag_assets.retrieval.workspace import ALONE
 from tests.static_model import save_static_model
 from tests.tiny_experiment import DOCUMENTS, Tiny

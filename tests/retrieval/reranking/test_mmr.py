@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.unit_vectors import Vectors, to_unit_rows
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.mmr import mmr_order, rerank_by_mmr
+from rag_assets.retrieval.reranking.diversity import mmr_order, rerank_by_mmr
 
 QUERY = np.array([1.0, 0.0], dtype=np.float32)
 DOCUMENTS = np.array([[0.8, 0.6], [0.8, 0.6], [0.6, -0.8], [0.0, 1.0]], dtype=np.float32)
@@ -79,7 +79,7 @@ def test_no_candidates() -> None:
 
 
 def test_lambda_is_between_zero_and_one() -> None:
-    from rag_assets.retrieval.reranking.mmr import MMR
+    from rag_assets.retrieval.reranking.diversity import MMR
 
     chosen = MMR.model_validate({"type": "mmr", "input": "bm25", "lambda": 0.25})
     assert chosen.described()["lambda_"] == 0.25

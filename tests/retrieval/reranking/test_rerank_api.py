@@ -11,7 +11,7 @@ from rag_assets.errors import ModelUnavailable
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.retrieval.derived import Reranked
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.rerank_api import RerankApi
+from rag_assets.retrieval.reranking.server_reranker import RerankApi
 from rag_assets.retrieval.workspace import Workspace
 from tests.llm.server import Server, error, json_reply, shared_words
 

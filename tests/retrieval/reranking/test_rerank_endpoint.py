@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.reranking.rerank_api import Dialect, RerankEndpoint
+from rag_assets.retrieval.reranking.server_reranker import Dialect, RerankEndpoint
 from tests.llm.server import Reply, Server, json_reply
 from tests.retrieval.reranking.servers import DOCUMENTS, QUERY, check_refused, results, settings
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
-from rag_assets.retrieval.reranking.rerank_api import RerankEndpoint
+from rag_assets.retrieval.reranking.server_reranker import RerankEndpoint
 from rag_assets.retrieval.reranking.server_scores import Failed
 from tests.llm.server import (
     Reply,

@@ -1,27 +1,61 @@
-"""``comparisons``: all pairs of retrievers by the primary metric: how sure each difference is."""
+"""``intervals`` and ``comparisons``: how far means would move, and how sure each difference is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.metrics_stage import metrics_key
+from rag_assets.evaluation.metrics_stage import cells_read, metrics_key
 from rag_assets.evaluation.query_facts import NONE, with_shared_documents
-from rag_assets.evaluation.query_facts_stage import (
-    COUNTING_INPUT,
-    counting_of,
-    resampling_of,
-)
+from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of, resampling_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.package_versions import version
-from rag_assets.schemas import COMPARISONS
+from rag_assets.schemas import COMPARISONS, INTERVALS
 from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.store.artifacts import ArtifactKey
+
+
+class Intervals(Stage):
+    """One partition a retriever; over those of its cells that are up to date."""
+
+    name = "intervals"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = INTERVALS
+    row = "One mean of one retriever, with its interval."
+    group = "statistics"
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        names = experiment.retrievers if experiment.has_qrels else ()
+        return [intervals_key(name) for name in names]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [*cells_read(experiment, key["retriever"]), COUNTING_INPUT]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return asdict(resampling_of(context.experiment))
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        experiment = context.experiment
+        counting = counting_of(lambda key: context.artifact(key).table())
+        cells = {}
+        for top_k in experiment.top_k:
+            artifact = context.current(metrics_key(key["retriever"], top_k))
+            if artifact is not None:
+                cells[top_k] = artifact.table()
+        level = experiment.statistics.confidence
+        return TableProduct(intervals(cells, counting, level))
+
+
+def intervals_key(retriever: str) -> ArtifactKey:
+    """Return the intervals of one retriever."""
+    return ArtifactKey.of("intervals", retriever=retriever)
+
 
 COMPARISONS_KEY = ArtifactKey.of("comparisons")
 
@@ -39,6 +73,7 @@ class Comparisons(Stage):
     schema = COMPARISONS
     row = "Two retrievers by the primary metric: their difference, and whether it may be chance."
     group = "statistics"
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [COMPARISONS_KEY] if experiment.has_qrels and len(experiment.retrievers) > 1 else []
@@ -60,9 +95,6 @@ class Comparisons(Stage):
             **asdict(resampling_of(experiment)),
             SHARED: experiment.statistics.cluster == NONE,
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {"numpy": version("numpy"), "scipy": version("scipy")}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment

@@ -1,4 +1,21 @@
-"""``type: comb_sum``, ``comb_mnz`` and ``convex``: sums of normalised scores.
+"""The fusions: sums of points for ranks, and sums of normalised scores.
+
+``type: rrf``: reciprocal rank fusion.
+
+Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and individual Rank
+Learning Methods, SIGIR 2009: ``score(d) = sum over inputs of 1 / (k + rank(d))``, ranks from 1. An
+item that an input does not hold gets nothing from it, and one that it holds twice counts once, at
+its best rank. With weights, each input's term is multiplied by its weight.
+
+``type: borda`` and ``type: isr``: sums of points for ranks.
+
+- Borda (Aslam and Montague: Models for Metasearch, SIGIR 2001): of c candidates in the union of the
+  inputs, an input gives the item at rank r the points c - r + 1; those that it does not hold share
+  its remaining points evenly.
+- ISR (Mourao, Martins and Magalhaes: NovaSearch at TREC 2013 Federated Web Search Track): the sum
+  of 1 / rank^2, times how many inputs hold the item.
+
+``type: comb_sum``, ``comb_mnz`` and ``convex``: sums of normalised scores.
 
 - CombSUM: the sum of the normalised scores (Fox and Shaw: Combination of Multiple Searches, TREC-2,
   1994); with weights that sum to 1 it is the convex combination.
@@ -31,7 +48,6 @@ import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from rag_assets.options import Number
-from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import FusedRetriever, Weight
 from rag_assets.retrieval.fusion.sum_of_values import (
     Contributions,
@@ -40,6 +56,71 @@ from rag_assets.retrieval.fusion.sum_of_values import (
     ValueOf,
     fuse,
 )
+
+
+class RRF(FusedRetriever):
+    """Reciprocal rank fusion of other retrievers: the sum of weight / (k + rank).
+
+    ``candidates`` is the depth to which each input is read: a number, or ``top_k`` to fuse the
+    lists already cut at the cell's top_k.
+    """
+
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
+
+    type: Literal["rrf"]
+    k: Number = Field(default=60, gt=0)
+
+    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
+        """Fuse rankings by the sum of 1 / (k + rank)."""
+        return fuse(
+            rankings,
+            value=lambda held: 1 / (self.k + held.ranks),
+            candidates=candidates,
+            depth=depth,
+            weights=self.weights,
+        )
+
+
+class RankSum(FusedRetriever):
+    """A fusion of ranks without a parameter."""
+
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
+
+
+class Borda(RankSum):
+    """Borda count: points for every item that an input ranks lower, or does not hold."""
+
+    type: Literal["borda"]
+
+    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
+        """Fuse by Borda points above those of an absent item."""
+        return fuse(
+            rankings, value=_points, candidates=candidates, depth=depth, weights=self.weights
+        )
+
+
+class InverseSquareRank(RankSum):
+    """Inverse square rank: the sum of 1 / rank^2, times how many inputs hold the item."""
+
+    type: Literal["isr"]
+
+    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
+        """Fuse by inverse square ranks."""
+        return fuse(
+            rankings,
+            value=lambda held: 1 / held.ranks**2,
+            times_held=True,
+            candidates=candidates,
+            depth=depth,
+            weights=self.weights,
+        )
+
+
+def _points(held: Contributions) -> Floats:
+    union = np.bincount(held.queries[held.firsts])[held.queries]
+    of_input = np.bincount(held.lists)[held.lists]
+    return (union - held.ranks + 1) - (union - of_input + 1) / 2
+
 
 Normalisation = Literal["min_max", "theoretical_min_max", "z_score", "distribution", "none"]
 
@@ -53,6 +134,7 @@ class ScoreSum(FusedRetriever):
 
     times_held: ClassVar[bool] = False
     """Whether a sum is multiplied by how many inputs hold the item."""
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
 
     normalisation: Normalisation = "min_max"
     minima: tuple[Number, ...] | None = Field(default=None, min_length=2)
@@ -69,10 +151,6 @@ class ScoreSum(FusedRetriever):
                 else f"minima belong to normalisation theoretical_min_max, not {self.normalisation}"
             )
         return self
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the version of what sums and sorts."""
-        return {"numpy": version("numpy")}
 
     def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
         """Fuse by the sum of the normalised scores."""
