@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from rag_assets.compute.compute import ComputeConfig
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.compute.ray_blocks import BlockQueue
 from rag_assets.errors import ComputeUnavailable, ModelUnavailable, UsageError
 from rag_assets.signal_handlers import sigterm_guard

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.compute.compute import LOCAL, VARIABLE, ComputeConfig, _in_force, compute_of
+from rag_assets.compute.compute import LOCAL, VARIABLE, _in_force, compute_of
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.compute.ray_cluster import connect
 from rag_assets.errors import ComputeUnavailable, ConfigError, UsageError
 from rag_assets.experiment import load_experiment
