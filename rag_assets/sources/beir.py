@@ -36,6 +36,7 @@ from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.row_files import JsonLinesFile, Rows, row_file
 from rag_assets.sources.rows import DocumentRows, Parse, QrelRows, QueryRows, Record, read_in_blocks
 from rag_assets.sources.strict_json import parse_object
+from rag_assets.store.blocks import KnownBlocks
 
 CORPUS = "corpus.jsonl"
 QUERIES_FILE = "queries.jsonl"
@@ -112,11 +113,14 @@ class BeirDataset:
         none = [self.root / QRELS_FOLDER / f"{self.subset}.tsv"]
         return self._parts.qrels.get(self.subset, none)
 
+    def read_document_blocks(self, known: KnownBlocks) -> Read | None:
+        """Return the corpus where it stands in lines."""
+        source = _Rows(files_of(self._parts.corpus, self.subset))
+        return read_in_blocks(known, source.raw_rows(), _parser) if source.has_lines else None
+
     def read_documents(self) -> Read:
         """Return the corpus."""
         source = _Rows(files_of(self._parts.corpus, self.subset))
-        if source.has_lines and (read := read_in_blocks(source.raw_rows, _parser)):
-            return read
         rows, ids = DocumentRows(), UniqueIds("document")
         for place, row in source.rows():
             with skipping_bad_rows():

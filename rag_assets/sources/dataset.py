@@ -9,12 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.store.artifacts import Block
+from rag_assets.store.blocks import KnownBlocks
 from rag_assets.text_files import opened, suffix
 
 EXTRA = "documents"
@@ -121,6 +122,22 @@ class Dataset(Protocol):
 
         Raises:
             DataError: a judgment breaks its format, names what does not exist, or occurs twice.
+        """
+        ...
+
+
+@runtime_checkable
+class BlockwiseDataset(Protocol):
+    """A dataset whose documents stand in records of their own: it need not parse all of them."""
+
+    def read_document_blocks(self, known: KnownBlocks) -> Read | None:
+        """Return what :meth:`Dataset.read_documents` does, with its blocks.
+
+        None where there is no document, or anything is wrong with one: reading them as a whole then
+        says what.
+
+        Args:
+            known: blocks of earlier tables, which are not parsed again.
         """
         ...
 

@@ -27,6 +27,7 @@ from rag_assets.sources.row_files import (
     RowFile,
 )
 from rag_assets.sources.rows import DocumentRows, Parse, Record, read_in_blocks
+from rag_assets.store.blocks import KnownBlocks
 from rag_assets.text_files import existing
 
 JSONL_DOCUMENTS = "documents.jsonl"
@@ -64,9 +65,12 @@ class _RecordFolder(LabelledFolder):
         Raises:
             DataError: a row breaks the contract, an id occurs twice, or there is no document.
         """
+        return _whole(self.reader(self.document_files()[0]), self.columns)
+
+    def read_document_blocks(self, known: KnownBlocks) -> Read | None:
+        """Return the documents where the format has a record for each."""
         source = self.reader(self.document_files()[0])
-        read = _in_blocks(source, self.columns) if isinstance(source, RawRowFile) else None
-        return read or _whole(source, self.columns)
+        return _in_blocks(known, source, self.columns) if isinstance(source, RawRowFile) else None
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ def _whole(source: RowFile, columns: Columns) -> Read:
     return Read(_first_of_each(read.table), read.notes)
 
 
-def _in_blocks(source: RawRowFile, columns: Columns) -> Read | None:
+def _in_blocks(known: KnownBlocks, source: RawRowFile, columns: Columns) -> Read | None:
     def parser(first: Record) -> tuple[str, Parse]:
         place, row = next(iter(source.parsed([first])))
         names = _names(columns, row, place)
@@ -132,7 +136,7 @@ def _in_blocks(source: RawRowFile, columns: Columns) -> Read | None:
 
         return str(names), parse
 
-    return read_in_blocks(source.raw_rows, parser)
+    return read_in_blocks(known, source.raw_rows(), parser)
 
 
 def _add(

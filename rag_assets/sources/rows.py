@@ -272,45 +272,31 @@ class TableBuilder:
         self._characters = 0
 
 
-_KNOWN: ContextVar[KnownBlocks | None] = ContextVar("known_blocks", default=None)
-
-
 Record = tuple[Place, bytes]
 Parse = Callable[[Sequence[Record]], pa.Table]
 """Parses the records of a block."""
 
 
-@contextmanager
-def reading_in_blocks(known: KnownBlocks) -> Iterator[None]:
-    """Let readers inside read in blocks, and parse those only that are not known."""
-    token = _KNOWN.set(known)
-    try:
-        yield
-    finally:
-        _KNOWN.reset(token)
-
-
 def read_in_blocks(
-    records: Callable[[], Iterable[Record]],
+    known: KnownBlocks,
+    records: Iterable[Record],
     parser: Callable[[Record], tuple[str, Parse]],
 ) -> Read | None:
-    """Return the documents of some records.
+    """Return the documents of some records; only blocks that are not known are parsed.
 
     Args:
-        records: gives them in their order, each with its place.
+        known: blocks of earlier tables.
+        records: in their order, each with its place.
         parser: gives, for the first record, what parses the records of a block into a table of
             :data:`rag_assets.schemas.DOCUMENTS`, and all that this depends on besides them.
 
     Returns:
-        None where nobody wants blocks, there is no document, or anything is wrong: the file is then
-        to be read as a whole.
+        None where there is no document, or anything is wrong: the file is then to be read as a
+        whole.
     """
-    known = _KNOWN.get()
-    if known is None:
-        return None
     built, made = BlockedTable(known), None
     try:
-        for block in in_blocks(records()):
+        for block in in_blocks(records):
             seed, parse = made = made or parser(block[0])
             built.add(records_digest([raw for _, raw in block], seed), partial(parse, block))
     except DataError:

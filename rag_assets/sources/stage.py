@@ -20,11 +20,11 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.generation.question_tables import qrels_of, queries_of
 from rag_assets.labels.question_marks import acting, marked_queries
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
-from rag_assets.sources.dataset import Read
+from rag_assets.sources.dataset import BlockwiseDataset, Read
 from rag_assets.sources.document_folder import engine_versions, reader_code
 from rag_assets.sources.folder_labels import LabelledFolder
 from rag_assets.sources.ir_datasets import IrDataset
-from rag_assets.sources.rows import KEEP, UNKNOWN_DOCUMENTS, reading_in_blocks
+from rag_assets.sources.rows import KEEP, UNKNOWN_DOCUMENTS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.blocks import KnownBlocks
 
@@ -90,8 +90,11 @@ class Documents(_SourceStage):
         return engine_versions(context.experiment.dataset.document_files())
 
     def read(self, context: StageContext) -> Read:
-        with reading_in_blocks(KnownBlocks(self.similar_artifacts(context, DOCUMENTS_KEY))):
-            return context.experiment.dataset.read_documents()
+        dataset, read = context.experiment.dataset, None
+        if isinstance(dataset, BlockwiseDataset):
+            known = KnownBlocks(self.similar_artifacts(context, DOCUMENTS_KEY))
+            read = dataset.read_document_blocks(known)
+        return read if read is not None else dataset.read_documents()
 
 
 class _LabelStage(_SourceStage):

@@ -19,6 +19,7 @@ from rag_assets.sources.problems import skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows, Parse, QrelRows, QueryRows, Record, read_in_blocks
 from rag_assets.sources.trec_corpus import parsed_document, raw_documents, read_corpus_file
 from rag_assets.sources.trec_topics import read_topics
+from rag_assets.store.blocks import KnownBlocks
 from rag_assets.text_files import suffix
 from rag_assets.trec_lines import qrel_line, read_fields
 
@@ -108,13 +109,16 @@ class TrecDataset:
         """Return the qrels."""
         return [self.qrels]
 
+    def read_document_blocks(self, known: KnownBlocks) -> Read | None:
+        """Return the documents where all files are of one kind, by which a record is parsed."""
+        files = self.document_files()
+        if len({suffix(file) for file in files}) != 1:
+            return None
+        return read_in_blocks(known, chain.from_iterable(map(raw_documents, files)), _parser)
+
     def read_documents(self) -> Read:
         """Return the documents of all files of the corpus."""
         files = self.document_files()
-        if len({suffix(file) for file in files}) == 1:  # a record is parsed by the kind of its file
-            read = read_in_blocks(lambda: chain.from_iterable(map(raw_documents, files)), _parser)
-            if read is not None:
-                return read
         rows, ids = DocumentRows(), UniqueIds("document")
         for file in files:
             for place, key, document_id, title, text, metadata in read_corpus_file(file):

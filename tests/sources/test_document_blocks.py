@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import DataError
-from rag_assets.sources.dataset import Read
+from rag_assets.sources.dataset import BlockwiseDataset, Read
 from rag_assets.sources.formats import open_dataset
-from rag_assets.sources.rows import reading_in_blocks
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import ArtifactStore, Manifest
 from rag_assets.store.blocks import KnownBlocks
@@ -90,8 +89,9 @@ def read(folder: Path, known: KnownBlocks | None = None) -> Read:
     dataset = open_dataset(folder)
     if known is None:
         return dataset.read_documents()
-    with reading_in_blocks(known):
-        return dataset.read_documents()
+    assert isinstance(dataset, BlockwiseDataset)
+    blockwise = dataset.read_document_blocks(known)
+    return blockwise if blockwise is not None else dataset.read_documents()
 
 
 def kept(tmp_path: Path, found: Read) -> KnownBlocks:
