@@ -148,16 +148,6 @@ def experiment_roots(store: Path) -> list[Path]:
     return sorted(store / name for name in names)
 
 
-def bring_experiments(store: Path) -> None:
-    """Bring the current evaluations of all experiments of a store; of a local one, nothing.
-
-    Raises:
-        StoreError: the remote store cannot be used.
-    """
-    for root in experiment_roots(store) if working_copy_of(store) is not None else []:
-        bring_current(root)
-
-
 def named(snapshot: Path) -> list[dict[str, Any]]:
     """Return the entries of a snapshot, rankings too; none where it cannot be read."""
     content = read_json(snapshot)

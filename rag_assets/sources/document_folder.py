@@ -26,7 +26,7 @@ from rag_assets.sources.problems import record_id, skipping_bad_rows
 from rag_assets.sources.rows import DocumentRows
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.file_stamps import readable_name
-from rag_assets.store.locks import FOLDER as LEASES
+from rag_assets.store.locks import LEASES_DIR
 from rag_assets.text_files import GZIP, existing, plain_name, suffix
 
 READERS: dict[str, Callable[[Path], FileDocument]] = {
@@ -154,7 +154,7 @@ def _candidates(root: Path) -> Iterator[Path]:
     ``data/store`` lies among the documents where these are in ``data``, and holds HTML reports.
     """
     for folder, folders, files in os.walk(root, onerror=_raise):
-        if {LEASES, OBJECTS} <= {*folders}:
+        if {LEASES_DIR, OBJECTS} <= {*folders}:
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -61,7 +61,7 @@ def locked(file: Path) -> Iterator[None]:
 if TYPE_CHECKING:
     from rag_assets.store.remote.working_copy import WorkingCopy
 
-FOLDER = "_leases"
+LEASES_DIR = "_leases"
 """In the store; no experiment has its name."""
 
 RENEWED = 30.0
@@ -218,17 +218,17 @@ class _Place:
 
     def write(self, name: str, text: str) -> None:
         if self.copy is None:
-            write_text(self.store / FOLDER / name, text, durable=False)
+            write_text(self.store / LEASES_DIR / name, text, durable=False)
         else:
-            self.copy.objects.write(f"{FOLDER}/{name}", text.encode())
+            self.copy.objects.write(f"{LEASES_DIR}/{name}", text.encode())
 
     def read(self, name: str) -> dict[str, Any]:
         """Return the fields of a lease; none where it is gone."""
         try:
             if self.copy is None:
-                content = (self.store / FOLDER / name).read_bytes()
+                content = (self.store / LEASES_DIR / name).read_bytes()
             else:
-                content = self.copy.objects.read(f"{FOLDER}/{name}") or b"{}"
+                content = self.copy.objects.read(f"{LEASES_DIR}/{name}") or b"{}"
             return dict(json.loads(content))
         except (FileNotFoundError, ValueError, TypeError):
             return {}
@@ -236,19 +236,19 @@ class _Place:
     def modified(self) -> dict[str, float]:
         """Return name -> when it was written, in seconds."""
         if self.copy is not None:
-            listed = self.copy.objects.listed(FOLDER, recursive=False)
+            listed = self.copy.objects.listed(LEASES_DIR, recursive=False)
             return {n.rpartition("/")[2]: one.modified / 1e9 for n, one in listed.items()}
         times = {}
-        for file in (self.store / FOLDER).glob("*.json"):
+        for file in (self.store / LEASES_DIR).glob("*.json"):
             with suppress(FileNotFoundError):  # ended since it was listed
                 times[file.name] = file.stat().st_mtime
         return times
 
     def delete(self, name: str) -> None:
         if self.copy is None:
-            (self.store / FOLDER / name).unlink(missing_ok=True)
+            (self.store / LEASES_DIR / name).unlink(missing_ok=True)
         else:
-            self.copy.objects.delete(f"{FOLDER}/{name}")
+            self.copy.objects.delete(f"{LEASES_DIR}/{name}")
 
 
 def _is_dead(fields: dict[str, Any]) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.store import locks
-from rag_assets.store.locks import FOLDER, check_lease, removing, working
+from rag_assets.store.locks import LEASES_DIR, check_lease, removing, working
 from rag_assets.store.settings import StoreSettings
 
 HOLDER = """
@@ -28,7 +28,7 @@ with {kind}(Path(sys.argv[1]), "an evaluation of ferry"):
 
 
 def held(store: Path) -> list[Path]:
-    return sorted((store / FOLDER).glob("*.json"))
+    return sorted((store / LEASES_DIR).glob("*.json"))
 
 
 def holder(store: Path, kind: str) -> subprocess.Popen[str]:
@@ -43,7 +43,7 @@ def elsewhere(store: Path, kind: str, *, seconds_ago: float = 0) -> Path:
     """Write the lease of another machine."""
     fields: dict[str, object] = {"kind": kind, "what": "an evaluation of ferry", "host": "north"}
     fields |= {"process": 1, "since": "2026-01-01T00:00:00+00:00", "machine": "another"}
-    file = store / FOLDER / "0.json"
+    file = store / LEASES_DIR / "0.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(fields))
     then = time.time() - seconds_ago

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +21,21 @@ from typing import Any, NamedTuple, TypeVar
 
 from rag_assets.errors import StoreError
 from rag_assets.servers.failures import ServerFailure
+from rag_assets.servers.secrets import Secrets
 from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.atomic import atomic_file
-from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.failures import MISSING, Refused, failure
+from rag_assets.store.remote.address import ENDPOINT_VARIABLES, Address
+
+MISSING = "a store on S3 needs the package botocore: pip install 'rag-assets[s3]'"
+
+_DENIED = (401, 403)
+_SOUGHT = (
+    "the credentials are those of AWS_PROFILE, or of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+    "or the role of this machine"
+)
+_MAX_CHARACTERS = 300
+_CODE = re.compile(r"[A-Za-z.]{1,60}")
+_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 AT_ONCE = 16
 """Requests in flight."""
@@ -53,6 +65,25 @@ Answer = Mapping[str, Any]
 """What botocore makes of an answer."""
 
 
+class Refused(StoreError):
+    """The server answered with an error.
+
+    Attributes:
+        status: of the answer.
+        code: what S3 calls the error; empty: the server calls it nothing that can be shown.
+    """
+
+    def __init__(self, message: str, status: int, code: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no such object, in a bucket that is there."""
+        return self.status == 404 and self.code != "NoSuchBucket"
+
+
 class Listed(NamedTuple):
     """An object: its bytes, and when it was written, in nanoseconds since 1970."""
 
@@ -60,7 +91,7 @@ class Listed(NamedTuple):
     modified: int
 
 
-class Found(NamedTuple):
+class StoredObject(NamedTuple):
     """What an object holds, and the tag by which S3 knows that it has not changed since."""
 
     content: bytes
@@ -102,18 +133,6 @@ class Objects:
         pages = self._pages(folder, _folders, recursive=False)
         return [name for page in pages for name in page]
 
-    def existing(self, names: Iterable[str]) -> set[str]:
-        """Return those of some names that are there now.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
-        asked = set(names)
-        # One request a folder, not one a name.
-        folders = {name.rpartition("/")[0] for name in asked}
-        listings = self.each(lambda folder: self.listed(folder, recursive=False), folders)
-        return {name for listing in listings for name in listing} & asked
-
     def read(self, name: str) -> bytes | None:
         """Return a small object; None: there is none.
 
@@ -123,7 +142,7 @@ class Objects:
         stored = self.find(name)
         return None if stored is None else stored.content
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> StoredObject | None:
         """Return a small object with its tag; None: there is none.
 
         Raises:
@@ -311,7 +330,7 @@ class Objects:
         except StoreError:
             raise
         except Exception as error:  # whatever the library makes of what a server sends
-            problem = failure(self.address, error)
+            problem = _failure(self.address, error)
         raise problem  # out here, nothing foreign is its context
 
 
@@ -333,11 +352,11 @@ def _next_page(page: Answer) -> str | None:
     return page["NextContinuationToken"] if page.get("IsTruncated") else None
 
 
-def _found(answer: Answer) -> Found:
-    return Found(answer["Body"].read(), answer["ETag"])
+def _found(answer: Answer) -> StoredObject:
+    return StoredObject(answer["Body"].read(), answer["ETag"])
 
 
-def _range(answer: Answer) -> tuple[Found, int]:
+def _range(answer: Answer) -> tuple[StoredObject, int]:
     """Return a part of an object, and the length of all of it."""
     answered = _found(answer)
     # A server that knows no ranges gives all of it.
@@ -435,3 +454,59 @@ def _condition(expected: str) -> dict[str, str]:
     if expected == ANY:
         return {}
     return {"IfMatch": expected} if expected else {"IfNoneMatch": "*"}
+
+
+def _failure(address: Address, error: Exception) -> StoreError:
+    """Return the error to raise for one of botocore's, or for what it makes of an odd answer."""
+    from botocore import exceptions
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(error, exceptions.ClientError):
+        return _refused(address, error.response)
+    if isinstance(error, exceptions.NoCredentialsError):
+        problem = f"there are no credentials; {_SOUGHT}"
+    elif isinstance(error, exceptions.ReadTimeoutError):
+        problem = f"no answer in time {_server(address)}"
+    elif isinstance(error, exceptions.EndpointConnectionError):
+        problem = f"nothing answers {_server(address)}"
+    elif isinstance(error, exceptions.BotoCoreError) and not isinstance(
+        error, ResponseParserError | exceptions.HTTPClientError
+    ):
+        problem = _hidden(" ".join(str(error).split()))
+    else:  # its text repeats what the server says
+        problem = f"what answers {_server(address)} does not speak S3"
+    return _unusable(address, problem)
+
+
+def _refused(address: Address, answer: dict[str, Any]) -> Refused:
+    # The server's own words are left out: they may repeat the headers that were sent to it.
+    status = int(answer["ResponseMetadata"].get("HTTPStatusCode", 0))
+    code = str(answer.get("Error", {}).get("Code", ""))
+    code = _hidden(code) if _CODE.fullmatch(code) else ""
+    if code == "NoSuchBucket":
+        problem = f"there is no bucket '{address.bucket}' {_server(address)}; create it first"
+    elif status in _DENIED or code in ("ExpiredToken", "InvalidToken"):
+        problem = f"access was denied {_server(address)} ({code or status}); {_SOUGHT}"
+    elif 300 <= status < 400:
+        problem = f"what answers {_server(address)} names another place, which is not asked"
+    elif status == 501:
+        problem = f"what answers {_server(address)} knows no conditional writes (If-None-Match)"
+    else:
+        problem = (
+            f"what answers {_server(address)} says {' '.join(filter(None, (str(status), code)))}"
+        )
+    return Refused(str(_unusable(address, problem)), status, code)
+
+
+def _unusable(address: Address, problem: str) -> StoreError:
+    return StoreError(f"the store {address.url} cannot be used: {problem[:_MAX_CHARACTERS]}")
+
+
+def _hidden(text: str) -> str:
+    return Secrets(os.environ.get(name, "") for name in _CREDENTIALS).hide(text)
+
+
+def _server(address: Address) -> str:
+    if address.endpoint is None:
+        return f"at AWS ({ENDPOINT_VARIABLES[-1]} names another server)"
+    return f"at {address.endpoint} ({ENDPOINT_VARIABLES[-1]})"

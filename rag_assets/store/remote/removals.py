@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from rag_assets.store.atomic import remove, write_text
-from rag_assets.store.locks import FOLDER as LEASES
+from rag_assets.store.locks import LEASES_DIR
 from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.objects import Listed, Objects
 from rag_assets.store.remote.working_copy import WorkingCopy
 
-FOLDER = "_removed"
+REMOVED_DIR = "_removed"
 """Of the lists, in the remote store: one JSON file of names each. No experiment has its name."""
 
 _SEEN = "removed_seen.json"
@@ -29,19 +29,18 @@ _SEEN = "removed_seen.json"
 def apply_removed(copy: WorkingCopy) -> None:
     """Remove from a working copy what was removed from the remote store since the last time.
 
+    What was made again since then is there, and is fetched when it is needed.
+
     Raises:
         StoreError: the remote store cannot be used, or a file cannot be removed.
     """
     seen = _seen(copy)
-    lists = sorted(copy.objects.listed(FOLDER))
+    lists = sorted(copy.objects.listed(REMOVED_DIR))
     new = [name for name in lists if name not in seen] if seen is not None else []
     if new:
         contents = Objects.each(copy.objects.read, new)
         names = {name for content in contents for name in json.loads(content or b"[]")}
-        here = [copy.name(copy.root / n) for n in names if (copy.root / n).is_file()]
-        # What was made again since then is there, and stays.
-        gone = set(here) - copy.objects.existing(here)
-        _remove(copy.root, [copy.root / name for name in gone])
+        _remove(copy.root, [copy.checked(copy.root / name) for name in names])
     if seen is None or new:
         write_text(copy.root / _SEEN, json.dumps(lists), durable=False)
 
@@ -77,7 +76,9 @@ def bring_all(store: Path, *folders: str) -> None:
     if copy is None:
         return
     apply_removed(copy)
-    chosen = folders or [name for name in copy.objects.folders() if name not in (FOLDER, LEASES)]
+    chosen = folders or [
+        name for name in copy.objects.folders() if name not in (REMOVED_DIR, LEASES_DIR)
+    ]
     there = [name for folder in chosen for name in copy.objects.listed(folder)]
     copy.fetch(copy.root / name for name in there)
 
@@ -103,22 +104,14 @@ def _is_in(name: str, names: set[str]) -> bool:
 def _remove_there(copy: WorkingCopy, names: Collection[str]) -> None:
     if not names:
         return
-    # The list comes first: what it names and is still there stays everywhere.
-    begun = _write_list(copy, names)
-    # No snapshot then names what is gone, and a folder without its manifest is no artifact.
-    first = [name for name in names if name.endswith(".json")]
-    Objects.each(copy.objects.delete, first)
-    Objects.each(copy.objects.delete, [name for name in names if name not in set(first)])
-    # Again, for those who saw the list before all was gone.
-    _write_list(copy, names)
-    copy.objects.delete(begun)
-    copy.forget_listings()
-
-
-def _write_list(copy: WorkingCopy, names: Collection[str]) -> str:
-    name = f"{FOLDER}/{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.json"
+    # The list comes first: a working copy that has not read it would send again what is gone.
+    name = f"{REMOVED_DIR}/{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.json"
     copy.objects.write(name, json.dumps(sorted(names)).encode())
-    return name
+    # No snapshot then names what is gone, and a folder without its manifest is no artifact.
+    first = {name for name in names if name.endswith(".json")}
+    Objects.each(copy.objects.delete, first)
+    Objects.each(copy.objects.delete, [name for name in names if name not in first])
+    copy.forget_listings()
 
 
 def _remove(root: Path, paths: Iterable[Path]) -> None:
