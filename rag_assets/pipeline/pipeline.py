@@ -439,6 +439,6 @@ def _artifacts(settings: StoreSettings, root: Path) -> ArtifactStore:
     copy = working_copy_of(settings.store)
     if copy is None:
         return ArtifactStore(settings.store, settings.locks)
-    from rag_assets.store.remote.working_copy import RemoteArtifacts
+    from rag_assets.store.remote.artifacts import RemoteArtifacts
 
     return RemoteArtifacts(settings.store, settings.locks, copy, partial(bring_pointed, root))
