@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.store.settings import StoreSettings
 from tests.beir_folder import write_beir
+from tests.forked import Forks, Place
 
 Invoke = Callable[..., Result]
 RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -80,6 +81,20 @@ def run_process(process_environment: dict[str, str]) -> RunProcess:
         )
         done.stderr = without_progress(done.stderr)
         return done
+
+    return run
+
+
+@pytest.fixture
+def run_forked(forks: Forks, tmp_path: Path) -> RunProcess:
+    """Return a function that does what `run_process` does, without importing everything anew."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        files = [tmp_path / f"forked-{name}.txt" for name in ("output", "errors")]
+        place = Place(str(files[0]), environment={"COLUMNS": "80"}, errors=str(files[1]))
+        code = forks.run(place, *map(str, arguments))
+        output, errors = (file.read_text(encoding="utf-8") for file in files)
+        return subprocess.CompletedProcess(arguments, code, output, without_progress(errors))
 
     return run
 

@@ -240,8 +240,8 @@ def test_a_fifo_among_the_files(invoke: Invoke, tiny: Path, store: Path, name: s
     check_error(result, result.exit_code, f"{tiny / name}: is a FIFO, not a file")
 
 
-def test_missing_folder(run_process: RunProcess, invoke: Invoke, tmp_path: Path) -> None:
-    done = run_process("evaluate", tmp_path / "nowhere", "--store", tmp_path / "store")
+def test_missing_folder(run_forked: RunProcess, invoke: Invoke, tmp_path: Path) -> None:
+    done = run_forked("evaluate", tmp_path / "nowhere", "--store", tmp_path / "store")
     expected = f"error: {tmp_path / 'nowhere'}: no such file or folder\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
     assert not (tmp_path / "store").exists()
@@ -254,9 +254,9 @@ def test_empty_folder(invoke: Invoke, tmp_path: Path) -> None:
     check_error(invoke("evaluate", empty, "--store", tmp_path / "s"), 1, "an empty folder")
 
 
-def test_bad_data_in_a_process(run_process: RunProcess, tiny: Path, store: Path) -> None:
+def test_bad_data_in_a_process(run_forked: RunProcess, tiny: Path, store: Path) -> None:
     (tiny / "qrels" / "test.tsv").write_text(QRELS + "q1\td99\t1\n", encoding="utf-8")
-    done = run_process("evaluate", tiny, "--store", store, "--format", "json")
+    done = run_forked("evaluate", tiny, "--store", store, "--format", "json")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {tiny / 'qrels' / 'test.tsv'}:7: `corpus-id`: ")
     assert done.stderr.count("\n") == 1

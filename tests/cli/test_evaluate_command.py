@@ -90,9 +90,9 @@ def test_json_is_a_list_of_rows(invoke: Invoke, evaluated: tuple[Path, Path]) ->
 
 
 def test_json_alone_on_stdout_in_a_process(
-    run_process: RunProcess, invoke: Invoke, tiny: Path, store: Path
+    run_forked: RunProcess, invoke: Invoke, tiny: Path, store: Path
 ) -> None:
-    done = run_process("evaluate", tiny, "--store", store, "--format", "json")
+    done = run_forked("evaluate", tiny, "--store", store, "--format", "json")
     assert (done.returncode, [*json.loads(done.stdout)[0]]) == (0, [*COLUMNS, *OF])
     assert done.stderr == NOTE
     again = invoke("evaluate", tiny, "--store", store, "--format", "json")

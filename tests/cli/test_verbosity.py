@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from click.testing import Result
 
 Invoke = Callable[..., Result]
+RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_quiet_prints_the_result_and_nothing_else(
@@ -71,7 +71,7 @@ def test_below_a_group_they_are_options_too(invoke: Invoke, store: Path) -> None
 
 
 def test_what_a_users_code_warns_and_logs_is_not_obeyed(
-    invoke: Invoke, tiny: Path, store: Path
+    run_forked: RunProcess, tiny: Path, store: Path
 ) -> None:
     code = (
         "import logging, warnings\ndef f(query, k):\n"
@@ -81,9 +81,7 @@ def test_what_a_users_code_warns_and_logs_is_not_obeyed(
     (tiny / "search.py").write_text(code, encoding="utf-8")
     config = "retrievers: {mine: {type: python, call: search.py:f}}\ntop_k: [1]\n"
     (tiny / "experiment.yaml").write_text(config, encoding="utf-8")
-    program = str(Path(sys.executable).with_name("rag-assets"))
-    words = [program, "evaluate", str(tiny), "--store", str(store)]
-    printed = subprocess.run(words, capture_output=True, text=True, check=False).stderr
+    printed = run_forked("evaluate", tiny, "--store", store).stderr
     assert r"UserWarning: \x1b[31m warned" in printed
     assert r"\x1b[32m logged" in printed
     assert "\x1b" not in printed
