@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
@@ -31,14 +33,23 @@ OF_ANSWERS = (
 )
 
 
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory, cutoffs: tuple[int, ...]) -> Tiny:
+    """The tiny experiment with every kind of answerer, evaluated once; tests get copies."""
+    tiny = Tiny(tmp_path_factory.mktemp("answer_assets") / "master")
+    tiny.config["top_k"] = [*cutoffs]
+    with_answers(tiny.write(), split={"dev": 0.5, "seed": 0})
+    tiny.config["generators"]["spans"] = {"type": "extractive"}
+    tiny.config["answers"]["copy"] = {"generator": "spans", "retriever": "bm25", "top_k": [3]}
+    tiny.write_config()
+    evaluate_now(tiny)
+    return tiny
+
+
 @pytest.fixture
-def answering(fresh: Tiny) -> Tiny:
-    """The tiny experiment with every kind of answerer."""
-    with_answers(fresh, split={"dev": 0.5, "seed": 0})
-    fresh.config["generators"]["spans"] = {"type": "extractive"}
-    fresh.config["answers"]["copy"] = {"generator": "spans", "retriever": "bm25", "top_k": [3]}
-    fresh.write_config()
-    return fresh
+def answering(evaluated: Tiny, tmp_path: Path) -> Tiny:
+    """The experiment as it is after one evaluation."""
+    return evaluated.copy_to(tmp_path / "tiny")
 
 
 def test_every_edge_is_exact_in_both_directions(answering: Tiny) -> None:
@@ -48,7 +59,6 @@ def test_every_edge_is_exact_in_both_directions(answering: Tiny) -> None:
 def test_everything_is_fresh_after_an_evaluation_and_nothing_is_done_again(
     answering: Tiny,
 ) -> None:
-    evaluate_now(answering)
     assert not_fresh(answering) == {}
     again = evaluate_now(answering)
     assert again.computed == 0
@@ -56,7 +66,6 @@ def test_everything_is_fresh_after_an_evaluation_and_nothing_is_done_again(
 
 
 def test_other_predictions_make_stale_what_reads_them(answering: Tiny) -> None:
-    evaluate_now(answering)
     write_predictions(answering, {"q1": "ten crowns"})
     done = evaluate_now(answering)
     # One object of answers for all answerers of the file, and one of metrics for each context.
@@ -67,7 +76,6 @@ def test_other_predictions_make_stale_what_reads_them(answering: Tiny) -> None:
 
 
 def test_one_partition_as_the_ui_materializes_it(answering: Tiny) -> None:
-    evaluate_now(answering)
     answering.lose("answer_metrics", "read@3")
     assert run_as_ui(answering, ["answer_metrics"], partition="read@3").success
     event = latest(answering, answer_metrics_key("read@3"))

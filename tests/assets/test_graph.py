@@ -8,6 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from rag_assets.assets.build import (
     MAX_TRACKED_PARENTS,
@@ -63,9 +64,17 @@ OF_JUDGES = {
 OF_SAMPLES = {"sampled_passages", "sampled_labels", "sampled_estimates"}
 
 
-@pytest.fixture
-def full(fresh: Tiny) -> Tiny:
-    return use_everything(fresh)
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory, cutoffs: tuple[int, ...]) -> Tiny:
+    """The experiment with everything; tests only read it."""
+    tiny = Tiny(tmp_path_factory.mktemp("graph") / "full")
+    tiny.config["top_k"] = [*cutoffs]
+    return use_everything(tiny.write())
+
+
+@pytest.fixture(scope="module")
+def graph(full: Tiny) -> AssetGraph:
+    return definitions(full).resolve_asset_graph()
 
 
 EDGES = [
@@ -131,8 +140,7 @@ EDGES = [
 ]
 
 
-def test_these_are_all_edges(full: Tiny) -> None:
-    graph = definitions(full).resolve_asset_graph()
+def test_these_are_all_edges(graph: AssetGraph) -> None:
     edges = {
         (child.path[-1], parent.path[-1])
         for child in graph.get_all_asset_keys()
@@ -143,9 +151,9 @@ def test_these_are_all_edges(full: Tiny) -> None:
 
 @pytest.mark.parametrize(("child", "parent"), EDGES)
 def test_parents_in_dagster_are_exactly_the_inputs_of_the_stage(
-    full: Tiny, child: str, parent: str
+    full: Tiny, graph: AssetGraph, child: str, parent: str
 ) -> None:
-    check_parents(full, child, parent)
+    check_parents(full, graph, child, parent)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +175,9 @@ def test_filters_that_a_model_writes(fresh: Tiny, child: str, parent: str) -> No
     fresh.configure("bm25-whole", filters=True, query_set="parts")
     fresh.configure("okapi", query_set="clear")
     assert parent in edges_of(STAGES[child], fresh.pipeline().experiment)
-    check_parents(fresh, child, parent)
-    dg.Definitions.validate_loadable(definitions(fresh))
+    made = definitions(fresh)
+    check_parents(fresh, made.resolve_asset_graph(), child, parent)
+    dg.Definitions.validate_loadable(made)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +196,9 @@ def test_scores_that_fall_with_age(fresh: Tiny, child: str, parent: str) -> None
     fresh.config["retrievers"]["fused"] = fused
     fresh.write_config()
     assert parent in edges_of(STAGES[child], fresh.pipeline().experiment)
-    check_parents(fresh, child, parent)
-    dg.Definitions.validate_loadable(definitions(fresh))
+    made = definitions(fresh)
+    check_parents(fresh, made.resolve_asset_graph(), child, parent)
+    dg.Definitions.validate_loadable(made)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +215,10 @@ def test_questions_that_a_model_writes(fresh: Tiny, child: str, parent: str) -> 
     fresh.config["questions"] = {"chunking": "parts", "filter": {"season": "winter"}}
     fresh.write_config()
     assert parent in edges_of(STAGES[child], fresh.pipeline().experiment)
-    check_parents(fresh, child, parent)
+    made = definitions(fresh)
+    check_parents(fresh, made.resolve_asset_graph(), child, parent)
     assert pool_of(STAGES["generated_questions"], fresh.pipeline().experiment) == SERVER_POOL
-    dg.Definitions.validate_loadable(definitions(fresh))
+    dg.Definitions.validate_loadable(made)
 
 
 @pytest.mark.parametrize(
@@ -222,13 +233,13 @@ def test_questions_that_a_model_writes(fresh: Tiny, child: str, parent: str) -> 
 def test_chunks_that_are_found_by_several_texts(fresh: Tiny, child: str, parent: str) -> None:
     fresh.config["chunking"]["parts"]["index_texts"] = ["text", "headings"]
     fresh.write_config()
-    check_parents(fresh, child, parent)
-    dg.Definitions.validate_loadable(definitions(fresh))
+    made = definitions(fresh)
+    check_parents(fresh, made.resolve_asset_graph(), child, parent)
+    dg.Definitions.validate_loadable(made)
 
 
-def check_parents(full: Tiny, child: str, parent: str) -> None:
-    experiment = full.pipeline().experiment
-    graph = definitions(full).resolve_asset_graph()
+def check_parents(tiny: Tiny, graph: AssetGraph, child: str, parent: str) -> None:
+    experiment = tiny.pipeline().experiment
     child_key, parent_key = asset_key("tiny", child), asset_key("tiny", parent)
     if not STAGES[parent].dimensions:
         assert graph.get(parent_key).partitions_def is None
@@ -271,8 +282,7 @@ def test_definitions_are_loadable(full: Tiny) -> None:
     dg.Definitions.validate_loadable(definitions(full))
 
 
-def test_assets_are_described(full: Tiny) -> None:
-    graph = definitions(full).resolve_asset_graph()
+def test_assets_are_described(graph: AssetGraph) -> None:
     versions = code_versions()
     for key in graph.get_all_asset_keys():
         node = graph.get(key)

@@ -3,10 +3,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -259,24 +259,16 @@ def test_no_progress_bar_without_a_terminal(forks: Forks, tiny: Path) -> None:
     ],
 )
 def test_interrupted_and_run_again(
-    process_environment: dict[str, str],
-    invoke: Invoke,
-    tiny: Path,
-    store: Path,
-    number: signal.Signals,
-    there: str,
+    forks: Forks, invoke: Invoke, tiny: Path, store: Path, number: signal.Signals, there: str
 ) -> None:
-    command = [sys.executable, "-m", "rag_assets.cli", "evaluate", str(tiny), "--store", str(store)]
-    with subprocess.Popen(
-        command, env=process_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        wait_for(store, there, process)
-        process.send_signal(number)
-        stdout, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stdout) == (3, "")
-    assert (
-        without_progress(stderr) == "interrupted; finished work is stored, run it again to go on\n"
-    )
+    output, errors = tiny.parent / "out.txt", tiny.parent / "errors.txt"
+    place = Place(str(output), errors=str(errors))
+    process = forks.start(place, "evaluate", str(tiny), "--store", str(store))
+    wait_for(store, there)
+    os.kill(process, number)  # nobody has waited for it, so the id is still its own
+    assert (forks.wait(process), output.read_text(encoding="utf-8")) == (3, "")
+    told = "interrupted; finished work is stored, run it again to go on\n"
+    assert without_progress(errors.read_text(encoding="utf-8")) == told
     assert not list(store.rglob("*.tmp-*"))
     assert not (store / "tiny" / "current").exists()
     computed, reused = counts(invoke("evaluate", tiny, "--store", store))
@@ -284,11 +276,10 @@ def test_interrupted_and_run_again(
     assert (reused > 0) == there.endswith(".parquet")
 
 
-def wait_for(path: Path, name: str, process: subprocess.Popen[str]) -> None:
-    """Wait until a file is in the folder, while the process runs."""
+def wait_for(path: Path, name: str) -> None:
+    """Wait until a file is in the folder."""
     deadline = time.monotonic() + 60
     while not list(path.glob(name)):
-        assert process.poll() is None, "it ended before it could be interrupted"
         assert time.monotonic() < deadline
         time.sleep(0.005)
 

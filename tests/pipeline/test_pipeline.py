@@ -140,7 +140,9 @@ def test_a_file_that_is_edited_between_hash_and_reading_is_refused(
     assert asset in fresh.run()
 
 
-def test_two_processes_compute_everything_once(fresh: Tiny) -> None:
+def test_two_processes_compute_everything_once(fresh: Tiny, pipeline_master: Tiny) -> None:
+    # Neither has to read the source for the versions of the code.
+    shutil.copytree(pipeline_master.settings.code_versions, fresh.settings.code_versions)
     code = RUN.replace("Tiny(Path(sys.argv[1])).run()", "print(*Tiny(Path(sys.argv[1])).run())")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     processes = [
