@@ -92,9 +92,10 @@ def run_forked(forks: Forks, tmp_path: Path) -> RunProcess:
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         files = [tmp_path / f"forked-{name}.txt" for name in ("output", "errors")]
         place = Place(str(files[0]), environment={"COLUMNS": "80"}, errors=str(files[1]))
-        code = forks.run(place, *map(str, arguments))
+        words = [*map(str, arguments)]
+        code = forks.run(place, *words)
         output, errors = (file.read_text(encoding="utf-8") for file in files)
-        return subprocess.CompletedProcess(arguments, code, output, without_progress(errors))
+        return subprocess.CompletedProcess(words, code, output, without_progress(errors))
 
     return run
 
