@@ -28,7 +28,7 @@ from rag_assets.report.comparison_views import (
 )
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row, as_json, dated, formatted
-from rag_assets.report.judged import differences_view, judged_differences
+from rag_assets.report.judged import differences_sheet, judged_differences
 from rag_assets.report.metric_choice import (
     check_names,
     is_judged,
@@ -40,8 +40,9 @@ from rag_assets.report.metric_choice import (
 from rag_assets.report.paper_tables import pairs_table
 from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_differences, sampled_differences_view
+from rag_assets.report.sampled import sampled_differences, sampled_differences_sheet
 from rag_assets.report.shown_names import shown, with_both_names
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.statistics.pairs import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 
@@ -136,7 +137,7 @@ def _print_judged(
     """Print what a judge says of pairs of answerers, as labels of people calibrate it."""
     rows = judged_differences(result, metric, result.chosen_split(split), names)
     title = f"{result.evaluation.experiment}: {metric}"
-    print_rows(rows, form, lambda: differences_view(rows, title), result.evaluation)
+    print_rows(rows, form, lambda: sheet_view(differences_sheet(rows, title)), result.evaluation)
 
 
 def _print_sampled(
@@ -147,7 +148,9 @@ def _print_sampled(
         raise UsageError(f"{metric} is over all questions together; --split does not apply")
     rows = sampled_differences(result, metric, names)
     title = f"{result.evaluation.experiment}: {metric}"
-    print_rows(rows, form, lambda: sampled_differences_view(rows, title), result.evaluation)
+    print_rows(
+        rows, form, lambda: sheet_view(sampled_differences_sheet(rows, title)), result.evaluation
+    )
 
 
 def _rows(compared: Compared, pairs: Pairs) -> list[Row]:

@@ -7,22 +7,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rag_assets.answers.metrics import METRICS
-from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary import GROUPS
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.report.answers import SHOWN, answer_rows
+from rag_assets.report.answers import answer_rows, answerer_key, answers_sheet
 from rag_assets.report.formats import Row
-from rag_assets.report.notebook import (
-    Cell,
-    Shown,
-    Tabular,
-    figure,
-    look,
-    number,
-    plain,
-    whiskers,
-    words,
-)
+from rag_assets.report.notebook import Shown, Tabular, figure, look, of_sheet, plain, whiskers
 from rag_assets.report.result import EvaluationResult
 
 if TYPE_CHECKING:
@@ -76,7 +65,7 @@ class AnswerTable(Tabular):
         )
         trace = {
             "type": "bar",
-            "x": [plain(_name(row)) for row in rows],
+            "x": [plain(answerer_key(row)) for row in rows],
             "y": values,
             "error_y": whiskers(values, low, high, dark),  # type: ignore[arg-type]
             "marker": {"color": look(0, dark)["colour"]},
@@ -94,29 +83,5 @@ class AnswerTable(Tabular):
         return answer_rows(self.result, self.result.chosen_split())
 
     def _shown(self) -> list[Shown]:
-        rows = self._rows()
-        names = [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
-        cells = [
-            [
-                words(_name(row)),
-                *(_mean(row, name) for name in names),
-                Cell(str(row["n_failed"])),
-            ]
-            for row in rows
-        ]
-        title = (
-            f"{self.result.evaluation.experiment}: answers to {rows[0]['n_questions']} questions"
-        )
-        headings = ["answerer", *(SHOWN[name] for name in names), "failed"]
-        return [Shown(title, headings, cells)]
-
-
-def _name(row: Row) -> str:
-    top_k = row["top_k"]
-    return AnswerCell(str(row["answerer"]), None if top_k is None else int(str(top_k))).key
-
-
-def _mean(row: Row, name: str) -> Cell:
-    value, low, high = (row.get(one) for one in (name, f"{name}_low", f"{name}_high"))
-    small = "" if low is None else f"{low:.3f} to {high:.3f}"
-    return number(None if value is None else float(str(value)), small)
+        sheet = answers_sheet(self.result, self.result.chosen_split())
+        return [of_sheet(sheet)] if sheet is not None else []

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from rich.console import RenderableType
 
 from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary import GROUPS
 from rag_assets.judges.calibration import JUDGED_CORRECT
-from rag_assets.report.formats import Row, interval_text
+from rag_assets.report.formats import Row
 from rag_assets.report.judged import judged_rows
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import (
-    FittedTable,
-    count_cell,
-    number_cell,
-    plain_cell,
-    title_line,
-)
+from rag_assets.report.sheet import TEXT, Column, Sheet
+from rag_assets.report.terminal_table import sheet_view
 
-SHOWN = {
-    "answer_em": "EM",
+METRICS = {
     "answer_f1": "F1",
-    "abstained": "abstained",
+    "answer_em": "EM",
     "evidence_cited": "evidence cited",
     "grounded": "grounded",
+    "abstained": "abstained",
 }
-"""Metrics of a terminal's table, and their headings."""
+"""Metrics that are shown, and their headings; the first that has a value decides."""
 
 
 def answer_rows(result: EvaluationResult, split: str, questions: str = "all") -> list[Row]:
@@ -63,36 +62,87 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
     return list(rows.values())
 
 
+def answers_sheet(result: EvaluationResult, split: str, questions: str = GROUPS[0]) -> Sheet | None:
+    """Return the answerers; None where there is none.
+
+    Args:
+        result: the evaluation.
+        split: of the questions.
+        questions: ``all`` of them, or those that are ``answerable`` or ``unanswerable``.
+    """
+    rows = answer_rows(result, split, questions)
+    if not rows:
+        return None
+    decisive = decisive_metric(result)
+    names = [name for name in METRICS if any(row.get(name) is not None for row in rows)]
+    names.sort(key=lambda name: name != decisive)
+    columns = (
+        Column("key", "answerer", TEXT),
+        *(_column(name, is_required=name == decisive) for name in names),
+        Column("n_failed", "failed", "d", help="no answer, because something went wrong; counts 0"),
+    )
+    title = f"answers to {rows[0]['n_questions']} questions"
+    return Sheet(title, columns, [{**row, "key": answerer_key(row)} for row in rows])
+
+
+def _column(name: str, *, is_required: bool) -> Column:
+    return Column(
+        name,
+        METRICS[name],
+        bounds=(f"{name}_low", f"{name}_high"),
+        better=None
+        if name == "abstained"
+        else "more",  # refusing is neither good nor bad in itself
+        interval="interval" if is_required else "",
+        is_required=is_required,
+    )
+
+
+def answerer_key(row: Row) -> str:
+    """Return the name of an answerer at its cut-off."""
+    top_k = row["top_k"]
+    return AnswerCell(str(row["answerer"]), None if top_k is None else int(str(top_k))).key
+
+
+def decisive_metric(result: EvaluationResult) -> str:
+    """Return F1, which is of short answers; where only sentences are copied, evidence cited."""
+    rows = result.answer_summary.to_pylist()
+    present = {row["metric"] for row in rows if row["mean"] is not None}
+    copied = {row["answerer"] for row in rows} <= set(sentence_copiers(result))
+    preferred = ("evidence_cited", *METRICS) if copied else tuple(METRICS)
+    return next((name for name in preferred if name in present), "abstained")
+
+
+def sentence_copiers(result: EvaluationResult) -> list[str]:
+    """Return the answerers whose generator has no model, and copies whole sentences."""
+    copiers = {
+        name
+        for name, options in configured(result, "generators").items()
+        if options["type"] == "extractive" and options.get("model") is None
+    }
+    return [
+        name
+        for name, options in configured(result, "answers").items()
+        if options["generator"] in copiers
+    ]
+
+
+def configured(result: EvaluationResult, block: str) -> Mapping[str, Any]:
+    """Return a block of the configuration that an evaluation was made with."""
+    options: Mapping[str, Any] = result.evaluation.origin.configuration.get(block, {})
+    return options
+
+
 def answer_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
     """Return a heading and a table of the answerers; nothing where there is none."""
-    rows = answer_rows(result, split)
-    if not rows:
+    sheet = answers_sheet(result, split)
+    if sheet is None:
         return []
-    names = [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
-    table = FittedTable(required=("F1",))
-    table.text_column("answerer")
-    table.number_column("k")
-    for name in names:
-        table.number_column(SHOWN[name])
-        if name == "answer_f1":
-            table.number_column("interval")
-    table.number_column("failed")
-    for row in rows:
-        cells = [count_cell(row["top_k"])]
-        for name in names:
-            cells.append(number_cell(row.get(name)))
-            if name == "answer_f1":
-                bounds = {bound: row[f"{name}_{bound}"] for bound in ("low", "high")}
-                cells.append(interval_text(bounds))
-        table.add_row(plain_cell(str(row["answerer"])), *cells, str(row["n_failed"]))
-    title = f"answers to {rows[0]['n_questions']} questions"
-    parts: list[RenderableType] = ["", title_line(title), table]
     unanswerable = answer_rows(result, split, "unanswerable")
-    if unanswerable:
-        parts += [
-            f"{name} reads the relevant texts: {n} questions have none, and it refuses them by "
-            "itself; compare is on the others"
-            for name in result.gold_answerers
-            for n in [unanswerable[0]["n_questions"]]
-        ]
-    return parts
+    notes = [
+        f"{name} reads the relevant texts: {n} questions have none, and it refuses them by "
+        "itself; compare is on the others"
+        for name in (result.gold_answerers if unanswerable else ())
+        for n in [unanswerable[0]["n_questions"]]
+    ]
+    return ["", sheet_view(replace(sheet, notes=notes))]

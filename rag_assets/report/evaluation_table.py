@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from rag_assets.report.notebook import (
     figure,
     look,
     number,
+    of_sheet,
     plain,
     whiskers,
     words,
@@ -30,7 +32,7 @@ from rag_assets.report.overlaps import overlap_rows
 from rag_assets.report.page.answers import answers, answers_said
 from rag_assets.report.page.leaderboard import leaderboard
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_table
+from rag_assets.report.sampled import sampled_sheets, sampled_table
 from rag_assets.report.shown_names import shown
 from rag_assets.report.view import Context, View
 from rag_assets.report.winner import winner_of
@@ -93,7 +95,8 @@ class EvaluationTable(EvaluationResult, Tabular):
     def _shown(self) -> list[Shown]:
         judged = self.judged._shown() if judged_rows(self) else []
         named = shown(self)
-        return [_board(named), *_answers(View(named)), *judged]
+        sampled = map(of_sheet, sampled_sheets(self)[:1])
+        return [_board(named), *sampled, *_answers(View(named)), *judged]
 
 
 def _table(result: EvaluationResult) -> pa.Table:
@@ -146,17 +149,8 @@ def _answers(view: View) -> list[Shown]:
     section = answers(view)
     if section is None:
         return []
-    title = f"{view.result.evaluation.experiment}: answers to {section['n_questions']} questions"
-    names = [name for _, name in section["metrics"]]
-    rows = [
-        [
-            words(row["answerer"]),
-            *(number(cell["value"], _bounds(cell), best=cell["best"]) for cell in row["cells"]),
-            Cell(str(row["n_failed"])),
-        ]
-        for row in section["groups"][0]["rows"]
-    ]
-    board = Shown(title, ["answerer", *names, "failed"], rows, answers_said(section["head"]))
+    sheet = section["groups"][0][2]
+    board = of_sheet(replace(sheet, lead=answers_said(section["head"])))
     if not section["answerers"]:
         return [board]
     classes = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.metric_names import Metric
@@ -21,10 +21,10 @@ from rag_assets.judges.calibration import (
     questions_with_golds,
     samples,
 )
-from rag_assets.report.formats import interval_name, interval_text
 from rag_assets.report.metric_choice import judge_named
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
+from rag_assets.report.sheet import MEAN, TEXT, Column, Sheet, interval_of
+from rag_assets.report.terminal_table import sheet_view
 
 Row = dict[str, Any]
 
@@ -74,26 +74,41 @@ def worth(row: Row) -> float | None:
     return row["n_labels"] * (alone / width) ** 2 if width > 0 else None
 
 
+def judged_sheets(result: EvaluationResult, split: str | None = None) -> list[Sheet]:
+    """Return a sheet for each judge and metric; none where nobody labelled."""
+    rows = judged_rows(result, split)
+    return [
+        _sheet(f"{metric} by {judge}, {of_metric[0]['n']} questions", of_metric)
+        for judge in judge_names(result)
+        for metric, of_metric in by_metric(row for row in rows if row["by"] == judge).items()
+    ]
+
+
+def headline_sheets(result: EvaluationResult, split: str) -> list[Sheet]:
+    """Return those of the metrics that decide; the report and programs have the others."""
+    decisive = (JUDGED_CORRECT, result.primary.column)
+    return [
+        sheet
+        for sheet in judged_sheets(result, split)
+        if sheet.rows[0]["metric"].partition("@")[0] in decisive
+    ]
+
+
 def judged_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
     """Return a heading and a table of each judge and metric; nothing where there is no judge."""
-    rows = judged_rows(result, split)
-    parts: list[RenderableType] = []
-    for judge in judge_names(result):
-        own = by_metric(row for row in rows if row["by"] == judge)
-        for metric, of_metric in own.items():
-            measure = metric.partition("@")[0]
-            if measure not in (JUDGED_CORRECT, result.primary.column):
-                continue  # the report and programs have the others
-            head = title_line(f"{metric} by {judge}, {of_metric[0]['n']} questions")
-            what = "answerer" if metric == JUDGED_CORRECT else "retriever"
-            table = _table(what, [(row["name"], row) for row in of_metric])
-            parts += ["", head, table, *_notes(of_metric)]
-        if not own:
-            parts += [
-                "",
-                f"judge {judge}: no labels of people, so its verdicts count nowhere; {how(result)}",
-            ]
-    return parts
+    sheets = headline_sheets(result, split)
+    parts = [part for sheet in sheets for part in ("", sheet_view(sheet))]
+    return [*parts, *(part for text in unlabelled_texts(result, split) for part in ("", text))]
+
+
+def unlabelled_texts(result: EvaluationResult, split: str) -> list[str]:
+    """Return a sentence on each judge beside which nobody labelled anything."""
+    labelled = {row["by"] for row in judged_rows(result, split)}
+    return [
+        f"judge {judge}: no labels of people, so its verdicts count nowhere; {how(result)}"
+        for judge in judge_names(result)
+        if judge not in labelled
+    ]
 
 
 def judge_names(result: EvaluationResult) -> list[str]:
@@ -110,34 +125,49 @@ def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _table(what: str, named: Sequence[tuple[str, Row]], form: str = ".4f") -> RenderableType:
-    """Return a table of means, or of differences; a row is a name and its values."""
-    table = FittedTable(required=["calibrated"])
-    table.text_column(what)
-    interval = interval_name(named[0][1]["confidence"])
-    for heading in ("judge", "calibrated", interval, "labels", "labels alone"):
-        table.number_column(heading)
-    for name, row in named:
-        human = {"low": row["human_low"], "high": row["human_high"]}
-        table.add_row(
-            plain_cell(name),
-            number_cell(row["judge"], form),
-            number_cell(row["calibrated"], form),
-            interval_text(row),
-            str(row["n_labels"]),
-            interval_text(human),
-        )
-    return table
+def _sheet(title: str, rows: Sequence[Row]) -> Sheet:
+    """Return the sheet of one metric by one judge."""
+    noun = "answerer" if rows[0]["metric"] == JUDGED_CORRECT else "retriever"
+    columns = (
+        Column("name", noun, TEXT),
+        *_columns(rows, MEAN),
+        Column("n_missing", "missing verdicts", "d", is_sparse=True),
+    )
+    return Sheet(title, columns, rows, notes=[*_notes(rows)])
 
 
-def _notes(rows: Sequence[Row]) -> Iterator[RenderableType]:
+def _columns(rows: Sequence[Row], form: str) -> Iterator[Column]:
+    interval = interval_of(rows)
+    yield Column("judge", "judge", form, help="mean of its verdicts alone: no result")
+    yield Column(
+        "calibrated",
+        "calibrated",
+        form,
+        help="the mean that people would find",
+        bounds=("low", "high"),
+        interval=interval,
+        is_required=True,
+    )
+    yield Column("n_labels", "labels", "d")
+    bounds = ("human_low", "human_high")
+    yield Column("human", "labels alone", form, bounds=bounds, interval=interval)
+
+
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
+    named: dict[str, list[str]] = {}
     for row in rows:
         if row["reason"] is not None:
-            yield plain_cell(f"{row['name']}: {row['reason']}")
+            named.setdefault(row["reason"], []).append(row["name"])
+    yield from (f"{', '.join(names)}: {reason}" for reason, names in named.items())
     if text := worth_text(rows):
         yield text
     if text := missing_text(rows):
-        yield plain_cell(text)
+        yield text
+    if unsure := max(row["n_cannot_tell"] for row in rows):
+        yield f"{unsure} that people could not tell are left out"
+    methods = dict.fromkeys(row["method"] for row in rows if row["calibrated"] is not None)
+    if methods:
+        yield f"method: {', '.join(methods)}; {interval_of(rows)}s"
 
 
 def missing_text(rows: Sequence[Row]) -> str | None:
@@ -234,9 +264,8 @@ def difference_text(row: Row) -> str:
     return f"no difference shown between {a} and {b}: {better} is ahead by {rest}"
 
 
-def differences_view(rows: Sequence[Row], title: str) -> RenderableType:
-    """Return a table of pairs, each read as "the second minus the first", and what they come to."""
-    pairs = [(f"{row['name_b']} - {row['name_a']}", row) for row in rows]
-    table = _table("answerers", pairs, "+.4f")
-    said = (plain_cell(difference_text(row)) for row in rows)
-    return Group(title_line(title), table, "", *said)
+def differences_sheet(rows: Sequence[Row], title: str) -> Sheet:
+    """Return pairs, each read as "the second minus the first", and what they come to."""
+    pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
+    columns = (Column("pair", "answerers", TEXT), *_columns(rows, "+.4f"))
+    return Sheet(title, columns, pairs, notes=[difference_text(row) for row in rows])

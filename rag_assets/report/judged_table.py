@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -9,18 +10,15 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated
 from rag_assets.report.judge_check import kept_checks, outcome
-from rag_assets.report.judged import Row, how, judged_rows, shown, worth_text
-from rag_assets.report.notebook import (
-    Cell,
-    Shown,
-    Tabular,
-    figure,
-    look,
-    number,
-    plain,
-    whiskers,
-    words,
+from rag_assets.report.judged import (
+    Row,
+    headline_sheets,
+    how,
+    judged_rows,
+    judged_sheets,
+    shown,
 )
+from rag_assets.report.notebook import Shown, Tabular, figure, look, of_sheet, plain, whiskers
 from rag_assets.report.result import EvaluationResult
 
 if TYPE_CHECKING:
@@ -93,30 +91,11 @@ class JudgedTable(Tabular):
         return [row for row in self.rows if row["split"] == split]
 
     def _shown(self) -> list[Shown]:
-        rows = self._rows()
-        cells = [
-            [
-                words(row["by"]),
-                words(_name(row)),
-                number(row["judge"]),
-                number(row["calibrated"], _bounds(row["low"], row["high"])),
-                Cell(str(row["n_labels"])),
-                number(row["human"], _bounds(row["human_low"], row["human_high"])),
-            ]
-            for row in rows
-        ]
-        notes = [f"{row['name']}: {row['reason']}" for row in rows if row["reason"] is not None]
-        notes = [*dict.fromkeys(notes)]
-        notes += [outcome(check) for check in kept_checks(self.result)]
-        headings = ["judge's name", "of", "judge", "calibrated", "labels", "labels alone"]
-        title = f"{self.result.evaluation.experiment}: verdicts, calibrated"
-        said = [text] if (text := worth_text(rows)) else []
-        return [Shown(title, headings, cells, said, notes)]
+        split = self.result.chosen_split()
+        first, *others = headline_sheets(self.result, split) or judged_sheets(self.result, split)
+        checks = [outcome(check) for check in kept_checks(self.result)]
+        return [of_sheet(one) for one in (replace(first, lead=checks), *others)]
 
 
 def _name(row: Row) -> str:
     return f"{row['name']}: {row['metric']}"
-
-
-def _bounds(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{low:.3f} to {high:.3f}"

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import one_line
+from rag_assets.report.sheet import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +56,25 @@ class Shown(NamedTuple):
     rows: Sequence[Sequence[Cell]]
     said: Sequence[str] = ()
     notes: Sequence[str] = ()
+
+
+def of_sheet(sheet: Sheet) -> Shown:
+    """Return a sheet as it is shown: intervals are the second lines of their values."""
+    columns = sheet.shown
+    rows = [
+        [
+            Cell(
+                column.text(row),
+                column.small(row),
+                sheet.is_best(column, row),
+                number=not column.is_text,
+            )
+            for column in columns
+        ]
+        for row in sheet.rows
+    ]
+    headings = [" ".join(column.title.split()) for column in columns]
+    return Shown(sheet.title, headings, rows, sheet.lead, sheet.notes)
 
 
 def table_text(shown: Shown) -> str:

@@ -6,12 +6,12 @@ columns are of complete labels. Everything speaks of *questions like these*, unl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
@@ -28,10 +28,10 @@ from rag_assets.labels.sampling.sample_stage import (
 from rag_assets.labels.sampling.standing import ITEMS, QUESTIONS, finite
 from rag_assets.labels.sampling.stored_sample import OPEN, stored_sample
 from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.formats import interval_name, interval_text
 from rag_assets.report.metric_choice import SAMPLED
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
+from rag_assets.report.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.store.artifacts import ArtifactKey
 
 Row = dict[str, Any]
@@ -66,41 +66,40 @@ def sampled_table(result: EvaluationResult) -> pa.Table:
     return result.table(SAMPLED_ESTIMATES_KEY)
 
 
-def sampled_parts(result: EvaluationResult) -> list[RenderableType]:
-    """Return a heading and a table of what a sample estimates; nothing without a sample.
+def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
+    """Return a sheet of each metric that a sample estimates; none without a sample.
 
     Nor where every passage is graded: then the leaderboard says it all.
     """
     rows = [] if is_wholly_graded(result) else sampled_rows(result)
-    parts: list[RenderableType] = []
-    # The others are for programs and for the report.
-    for metric in dict.fromkeys(row["metric"] for row in rows[:1]):
-        own = [row for row in rows if row["metric"] == metric]
-        head = f"{metric} estimated from a sample of labels, {own[0]['n']} questions"
-        parts += ["", title_line(head), _table(own), *sampled_notes(own)]
-    return parts
+    by_metric = {
+        row["metric"]: [one for one in rows if one["metric"] == row["metric"]] for row in rows
+    }
+    return [_sheet(metric, own) for metric, own in by_metric.items()]
 
 
-def _table(rows: Sequence[Row]) -> RenderableType:
-    table = FittedTable(required=["estimate"])
-    table.text_column("retriever")
-    level = interval_name(rows[0]["confidence"])
-    for name in ("estimate", f"{level}\n{QUESTIONS}", f"{level}\n{ITEMS}", "labels", "effective"):
-        table.number_column(name)
-    for row in rows:
-        table.add_row(
-            plain_cell(row["retriever"]),
-            number_cell(row["value"]),
-            *(interval_text(bounds(row, target)) for target in ("questions", "items")),
-            str(row["n_labels"]),
-            number_cell(row["effective_labels"], ".1f"),
-        )
-    return table
+def sampled_parts(result: EvaluationResult) -> list[RenderableType]:
+    """Return a blank line and the first sheet; the others are for programs and for the report."""
+    return [part for sheet in sampled_sheets(result)[:1] for part in ("", sheet_view(sheet))]
 
 
-def bounds(row: Row, target: str) -> Row:
-    """Return ``low`` and ``high`` of one target, ``items`` or ``questions``."""
-    return {"low": row[f"{target}_low"], "high": row[f"{target}_high"]}
+def _sheet(metric: str, rows: Sequence[Row]) -> Sheet:
+    title = f"{metric} estimated from a sample of labels, {rows[0]['n']} questions"
+    columns = (
+        Column("retriever", "retriever", TEXT),
+        Column("value", "estimate", is_required=True),
+        *_intervals(rows),
+        Column("n_labels", "labels", "d"),
+        Column("effective_labels", "effective", ".1f", help="labels of a plain random sample"),
+    )
+    return Sheet(title, columns, rows, notes=sampled_notes(rows))
+
+
+def _intervals(rows: Sequence[Row]) -> Iterator[Column]:
+    """Yield both intervals, each with what it speaks of."""
+    for target, of in (("questions", QUESTIONS), ("items", ITEMS)):
+        bounds = (f"{target}_low", f"{target}_high")
+        yield Column(target, f"{interval_of(rows)}\n{of}", INTERVAL, bounds=bounds)
 
 
 def sampled_notes(rows: Sequence[Row]) -> list[str]:
@@ -297,19 +296,13 @@ def sampled_text(row: Row) -> str:
     return f"no difference shown between {a} and {b} on {QUESTIONS}: {better} is ahead by {rest}"
 
 
-def sampled_differences_view(rows: Sequence[Row], title: str) -> RenderableType:
-    """Return a table of pairs, each read as "the second minus the first", and what they come to."""
-    table = FittedTable(required=["difference"])
-    table.text_column("retrievers")
-    level = interval_name(rows[0]["confidence"])
-    for name in ("difference", f"{level}\n{QUESTIONS}", f"{level}\n{ITEMS}", "labels"):
-        table.number_column(name)
-    for row in rows:
-        table.add_row(
-            plain_cell(f"{row['name_b']} - {row['name_a']}"),
-            f"{row['difference']:+.4f}",
-            *(interval_text(bounds(row, target)) for target in ("questions", "items")),
-            str(row["n_labels"]),
-        )
-    said = (plain_cell(sampled_text(row)) for row in rows)
-    return Group(title_line(title), table, "", *said)
+def sampled_differences_sheet(rows: Sequence[Row], title: str) -> Sheet:
+    """Return pairs, each read as "the second minus the first", and what they come to."""
+    pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
+    columns = (
+        Column("pair", "retrievers", TEXT),
+        Column("difference", "difference", "+.4f", is_required=True),
+        *_intervals(rows),
+        Column("n_labels", "labels", "d"),
+    )
+    return Sheet(title, columns, pairs, notes=[sampled_text(row) for row in rows])

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text, TextType
@@ -17,6 +17,7 @@ from rich.text import Text, TextType
 from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.plain_text import one_line
 from rag_assets.report.formats import four_places, size_text
+from rag_assets.report.sheet import Sheet
 
 NARROWEST = 8
 """Characters to which a column of names is folded before a column is left out."""
@@ -111,6 +112,35 @@ def _fitted(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]
             break
         fitted[max(spare, key=lambda n: fitted[n])] -= 1
     return fitted
+
+
+def sheet_view(sheet: Sheet) -> RenderableType:
+    """Return a sheet for a terminal."""
+    columns = sheet.shown
+    required = [column.title for column in columns if column.is_required]
+    table = FittedTable(required=required, narrow=sheet.is_narrow)
+    for column in columns:
+        if column.is_text:
+            table.add_column(
+                column.title,
+                no_wrap=column.is_whole,
+                overflow="fold",
+                min_width=None if column.is_whole else column.min_width,
+            )
+        else:
+            table.number_column(column.title)
+        if column.has_bounds and column.interval:
+            table.number_column(column.interval)
+    for row in sheet.rows:
+        cells = []
+        for column in columns:
+            style = "bold green" if sheet.is_best(column, row) else ""
+            cells.append(Text(one_line(column.text(row) or column.missing), style=style))
+            if column.has_bounds and column.interval:
+                cells.append(Text(column.ends(row) or "-"))
+        table.add_row(*cells)
+    lead, notes = (map(plain_cell, lines) for lines in (sheet.lead, sheet.notes))
+    return Group(title_line(sheet.title), *lead, table, *notes)
 
 
 def rows_view(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> Table:

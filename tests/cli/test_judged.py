@@ -87,7 +87,7 @@ def test_without_labels_no_verdict_is_shown(tmp_path: Path, invoke: Invoke) -> N
     refused = run("compare", "--metric", "judged_correct")
     assert refused.exit_code != 0
     assert "no calibrated judged_correct:strict" in refused.stderr
-    assert "No labels of people" in render(EvaluationTable.current(tiny.artifacts))
+    assert "no labels of people, so its verdicts count nowhere" in render(EvaluationTable.current(tiny.artifacts))
 
 
 def test_from_a_sheet_to_labels(tmp_path: Path, invoke: Invoke) -> None:
@@ -267,5 +267,5 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
         ("mrr@5", 4),
         ("ndcg@5", 4),
     }
-    assert "floor: ndcg@5" in render(EvaluationTable.current(tiny.artifacts))
+    assert "ndcg@5 by floor" in render(EvaluationTable.current(tiny.artifacts))
     assert "0 passages of 4" in run("judge sheet", "--passages", "--questions", 4).stderr

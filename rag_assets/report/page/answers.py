@@ -6,10 +6,10 @@ is never called the best.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswerCell
+from rag_assets.answers.summary import GROUPS
 from rag_assets.answers.waterfall import RIGHT_F1
 from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.report.answer_waterfall import (
@@ -19,25 +19,23 @@ from rag_assets.report.answer_waterfall import (
     present_classes,
     waterfall_rows,
 )
-from rag_assets.report.answers import answer_rows
+from rag_assets.report.answers import (
+    METRICS,
+    answer_rows,
+    answerer_key,
+    answers_sheet,
+    configured,
+    decisive_metric,
+    sentence_copiers,
+)
 from rag_assets.report.comparisons import power_text
 from rag_assets.report.formats import Row, p_text
+from rag_assets.report.sheet import Sheet
 from rag_assets.report.view import Context, View
 from rag_assets.statistics.significance import is_significant
 
-METRICS = {
-    "answer_f1": "F1",
-    "answer_em": "EM",
-    "evidence_cited": "evidence cited",
-    "grounded": "grounded",
-    "abstained": "abstained",
-}
-"""Metrics of the table, and their headings; the headline's comes first."""
-
 COMPARED = ("answer_f1", "answer_em", "evidence_cited")
 """Metrics by which references are compared with retrievers."""
-
-GROUPS = {"all": "all", "answerable": "answerable", "unanswerable": "unanswerable"}
 
 WORTH = {
     GOLD: "with all evidence and nothing else: what the retriever still costs",
@@ -53,21 +51,17 @@ def answers(view: View) -> Context | None:
     rows = answer_rows(view.result, view.split)
     if not rows:
         return None
-    metric = _headline_metric(view)
-    names = [name for name in METRICS if any(row.get(name) is not None for row in rows)]
-    names.sort(key=lambda name: name != metric)
+    metric = decisive_metric(view.result)
     classes = waterfall_rows(view.result, view.split)
     answerers = by_answerer(classes)
     return {
         "head": headline(view, rows, metric),
-        "sentences": _sentence_copiers(view),
-        "metrics": [(name, METRICS[name]) for name in names],
-        "metric": metric,
-        "groups": _groups(view, names),
+        "sentences": sentence_copiers(view.result),
+        "groups": _groups(view),
         "n_questions": rows[0]["n_questions"],
         "worth": _worth(view, metric),
         "n_unanswerable": _n_unanswerable(view),
-        "right": _configured(view, "answer_metrics").get("right", RIGHT_F1),
+        "right": configured(view.result, "answer_metrics").get("right", RIGHT_F1),
         "answerers": list(answerers),
         "classes": [
             {"name": CLASS_NAMES[one], "cells": [found.get(one) for found in answerers.values()]}
@@ -95,14 +89,14 @@ def headline(view: View, rows: Sequence[Row], metric: str) -> Context:
     many answerers were to choose from).
     """
     values = {
-        _key(row): value
+        answerer_key(row): value
         for row in rows
         if _is_candidate(view, row) and (value := _mean(row, metric)) is not None
     }
     if not values:
         return {"best": None}
     best, *ranked = sorted(values, key=lambda key: -values[key])
-    value, row = values[best], next(row for row in rows if _key(row) == best)
+    value, row = values[best], next(row for row in rows if answerer_key(row) == best)
     equal = [key for key in ranked if is_tied(values[key], value)]
     others = [key for key in ranked if key not in equal]
     return {
@@ -157,66 +151,21 @@ def compared(view: View, metric: str, one: str, other: str) -> Context | None:
     return None
 
 
-def _headline_metric(view: View) -> str:
-    """Return F1, which is of short answers; where only sentences are copied, evidence cited."""
-    rows = view.result.answer_summary.to_pylist()
-    present = {row["metric"] for row in rows if row["mean"] is not None}
-    copied = {row["answerer"] for row in rows} <= set(_sentence_copiers(view))
-    preferred = ("evidence_cited", *METRICS) if copied else tuple(METRICS)
-    return next((name for name in preferred if name in present), "abstained")
-
-
-def _sentence_copiers(view: View) -> list[str]:
-    """Return the answerers whose generator has no model, and copies whole sentences."""
-    copiers = {
-        name
-        for name, options in _configured(view, "generators").items()
-        if options["type"] == "extractive" and options.get("model") is None
-    }
-    return [
-        name
-        for name, options in _configured(view, "answers").items()
-        if options["generator"] in copiers
-    ]
-
-
 def _is_candidate(view: View, row: Row) -> bool:
     """Return whether an answerer can be chosen: it is no reference."""
-    options = _configured(view, "answers").get(str(row["answerer"]), {})
+    options = configured(view.result, "answers").get(str(row["answerer"]), {})
     return options.get("context") is None
 
 
-def _groups(view: View, names: Sequence[str]) -> list[Context]:
-    """Return the rows over all questions, and over the answerable and unanswerable ones."""
-    groups = []
-    for group, title in GROUPS.items():
-        rows = answer_rows(view.result, view.split, group)
-        if not rows:
-            continue
-        shown = [
-            {
-                "answerer": _key(row),
-                "n_failed": row["n_failed"],
-                "n_questions": row["n_questions"],
-                "cells": [_cell(rows, row, name) for name in names],
-            }
-            for row in rows
-        ]
-        groups.append({"name": title, "n": rows[0]["n_questions"], "rows": shown})
+def _groups(view: View) -> list[tuple[str, int, Sheet]]:
+    """Return the name of each group of questions, how many they are, and its answerers."""
+    groups = [
+        (name, sheet.rows[0]["n_questions"], sheet)
+        for name in GROUPS
+        if (sheet := answers_sheet(view.result, view.split, name)) is not None
+    ]
     # Where all questions are of one group, it is not shown twice.
     return groups[:1] if len(groups) == 2 else groups
-
-
-def _cell(rows: Sequence[Row], row: Row, name: str) -> Context:
-    values = [mean for one in rows if (mean := _mean(one, name)) is not None]
-    value = _mean(row, name)
-    good = name != "abstained"  # refusing is neither good nor bad in itself
-    return {
-        "value": value,
-        "low": row.get(f"{name}_low"),
-        "high": row.get(f"{name}_high"),
-        "best": good and is_tied(value, max(values, default=None)),
-    }
 
 
 def _worth(view: View, first: str) -> list[Context]:
@@ -226,19 +175,19 @@ def _worth(view: View, first: str) -> list[Context]:
         view: the evaluation.
         first: the metric that is shown first.
     """
-    configured = _configured(view, "answers")
+    options_of = configured(view.result, "answers")
     cells = _cells(view)
     answerable = answer_rows(view.result, view.split, "answerable")
-    means = {(_key(row), name): _mean(row, name) for row in answerable for name in COMPARED}
+    means = {(answerer_key(row), name): _mean(row, name) for row in answerable for name in COMPARED}
     parts = []
     for cell in cells:
-        options = configured.get(cell.name, {})
+        options = options_of.get(cell.name, {})
         if options.get("context") not in WORTH:
             continue
         others = [
             other
             for other in cells
-            if (own := configured.get(other.name, {})).get("context") is None
+            if (own := options_of.get(other.name, {})).get("context") is None
             and own.get("retriever") is not None
             and own["generator"] == options["generator"]
             and (options["context"] != RANDOM or other.top_k == cell.top_k)
@@ -276,13 +225,3 @@ def _n_unanswerable(view: View) -> int:
 def _cells(view: View) -> list[AnswerCell]:
     rows = view.result.answer_summary.select(["answerer", "top_k"]).to_pylist()
     return list(dict.fromkeys(AnswerCell(row["answerer"], row["top_k"]) for row in rows))
-
-
-def _configured(view: View, block: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = view.result.evaluation.origin.configuration.get(block, {})
-    return found
-
-
-def _key(row: Row) -> str:
-    top_k = row["top_k"]
-    return AnswerCell(str(row["answerer"]), None if top_k is None else int(str(top_k))).key
