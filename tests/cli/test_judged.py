@@ -87,7 +87,8 @@ def test_without_labels_no_verdict_is_shown(tmp_path: Path, invoke: Invoke) -> N
     refused = run("compare", "--metric", "judged_correct")
     assert refused.exit_code != 0
     assert "no calibrated judged_correct:strict" in refused.stderr
-    assert "no labels of people, so its verdicts count nowhere" in render(EvaluationTable.current(tiny.artifacts))
+    page = render(EvaluationTable.current(tiny.artifacts))
+    assert "no labels of people, so its verdicts count nowhere" in page
 
 
 def test_from_a_sheet_to_labels(tmp_path: Path, invoke: Invoke) -> None:
