@@ -17,14 +17,14 @@ from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.forgetting import Forgotten, to_forget
 from rag_assets.pipeline.history import fill_in
-from rag_assets.pipeline.remote_sync import bring_records, experiment_roots
+from rag_assets.pipeline.remote_sync import experiment_roots, fetch_records
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.formats import Row, formatted, size_text
 from rag_assets.report.store_contents import removed_rows
 from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE, COMPLETIONS
-from rag_assets.store.locks import removing
+from rag_assets.store.locks import exclusive_lease
 from rag_assets.store.remote.mirror import shown_store, working_copy_of
 from rag_assets.store.remote.removals import remove_everywhere
 from rag_assets.store.settings import StoreSettings
@@ -177,7 +177,7 @@ def alone(settings: StoreSettings, *, yes: bool) -> AbstractContextManager[None]
 @contextmanager
 def _settled(settings: StoreSettings) -> Iterator[None]:
     """Have it alone, with the replies that killed processes left where all are looked for."""
-    with removing(settings.store, "`rag-assets clean`"):
+    with exclusive_lease(settings.store, "`rag-assets clean`"):
         ReplyStore(settings.store / CACHE / COMPLETIONS).settle()
         yield
 
@@ -192,7 +192,7 @@ def brought_roots(store: Path, experiment: str | None) -> list[Path]:
     if experiment is not None and experiment not in roots:
         raise UsageError(f"unknown experiment {allowed_names(experiment, roots)}")
     for root in roots.values():
-        bring_records(root)  # another machine may have made another evaluation the latest
+        fetch_records(root)  # another machine may have made another evaluation the latest
     return [root for name, root in roots.items() if experiment in (None, name)]
 
 

@@ -8,7 +8,7 @@ import click
 
 from rag_assets.cli.options import store_option
 from rag_assets.cli.terminal import print_line
-from rag_assets.pipeline.remote_sync import bring_current, experiment_roots
+from rag_assets.pipeline.remote_sync import experiment_roots, fetch_current
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.settings import StoreSettings
 
@@ -30,5 +30,5 @@ def rebuild_command(store: Path | None) -> None:
     """
     settings = StoreSettings.resolve(store)
     for root in experiment_roots(settings.store):
-        bring_current(root)
+        fetch_current(root)
     print_line(f"wrote {rebuild(settings)}")

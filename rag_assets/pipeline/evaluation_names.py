@@ -21,10 +21,10 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.history import History
-from rag_assets.pipeline.remote_sync import LOOKS, bring_named, bring_records, pointer_text
+from rag_assets.pipeline.remote_sync import LOOKS, fetch_evaluation, fetch_records, pointer_text
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import canonical_json, fingerprint, read_sealed, sealed_json
-from rag_assets.store.locks import locked, working
+from rag_assets.store.locks import locked, shared_lease
 from rag_assets.store.remote.mirror import write_shared
 
 LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"
@@ -55,7 +55,7 @@ class EvaluationNames:
         """
         if name == LATEST:
             return read_current(self._root)
-        bring_records(self._root)
+        fetch_records(self._root)
         if name == PREVIOUS:
             return self._previous()
         if name == ANCHOR:
@@ -69,7 +69,7 @@ class EvaluationNames:
             UsageError: it is not complete; else as for :meth:`find`.
             StoreError: the store cannot be written, or another machine has pinned one meanwhile.
         """
-        with working(self._root.parent, f"the anchor of {self._root.name}"):
+        with shared_lease(self._root.parent, f"the anchor of {self._root.name}"):
             evaluation = self.find(name)
             if not evaluation.complete:
                 raise UsageError(
@@ -145,7 +145,7 @@ class EvaluationNames:
         file = self._root / FOLDER / f"{evaluation_id}.json"
         if not file.is_file():
             raise StoreError(f"{file}: the snapshot is gone")
-        bring_named(self._root, evaluation_id)
+        fetch_evaluation(self._root, evaluation_id)
         return read_evaluation(file)
 
 
@@ -254,7 +254,7 @@ class GateLooks:
         def merged(there: bytes | None) -> str:
             return _text([*(self._read(there) if there else []), look])
 
-        with working(self._root.parent, f"a gate of {self._root.name}"), locked(self._lock):
+        with shared_lease(self._root.parent, f"a gate of {self._root.name}"), locked(self._lock):
             write_shared(self._file, _text([*self._looks(), look]), merged)
 
     def _looks(self) -> list[Row]:

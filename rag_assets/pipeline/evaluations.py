@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline.remote_sync import RANKINGS, bring_current
+from rag_assets.pipeline.remote_sync import RANKINGS, fetch_current
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
     Artifact,
@@ -149,7 +149,7 @@ def read_current(root: Path) -> Evaluation:
         NotEvaluated: there is none.
         StoreError: the snapshot cannot be read.
     """
-    bring_current(root)
+    fetch_current(root)
     current = pointed(root / CURRENT)
     if current is None:
         raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")

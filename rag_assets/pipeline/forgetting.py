@@ -31,7 +31,7 @@ from rag_assets.store.content_cache import (
 )
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.remote.mirror import mirror
-from rag_assets.store.remote.removals import bring_all, remove_everywhere
+from rag_assets.store.remote.removals import fetch_all, remove_everywhere
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments
 
@@ -118,7 +118,7 @@ def to_forget(
             cannot be used.
     """
     store = settings.store
-    bring_all(store)
+    fetch_all(store)
     contents = items(store)
     named, sources = _named(store)
     own = [

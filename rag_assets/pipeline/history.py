@@ -26,7 +26,7 @@ from rag_assets.pipeline.evaluations import (
     table_of,
 )
 from rag_assets.pipeline.history_files import HistoryFiles, as_rows
-from rag_assets.pipeline.remote_sync import bring_history, bring_named, bring_records
+from rag_assets.pipeline.remote_sync import fetch_evaluation, fetch_history, fetch_records
 from rag_assets.schemas import (
     HISTORY,
     HISTORY_ANSWERS,
@@ -280,7 +280,7 @@ def fill_in(root: Path, locks: Path) -> int:
     killed between the two, and when files of the history were deleted. The damaged file of one
     evaluation goes first, if its row can be made again.
     """
-    bring_history(root, locks)
+    fetch_history(root, locks)
     files = HistoryFiles(root, locks)
     snapshots = {
         file.stem: file
@@ -292,7 +292,7 @@ def fill_in(root: Path, locks: Path) -> int:
     missing = sorted(snapshots.keys() - files.ids()) if snapshots else []
     tables = []
     for name in missing:
-        bring_named(root, name)
+        fetch_evaluation(root, name)
         try:
             tables.append(history_table(root, [read_evaluation(snapshots[name])]))
         except StoreError as error:
@@ -313,11 +313,11 @@ class History:
         """
         self.root = root
         self._files = HistoryFiles(root, locks)
-        bring_records(root)
+        fetch_records(root)
         if locks is not None:
             fill_in(root, locks)
         else:
-            bring_history(root, None)
+            fetch_history(root, None)
 
     def evaluations(self, last: int | None = None) -> list[Row]:
         """Return the evaluations, the oldest first: rows of HISTORY without its lists.

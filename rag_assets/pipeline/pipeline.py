@@ -37,7 +37,7 @@ from rag_assets.engine.stage import (
 )
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.remote_sync import bring_pointed, bring_records
+from rag_assets.pipeline.remote_sync import fetch_pointed, fetch_records
 from rag_assets.pipeline.stages import STAGES, stages_in_order
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
@@ -46,7 +46,7 @@ from rag_assets.sources.lines import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest, save_table
 from rag_assets.store.content_cache import COMPLETIONS
 from rag_assets.store.file_stamps import SourceFiles
-from rag_assets.store.locks import working
+from rag_assets.store.locks import shared_lease
 from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.settings import StoreSettings
 
@@ -112,7 +112,7 @@ class Pipeline:
         self.progress = progress
         self.root = root = settings.store / experiment.name
         self.store = _artifacts(settings, root)
-        bring_records(root)
+        fetch_records(root)
         self.measurements = Measurements(settings.store / MEASUREMENTS, experiment.name)
         self.rankings = Rankings(self)
         self.attempts = Attempts(root / "attempts", self.store)
@@ -305,7 +305,7 @@ class Pipeline:
         Raises:
             StoreError: the store cannot be written.
         """
-        with working(self.settings.store, f"an evaluation of {self.experiment.name}"):
+        with shared_lease(self.settings.store, f"an evaluation of {self.experiment.name}"):
             # What was found before may be gone.
             copy = working_copy_of(self.store.root)
             if copy is not None:
@@ -343,7 +343,7 @@ class Pipeline:
         # The lease makes the store, and without one nothing is up to date.
         if self.settings.store.is_dir() and all(self.current(key) is not None for key in keys):
             return self._materialize(STAGES[asset], keys)
-        with working(self.settings.store, f"a computation of {self.experiment.name}"):
+        with shared_lease(self.settings.store, f"a computation of {self.experiment.name}"):
             return self._materialize(STAGES[asset], keys)
 
     def _materialize(self, stage: Stage, keys: Sequence[ArtifactKey]) -> list[Outcome]:
@@ -441,4 +441,4 @@ def _artifacts(settings: StoreSettings, root: Path) -> ArtifactStore:
         return ArtifactStore(settings.store, settings.locks)
     from rag_assets.store.remote.artifacts import RemoteArtifacts
 
-    return RemoteArtifacts(settings.store, settings.locks, copy, partial(bring_pointed, root))
+    return RemoteArtifacts(settings.store, settings.locks, copy, partial(fetch_pointed, root))

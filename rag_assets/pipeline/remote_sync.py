@@ -44,7 +44,7 @@ _BROUGHT = "brought.json"
 """In the working copy: experiment -> the evaluation whose measurements were brought last."""
 
 
-def bring_records(root: Path) -> None:
+def fetch_records(root: Path) -> None:
     """Bring what is small and says what there is, but for the history.
 
     Raises:
@@ -76,17 +76,17 @@ def bring_records(root: Path) -> None:
             write_text(root / name, text, durable=False)
 
 
-def bring_current(root: Path) -> None:
+def fetch_current(root: Path) -> None:
     """Bring the records, and the tables that the current evaluation names.
 
     Raises:
         StoreError: the remote store cannot be used.
     """
-    bring_records(root)
-    bring_pointed(root)
+    fetch_records(root)
+    fetch_pointed(root)
 
 
-def bring_pointed(root: Path) -> None:
+def fetch_pointed(root: Path) -> None:
     """Bring the tables of the evaluation that is the current one as far as is known here.
 
     Raises:
@@ -94,10 +94,10 @@ def bring_pointed(root: Path) -> None:
     """
     current = _text(root / POINTERS[0])
     if current:
-        bring_named(root, current)
+        fetch_evaluation(root, current)
 
 
-def bring_history(root: Path, locks: Path | None) -> None:
+def fetch_history(root: Path, locks: Path | None) -> None:
     """Bring the rows that are not here: first the files of many, then those of single ones.
 
     Raises:
@@ -115,7 +115,7 @@ def bring_history(root: Path, locks: Path | None) -> None:
         files.compact()
 
 
-def bring_named(root: Path, evaluation_id: str) -> None:
+def fetch_evaluation(root: Path, evaluation_id: str) -> None:
     """Bring the tables that an evaluation names, and how long it took to make them.
 
     Raises:
@@ -130,7 +130,7 @@ def bring_named(root: Path, evaluation_id: str) -> None:
     copy.objects.each(copy.fetch_artifact, {root.parent / one["path"] for one in read})
     brought = read_json(copy.root / _BROUGHT)
     if brought.get(root.name) != evaluation_id:
-        _bring_measurements(copy, root, {entry["fingerprint"][:16] for entry in entries})
+        _fetch_measurements(copy, root, {entry["fingerprint"][:16] for entry in entries})
         text = json.dumps({**brought, root.name: evaluation_id})
         write_text(copy.root / _BROUGHT, text, durable=False)
 
@@ -164,7 +164,7 @@ def _there(copy: WorkingCopy, folder: Path) -> list[Path]:
     return [copy.root / name for name in copy.objects.listed(copy.name(folder))]
 
 
-def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -> None:
+def _fetch_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -> None:
     there = _there(copy, root.parent / MEASUREMENTS)
     copy.fetch(path for path in there if path.name[:16] in fingerprints)
 

@@ -76,7 +76,7 @@ _EVALUATES, _REMOVES = "evaluates", "removes"
 
 
 @contextmanager
-def working(store: Path, what: str) -> Iterator[None]:
+def shared_lease(store: Path, what: str) -> Iterator[None]:
     """Keep all that is in a store, and comes to it, from being removed.
 
     Waits while something is removed. In a block of one process another costs nothing.
@@ -91,7 +91,7 @@ def working(store: Path, what: str) -> Iterator[None]:
     with _opening:
         lease = _held.get(store)
         if lease is None:
-            lease = _held[store] = _Lease(store, _EVALUATES, what).taken()
+            lease = _held[store] = _Lease(store, _EVALUATES, what).acquire()
         lease.blocks += 1
     try:
         yield
@@ -100,14 +100,14 @@ def working(store: Path, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def removing(store: Path, what: str) -> Iterator[None]:
+def exclusive_lease(store: Path, what: str) -> Iterator[None]:
     """Have a store alone, to remove something from it.
 
     Raises:
         StoreError: an evaluation runs, or something else removes; or the store cannot be used.
     """
     with _opening:
-        lease = _held[store] = _Lease(store, _REMOVES, what).taken()
+        lease = _held[store] = _Lease(store, _REMOVES, what).acquire()
         lease.blocks += 1
     try:
         yield
@@ -163,7 +163,7 @@ class _Lease:
         self._written = time.monotonic()
         Thread(target=self._renew, daemon=True, name="lease").start()
 
-    def taken(self) -> _Lease:
+    def acquire(self) -> _Lease:
         """Wait for what removes; or refuse, where this one removes and is not alone."""
         try:
             if self.kind == _REMOVES and (others := self.others(_EVALUATES, _REMOVES)):

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 LENGTHS = (24, 8)
 """Shortest fragments in characters; shorter ones are taken where a text has no longer one."""
 
-LONGEST = 60
+MAX_CHARACTERS = 60
 """A fragment is cut to so many characters: a part of a text may have been kept."""
 
-MOST = 8
+MAX_FRAGMENTS = 8
 """So many fragments of one text are looked for: the first, the last, and some between."""
 
 GROUP = 32
@@ -35,7 +35,7 @@ class Fragments:
     """What is looked for.
 
     Attributes:
-        texts: fragments of the texts that are looked for, at most :data:`MOST` of each.
+        texts: fragments of the texts that are looked for, at most :data:`MAX_FRAGMENTS` of each.
     """
 
     texts: tuple[str, ...]
@@ -88,16 +88,16 @@ class Fragments:
 
 
 def _some(text: str) -> list[str]:
-    """Return at most :data:`MOST` fragments of a text, spread over all of it."""
+    """Return at most :data:`MAX_FRAGMENTS` fragments of a text, spread over all of it."""
     pieces = list(_pieces(text))
-    places = np.linspace(0, len(pieces) - 1, min(len(pieces), MOST)).round().astype(int)
+    places = np.linspace(0, len(pieces) - 1, min(len(pieces), MAX_FRAGMENTS)).round().astype(int)
     return [pieces[place] for place in places]
 
 
 def _pieces(text: str) -> Iterator[str]:
     runs = [run.strip() for run in re.split(r"[\"'\\\x00-\x1f<>&]", text)]
     for shortest in LENGTHS:
-        pieces = [run[:LONGEST].strip() for run in runs if len(run) >= shortest]
+        pieces = [run[:MAX_CHARACTERS].strip() for run in runs if len(run) >= shortest]
         if pieces:
             yield from pieces
             return

@@ -14,7 +14,7 @@ from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.forgetting import to_forget
-from rag_assets.store.locks import working
+from rag_assets.store.locks import shared_lease
 from rag_assets.store.remote.removals import remove_everywhere
 from tests.llm.requests import store_replies
 from tests.remote_machines import Machine, Machines
@@ -73,7 +73,7 @@ def test_a_document_is_forgotten_everywhere(unsent: Machines, two: tuple[Machine
 def test_an_old_evaluation_does_not_come_back(two: tuple[Machine, Machine]) -> None:
     a, b = two
     new = snapshot_ids(b.root)[-1]
-    with working(b.settings.store, "an evaluation of tiny"):
+    with shared_lease(b.settings.store, "an evaluation of tiny"):
         refused = command(a, "clean", "--older-than", "0", "--yes")
         assert refused.exit_code == 3
         assert "an evaluation of tiny" in refused.output

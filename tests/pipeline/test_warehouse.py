@@ -10,7 +10,9 @@ from typing import Any
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
+from rag_assets.cli import main
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.warehouse import rebuild
@@ -268,8 +270,8 @@ def test_a_view_that_cannot_know_where_its_files_are_says_so(tiny: Tiny, tmp_pat
     with duckdb.connect() as connection:
         connection.execute(f"ATTACH '{warehouse}' AS own (READ_ONLY)")
         assert connection.sql("SELECT count(*) FROM own.runs").fetchall() != [(0,)]
-    for main in (":memory:", str(warehouse)):
-        with duckdb.connect(main, read_only=main != ":memory:") as connection:
+    for opened in (":memory:", str(warehouse)):
+        with duckdb.connect(opened, read_only=opened != ":memory:") as connection:
             connection.execute(f"ATTACH '{copied}' AS other (READ_ONLY)")
             for name in ("runs", "history", "measurements"):
                 with pytest.raises(duckdb.Error, match="attached: open it where it lies"):
@@ -325,6 +327,19 @@ def test_a_pointer_that_moved_without_it_is_noticed(tiny: Tiny) -> None:
     columns = "* EXCLUDE (experiment, retriever, top_k)"
     found = ask(tiny.settings.warehouse, f"SELECT {columns} FROM query_metrics {where}")
     assert found == rows_of(tiny, key)
+
+
+def test_an_evaluation_without_a_change_keeps_it(fresh: Tiny) -> None:
+    words = ["evaluate", str(fresh.folder), "--store", str(fresh.settings.store)]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    built = fresh.settings.warehouse.stat()
+    assert CliRunner().invoke(main, words).exit_code == 0
+    after = fresh.settings.warehouse.stat()
+    assert after.st_ino == built.st_ino
+    assert after.st_mtime_ns > built.st_mtime_ns
+    assert is_current(fresh.settings)
+    counted = "SELECT count(*) AS n, count(*) FILTER (is_current) AS now FROM evaluations"
+    assert ask(fresh.settings.warehouse, counted) == [{"n": 2, "now": 1}]
 
 
 def test_a_damaged_measurement_is_in_no_row(tiny: Tiny) -> None:

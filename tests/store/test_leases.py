@@ -14,13 +14,13 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.store import locks
-from rag_assets.store.locks import LEASES_DIR, check_lease, removing, working
+from rag_assets.store.locks import LEASES_DIR, check_lease, exclusive_lease, shared_lease
 from rag_assets.store.settings import StoreSettings
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from rag_assets.store.locks import working, removing
+from rag_assets.store.locks import shared_lease, exclusive_lease
 with {kind}(Path(sys.argv[1]), "an evaluation of ferry"):
     print("held", flush=True)
     time.sleep(60)
@@ -52,23 +52,23 @@ def elsewhere(store: Path, kind: str, *, seconds_ago: float = 0) -> Path:
 
 
 def test_a_lease_is_there_as_long_as_the_block(tmp_path: Path) -> None:
-    with working(tmp_path, "a"), working(tmp_path, "b"):
+    with shared_lease(tmp_path, "a"), shared_lease(tmp_path, "b"):
         assert len(held(tmp_path)) == 1
         check_lease(tmp_path)
     assert held(tmp_path) == []
-    with pytest.raises(KeyError), removing(tmp_path, "c"):
+    with pytest.raises(KeyError), exclusive_lease(tmp_path, "c"):
         raise KeyError
     assert held(tmp_path) == []
 
 
-@pytest.mark.parametrize("kind", ["working", "removing"])
+@pytest.mark.parametrize("kind", ["shared_lease", "exclusive_lease"])
 def test_nothing_is_removed_while_another_process_is_at_work_and_lives(
     tmp_path: Path, kind: str
 ) -> None:
     process = holder(tmp_path, kind)
     try:
         refused = pytest.raises(StoreError, match=f"^an evaluation of .*process {process.pid}")
-        with refused, removing(tmp_path, "clean"):
+        with refused, exclusive_lease(tmp_path, "clean"):
             raise AssertionError
         assert len(held(tmp_path)) == 1
     finally:
@@ -76,7 +76,7 @@ def test_nothing_is_removed_while_another_process_is_at_work_and_lives(
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    with removing(tmp_path, "clean"):
+    with exclusive_lease(tmp_path, "clean"):
         assert len(held(tmp_path)) == 1  # its own: that of the dead one is gone
 
 
@@ -84,16 +84,16 @@ def test_an_evaluation_waits_for_what_removes(tmp_path: Path) -> None:
     lease = elsewhere(tmp_path, "removes")
     threading.Timer(0.3, lease.unlink).start()
     started = time.monotonic()
-    with working(tmp_path, "an evaluation"):
+    with shared_lease(tmp_path, "an evaluation"):
         assert time.monotonic() - started > 0.25
 
 
 def test_that_of_another_machine_ends_when_it_is_not_renewed(tmp_path: Path) -> None:
     elsewhere(tmp_path, "evaluates", seconds_ago=locks.ENDS - 10)
-    with pytest.raises(StoreError, match="north"), removing(tmp_path, "clean"):
+    with pytest.raises(StoreError, match="north"), exclusive_lease(tmp_path, "clean"):
         raise AssertionError
     elsewhere(tmp_path, "evaluates", seconds_ago=locks.ENDS + 10)
-    with removing(tmp_path, "clean"):
+    with exclusive_lease(tmp_path, "clean"):
         assert [file.name for file in held(tmp_path)] != ["0.json"]
 
 
@@ -101,7 +101,7 @@ def test_it_is_renewed_and_whoever_overslept_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "RENEWED", 0.02)
-    with working(tmp_path, "an evaluation of ferry"):
+    with shared_lease(tmp_path, "an evaluation of ferry"):
         (file,) = held(tmp_path)
         os.utime(file, (1, 1))
         while file.stat().st_mtime < 2:
@@ -116,7 +116,7 @@ def test_it_is_renewed_and_whoever_overslept_is_told(
 def test_clocks_of_machines_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(tmp_path, "evaluates")
     monkeypatch.setattr(time, "time", lambda: 1e10)
-    with pytest.raises(StoreError, match="north"), removing(tmp_path, "clean"):
+    with pytest.raises(StoreError, match="north"), exclusive_lease(tmp_path, "clean"):
         raise AssertionError
 
 
@@ -127,10 +127,13 @@ def test_machines_see_each_other_on_s3(
     for name in ("a", "b"):
         monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(tmp_path / name))
         stores.append(StoreSettings.resolve(s3_store).store)
-    with working(stores[0], "an evaluation of ferry"):
-        with pytest.raises(StoreError, match="an evaluation of ferry"), removing(stores[1], "x"):
+    with shared_lease(stores[0], "an evaluation of ferry"):
+        with (
+            pytest.raises(StoreError, match="an evaluation of ferry"),
+            exclusive_lease(stores[1], "x"),
+        ):
             raise AssertionError
         check_lease(stores[0])
     refused = pytest.raises(StoreError, match="clean")
-    with removing(stores[1], "clean"), refused, removing(stores[0], "clean"):
+    with exclusive_lease(stores[1], "clean"), refused, exclusive_lease(stores[0], "clean"):
         raise AssertionError

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.store.text_search import MOST, Fragments
+from rag_assets.store.text_search import MAX_FRAGMENTS, Fragments
 
 SAID = 'The mate says "ahoy, all of you there" and leaves the northern harbour at six.'
 
@@ -53,7 +53,7 @@ def test_which_fragments_are_looked_for() -> None:
     assert Fragments.of(["a" * 100]).texts == ("a" * 60,)
     lines = [f"line {number:02} of a text that is long enough" for number in range(30)]
     chosen = Fragments.of(["\n".join(lines)]).texts
-    assert len(chosen) == MOST
+    assert len(chosen) == MAX_FRAGMENTS
     assert chosen[0] == lines[0]
     assert chosen[-1] == lines[-1]
     marks = Fragments.of(["what. does (it) cost? 40 [crowns] + 1|2"]).patterns

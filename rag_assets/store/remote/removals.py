@@ -62,7 +62,7 @@ def stored_files(folder: Path) -> dict[Path, Listed]:
     return files | {copy.root / name: one for name, one in there.items() if copy is not None}
 
 
-def bring_all(store: Path, *folders: str) -> None:
+def fetch_all(store: Path, *folders: str) -> None:
     """Bring everything of some folders of a store; of a local one, nothing.
 
     Args:

@@ -13,7 +13,7 @@ from rag_assets.store.content_cache import KEY, ContentCache
 from rag_assets.store.remote.address import Address
 from rag_assets.store.remote.mirror import make_working_copy, mirror, working_copy_of
 from rag_assets.store.remote.objects import Objects
-from rag_assets.store.remote.removals import apply_removed, bring_all, remove_everywhere
+from rag_assets.store.remote.removals import apply_removed, fetch_all, remove_everywhere
 from rag_assets.store.remote.working_copy import WorkingCopy
 from tests.s3_server import deny_access
 
@@ -135,8 +135,8 @@ def test_a_removal_reaches_other_copies_once(here: WorkingCopy, other: WorkingCo
     for name in ("a/old.parquet", "a/x/12/manifest.json", "a/x/12/data", "a/kept.parquet"):
         here.objects.write(name, b"")
     apply_removed(other)
-    bring_all(other.root)
-    bring_all(here.root)
+    fetch_all(other.root)
+    fetch_all(here.root)
     here.note(written(here, "a/new.parquet", ""))
     here.flush()
     remove_everywhere(here.root, [here.root / "a/old.parquet", here.root / "a/x/12"])
@@ -151,8 +151,8 @@ def test_a_removal_reaches_other_copies_once(here: WorkingCopy, other: WorkingCo
 
 def test_what_was_made_again_after_a_removal_stays(here: WorkingCopy, other: WorkingCopy) -> None:
     here.objects.write("a/1.parquet", b"")
-    bring_all(other.root)
-    bring_all(here.root)
+    fetch_all(other.root)
+    fetch_all(here.root)
     remove_everywhere(here.root, [here.root / "a/1.parquet"])
     here.objects.write("a/1.parquet", b"")
     apply_removed(other)
