@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from rag_assets.errors import UsageError
+from rag_assets.servers.client import LONGEST_WAIT, Retries
 from rag_assets.servers.secrets import host_of, is_loopback
 from rag_assets.servers.transport import MEBIBYTE, Server
 
@@ -56,7 +58,7 @@ class Endpoint:
     concurrency: int = 4
     retries: int = 4
     backoff: float = 1.0
-    max_backoff: float = 60.0
+    max_backoff: float = LONGEST_WAIT
     token_limit: str = "max_tokens"
 
     def __post_init__(self) -> None:
@@ -83,6 +85,10 @@ class Endpoint:
     def place(self) -> str:
         """The address as it may be shown and stored: without user, password and query."""
         return Server(self.base_url).place
+
+    def retrying(self, sleep: Callable[[float], None] = time.sleep) -> Retries:
+        """Return when a request is sent again; ``sleep`` waits."""
+        return Retries(self.retries, self.backoff, self.max_backoff, sleep)
 
     @property
     def described(self) -> dict[str, str]:

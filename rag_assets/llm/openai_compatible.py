@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import UsageError
 from rag_assets.llm.client import (
@@ -19,21 +18,11 @@ from rag_assets.llm.client import (
     now,
 )
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.servers.failures import ServerFailure, answered, malformed, wait_before
+from rag_assets.servers.failures import ServerFailure, answered, malformed
 from rag_assets.servers.transport import Server, Transport
 
 if TYPE_CHECKING:
     from openai import OpenAI
-
-_log = logging.getLogger(__name__)
-
-
-class _Attempt(NamedTuple):
-    """How one attempt ended; ``asked`` are the seconds that the server wants to be left alone."""
-
-    answer: Answer
-    again: bool = False
-    asked: float | None = None
 
 
 class OpenAICompatible:
@@ -46,7 +35,7 @@ class OpenAICompatible:
             UsageError: the package ``openai`` is not installed, or the variable is not set.
         """
         self._endpoint = endpoint
-        self._sleep = sleep
+        self._retries = endpoint.retrying(sleep)
         server = endpoint.server()
         self._secrets = server.secrets
         self._client = open_client(server)
@@ -68,31 +57,25 @@ class OpenAICompatible:
         A server that says how long it wants to be left alone (``Retry-After``) is left alone by
         the requests after this one too.
         """
-        end, quiet = self._endpoint, self._quiet_until - time.monotonic()
+        quiet = self._quiet_until - time.monotonic()
         if quiet > 0:
-            self._sleep(quiet)
-        for attempt in range(end.retries + 1):
-            last = self._attempt(request)
-            if not last.again or attempt == end.retries:
-                return last.answer
-            wait = wait_before(attempt, last.asked, end.backoff, end.max_backoff)
-            if wait is None:
-                break
-            if last.asked is not None:
-                self._quiet_until = max(self._quiet_until, time.monotonic() + wait)
-            _log.info("%s: %s; again in %.1f s", end.place, last.answer, wait)
-            self._sleep(wait)
-        return Failure(f"told to wait {last.asked:.0f} s, which is too long", "transient")
-
-    def _attempt(self, request: ChatRequest) -> _Attempt:
-        started = time.perf_counter()
+            self._retries.sleep(quiet)
         try:
-            found = answered(lambda: _completion(self._send(request)), self._secrets)
+            place = self._endpoint.place
+            return self._retries.answer(lambda: self._attempt(request), place, self._leave_alone)
         except ServerFailure as failure:
             return self._failed(failure)
+
+    def _leave_alone(self, failure: ServerFailure, seconds: float) -> None:
+        if failure.asked is not None:
+            self._quiet_until = max(self._quiet_until, time.monotonic() + seconds)
+
+    def _attempt(self, request: ChatRequest) -> Answer:
+        started = time.perf_counter()
+        found = answered(lambda: _completion(self._send(request)), self._secrets)
         if isinstance(found, Completion):
             found = found._replace(seconds=time.perf_counter() - started, time=now())
-        return _Attempt(found)
+        return found
 
     def _send(self, request: ChatRequest) -> object:
         optional = {"temperature": request.temperature, "seed": request.seed}
@@ -104,16 +87,16 @@ class OpenAICompatible:
         }
         return self._client.chat.completions.create(**body)
 
-    def _failed(self, failure: ServerFailure) -> _Attempt:
+    def _failed(self, failure: ServerFailure) -> Failure:
         place, reason = self._endpoint.place, str(failure)
         paid = failure.kind != "refused"  # also of an answer that ends too early
         if failure.final is not None:
             place = f"{place}, model '{self._endpoint.model}'"
-            return _Attempt(Failure(f"{place}: {failure.final} ({reason})", "endpoint"))
+            return Failure(f"{place}: {failure.final} ({reason})", "endpoint")
         if failure.kind == "unconnected":
             reason = f"{place}: {reason}"
         kind: FailureKind = "transient" if failure.transient else "answer"
-        return _Attempt(Failure(reason, kind, paid), failure.transient, failure.asked)
+        return Failure(reason, kind, paid)
 
 
 def open_client(server: Server) -> OpenAI:

@@ -6,7 +6,6 @@ as the protocol says.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,14 +21,11 @@ from rag_assets.llm.openai_compatible import open_client
 from rag_assets.models.batches import CacheWriter
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
 from rag_assets.models.vector_cache import VectorCache
-from rag_assets.servers.failures import ServerFailure, answered, wait_before
+from rag_assets.servers.failures import ServerFailure, answered
 from rag_assets.store.canonical import fingerprint
 
 _MOST_MEBIBYTES = 256
 """Of an answer: 2,048 vectors of 3,072 dimensions, written as decimal numbers."""
-
-
-_log = logging.getLogger(__name__)
 
 
 def embed_cached(
@@ -137,7 +133,7 @@ class OpenAIEmbeddings:
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._calls = CallLimit(max_calls)
-        self._sleep = sleep
+        self._retries = endpoint.retrying(sleep)
         server = endpoint.server(_MOST_MEBIBYTES)
         self._secrets = server.secrets
         self._client = open_client(server)
@@ -180,19 +176,12 @@ class OpenAIEmbeddings:
                 yield [text for batch in group for text in batch], np.concatenate(found)
 
     def _embed(self, texts: list[str]) -> Vectors:
-        end = self._endpoint
-        for attempt in range(end.retries + 1):
-            try:
-                return self._attempt(texts)
-            except ServerFailure as failure:
-                last = failure
-            if not last.transient:
-                break
-            wait = wait_before(attempt, last.asked, end.backoff, end.max_backoff)
-            if attempt == end.retries or wait is None:
-                raise NotServed(self._says(str(last)))
-            _log.info("%s: %s; again in %.1f s", end.place, last, wait)
-            self._sleep(wait)
+        try:
+            return self._retries.answer(lambda: self._attempt(texts), self._endpoint.place)
+        except ServerFailure as failure:
+            last = failure
+        if last.transient:
+            raise NotServed(self._says(str(last)))
         refused = "the request is refused" if last.kind == "refused" else None
         means = last.final or refused
         raise ModelUnavailable(self._says(f"{means} ({last})" if means else str(last)))

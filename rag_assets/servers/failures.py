@@ -148,17 +148,6 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def wait_before(attempt: int, asked: float | None, base: float, longest: float) -> float | None:
-    """Return the seconds to wait before retry number ``attempt`` (from 0); None: give up.
-
-    Exponential: ``base * 2^attempt``, at most ``longest``; never less than what the server asked
-    for, and no retry at all when that is more than ``longest``.
-    """
-    if asked is not None and asked > longest:
-        return None
-    return max(min(base * 2.0 ** min(attempt, 60), longest), asked or 0.0)
-
-
 def _until(date: str, now: float) -> float:
     try:
         return parsedate_to_datetime(date).timestamp() - now

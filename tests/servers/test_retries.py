@@ -4,7 +4,8 @@ from email.utils import formatdate
 
 import pytest
 
-from rag_assets.servers.failures import retry_after, wait_before
+from rag_assets.servers.client import Retries
+from rag_assets.servers.failures import retry_after
 
 
 @pytest.mark.parametrize(
@@ -41,4 +42,4 @@ def test_retry_after(value: str, seconds: float | None) -> None:
     ],
 )
 def test_wait_before(attempt: int, asked: float | None, wait: float | None) -> None:
-    assert wait_before(attempt, asked, base=1.0, longest=20.0) == wait
+    assert Retries(4, 1.0, 20.0).wait_before(attempt, asked) == wait

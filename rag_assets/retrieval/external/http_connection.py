@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,19 +16,15 @@ from rag_assets.retrieval.external.request_template import (
     fixed_headers,
     secret_headers,
 )
-from rag_assets.servers.failures import ServerFailure, answered, malformed, wait_before
+from rag_assets.servers.client import Retries
+from rag_assets.servers.failures import ServerFailure, answered, malformed
 from rag_assets.servers.transport import MEBIBYTE, Server, Transport
 
 MOST_BYTES = 64 * MEBIBYTE
 """Of one answer."""
 
-LONGEST_WAIT = 60.0
-"""Seconds before a retry; a server that wants to be left alone for longer is not asked again."""
-
 GIVE_UP_AFTER = 3
 """Requests in a row that were not served in spite of retries: the others are not sent."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,6 +65,7 @@ class Connection:
 
         secret, values = secret_headers(options.headers)
         self._options = options
+        self._retries = Retries(options.retries, options.backoff)
         self._headers = {
             "content-type": "application/json",
             "accept": "application/json",
@@ -103,22 +99,13 @@ class Connection:
         Raises:
             ServerFailure: there is none, in spite of retries.
         """
-        options = self._options
-        for attempt in range(options.retries + 1):
-            self._wait_for_turn()
-            started = time.perf_counter()
-            try:
-                answer = answered(lambda: self._attempt(values), self._server.secrets)
-            except ServerFailure as failure:
-                last = failure
-            else:
-                return answer, time.perf_counter() - started
-            wait = wait_before(attempt, last.asked, options.backoff, LONGEST_WAIT)
-            if not last.transient or attempt == options.retries or wait is None:
-                break
-            _log.info("%s: %s; again in %.1f s", self._server.place, last, wait)
-            time.sleep(wait)
-        raise last
+        return self._retries.answer(lambda: self._timed(values), self._server.place)
+
+    def _timed(self, values: Mapping[str, object]) -> tuple[Any, float]:
+        self._wait_for_turn()
+        started = time.perf_counter()
+        answer = answered(lambda: self._attempt(values), self._server.secrets)
+        return answer, time.perf_counter() - started
 
     def _attempt(self, values: Mapping[str, object]) -> object:
         options = self._options

@@ -22,7 +22,7 @@ from rag_assets.llm.budget import CallLimit
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.retrieval.reranking.candidates import Candidates, Pair, Scores
 from rag_assets.retrieval.reranking.pair_scores import PairScoreCache, cache_scores
-from rag_assets.servers.failures import ServerFailure, wait_before
+from rag_assets.servers.failures import ServerFailure
 from rag_assets.store.canonical import canonical_json, fingerprint
 
 GIVE_UP_AFTER = 8
@@ -265,23 +265,16 @@ def with_retries(
     Raises:
         ModelUnavailable: no request can succeed: the address, the key or the model is wrong.
     """
-    for number in range(endpoint.retries + 1):
-        try:
-            return ask()
-        except ServerFailure as failure:
-            last = failure
-        if last.final is not None:
-            raise ModelUnavailable(
-                f"{endpoint.place}{path}, model '{endpoint.model}': {last.final} ({last}); "
-                "check base_url, model and api_key_env"
-            )
-        if not last.transient or number == endpoint.retries:
-            return Failed(str(last), last.transient)
-        wait = wait_before(number, last.asked, endpoint.backoff, endpoint.max_backoff)
-        if wait is None:
-            break
-        sleep(wait)
-    return Failed(f"told to wait {last.asked:.0f} s, which is too long", transient=True)
+    try:
+        return endpoint.retrying(sleep).answer(ask, endpoint.place)
+    except ServerFailure as failure:
+        last = failure
+    if last.final is not None:
+        raise ModelUnavailable(
+            f"{endpoint.place}{path}, model '{endpoint.model}': {last.final} ({last}); "
+            "check base_url, model and api_key_env"
+        )
+    return Failed(str(last), last.transient)
 
 
 def in_order(rows: Sequence[tuple[object, object]], n: int) -> Scores | Failed:
