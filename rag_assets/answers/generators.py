@@ -86,7 +86,7 @@ class GeneratorAnswers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tools:
+class SearchSession:
     """What a generator may use.
 
     Attributes:
@@ -122,7 +122,7 @@ class Generator(FileOptions):
         return [root_of(type(self))]
 
     @abstractmethod
-    def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
+    def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
         """Return the answer to each question, in order.
 
         Raises:
@@ -188,7 +188,7 @@ class LlmGenerator(Generator):
             for one in questions
         ]
 
-    def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
+    def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
         """Ask for each answer that is not stored."""
         with tools.completions(len(questions), self.llm) as completions:
             found = completions.answer(self.requests(questions, alone=tools.alone))
@@ -259,7 +259,7 @@ class ExtractiveGenerator(Generator):
         identity = dict(SpanModel(self.model).identity)
         return {"type": self.type, "refuse": self.refuse, "model": identity}
 
-    def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
+    def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
         """Copy the best span, or the best sentence where there is no model."""
         if self.model is None:
             from rag_assets.answers.best_sentence import best_sentence
@@ -299,7 +299,7 @@ class FileGenerator(Generator):
     type: Literal["file"]
     path: Path
 
-    def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
+    def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
         """Read the file."""
         found = read_predictions(self.path, [question.query_id for question in questions])
         by_query = {row["query_id"]: row for row in found.answers.to_pylist()}

@@ -17,7 +17,7 @@ from rag_assets.answers.generators import (
     GeneratorAnswers,
     LlmGenerator,
     Question,
-    Tools,
+    SearchSession,
 )
 from rag_assets.answers.options import NONE
 from rag_assets.code_versions.closure import Root
@@ -94,7 +94,7 @@ class Answers(Stage):
         generator = generator_of(context.experiment, key)
         label = f"answer by {key['answerer']}"
         alone = answers_alone(context.experiment, key)
-        tools = Tools(partial(context.completions, label), alone)
+        tools = SearchSession(partial(context.completions, label), alone)
         found = generator.answer(questions, tools)
         ids = [question.query_id for question in questions]
         answers = dict(zip(ids, found.answers, strict=True))

@@ -13,7 +13,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.external.query_embedding import QueryEmbedding
-from rag_assets.retrieval.retriever import MOST_DERIVED, Retriever
+from rag_assets.retrieval.retriever import MAX_DERIVED, Retriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import retriever_prompts
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, Documents
@@ -90,7 +90,7 @@ def tokenizer_warnings(pipeline: Pipeline, selection: Selection) -> list[str]:
     lines: list[str] = []
     for name in _with_work(pipeline, selection):
         try:
-            files = pipeline.experiment.retrievers[name].read_by()
+            files = pipeline.experiment.retrievers[name].tokenizer_files()
             if files is None:
                 continue
             texts = _texts(pipeline) if texts is None else texts
@@ -106,7 +106,7 @@ def _with_work(pipeline: Pipeline, selection: Selection) -> list[str]:
     """Return the retrievers whose run is not up to date, with those that they read."""
     experiment, top_k = pipeline.experiment, max(selection.top_k)
     needed = dict.fromkeys(selection.retrievers)
-    for _ in range(MOST_DERIVED):
+    for _ in range(MAX_DERIVED):
         needed |= dict.fromkeys(one for name in needed for one in experiment.inputs(name))
     keys = {name: run_key(experiment, name, top_k) for name in experiment.retrievers}
     return [name for name in needed if pipeline.current(keys[name]) is None]

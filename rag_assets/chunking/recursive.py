@@ -30,7 +30,7 @@ Count = Callable[[int, int], int]
 LONGEST_REMEMBERED = 32
 """Longer words, such as a paragraph of a script without blanks, hardly ever occur again."""
 
-MOST_REMEMBERED = 500_000
+MAX_REMEMBERED = 500_000
 
 LINE_CHARACTERS = 4_000
 """Of words that are tokenized together."""
@@ -263,7 +263,7 @@ class TokenStarts:
         new_starts: dict[str, tuple[int, ...]] = {}
         for line, encoding in zip(lines, encodings, strict=True):
             new_starts |= _by_word(line, [start for start, _ in encoding.offsets])
-        if len(self._known) + len(new_starts) > MOST_REMEMBERED:
+        if len(self._known) + len(new_starts) > MAX_REMEMBERED:
             self._known = {word: self._known[word] for word in words if word in self._known}
         starts = {word: self._known[word] for word in words if word in self._known} | new_starts
         self._known.update((w, s) for w, s in new_starts.items() if len(w) <= LONGEST_REMEMBERED)

@@ -17,10 +17,10 @@ from rag_assets.errors import ComputeUnavailable, RagAssetsError
 
 Result = TypeVar("Result")
 
-MOST_LOSSES = 5
+MAX_LOSSES = 5
 """Workers that one block may lose: what kills every worker is not the machines' fault."""
 
-MOST_STARTS = 5
+MAX_STARTS = 5
 """How often in a row a worker may fail to start before it is given up."""
 
 SECONDS_WITHOUT_WORKER = 300.0
@@ -61,7 +61,7 @@ class BlockQueue(Generic[Result]):
         """Yield (number of a block, its result) as they are finished.
 
         Raises:
-            ComputeUnavailable: no worker is left, or a block lost ``MOST_LOSSES`` workers.
+            ComputeUnavailable: no worker is left, or a block lost ``MAX_LOSSES`` workers.
             RagAssetsError: as the work raised it.
         """
         pickled = pickle.dumps(work)
@@ -119,7 +119,7 @@ class BlockQueue(Generic[Result]):
         except RayError as error:
             self._reason = _one_line(error)
             self._failures[slot] += 1
-            if self._failures[slot] < MOST_STARTS:
+            if self._failures[slot] < MAX_STARTS:
                 self._replace(slot)
         else:
             self._failures[slot] = 0
@@ -134,7 +134,7 @@ class BlockQueue(Generic[Result]):
         except RayError as error:
             block.losses += 1
             self._reason = _one_line(error)
-            if block.losses >= MOST_LOSSES:
+            if block.losses >= MAX_LOSSES:
                 raise ComputeUnavailable(
                     f"{block.losses} workers of the Ray cluster died over one block: {self._reason}"
                 ) from error

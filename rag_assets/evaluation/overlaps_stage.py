@@ -35,7 +35,7 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.retrieval.external.base import OWN
+from rag_assets.retrieval.external.base import UNCHUNKED
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import OVERLAPS
 from rag_assets.scratch_duckdb import scratch_connection
@@ -123,7 +123,7 @@ def _pairs(experiment: Experiment) -> list[Pair]:
         {
             name: (
                 *experiment.chunkings_of(name),
-                *(f"{OWN}:{own}" for own in experiment.located_of(name)),
+                *(f"{UNCHUNKED}:{own}" for own in experiment.located_of(name)),
             )
             for name in experiment.retrievers
         }

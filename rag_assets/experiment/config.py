@@ -28,7 +28,7 @@ from rag_assets.options import Depth, KeyProblem, LazyTaggedUnion, Number, Optio
 from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.base import ORIGINAL
-from rag_assets.retrieval.external.base import OWN
+from rag_assets.retrieval.external.base import UNCHUNKED
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.retrieval.retriever import Retriever
 from rag_assets.sources.formats import FORMATS
@@ -203,9 +203,9 @@ class ExperimentConfig(Options):
 
     @model_validator(mode="after")
     def _names_are_free(self) -> Self:
-        if OWN in self.chunking:
+        if UNCHUNKED in self.chunking:
             problem = "is the name for the chunks of a search that is not ours"
-            raise KeyProblem(("chunking", OWN), problem)
+            raise KeyProblem(("chunking", UNCHUNKED), problem)
         if ORIGINAL in self.query_sets:
             problem = "always exists: it has the original queries"
             raise KeyProblem(("query_sets", ORIGINAL), problem)

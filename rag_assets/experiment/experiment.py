@@ -37,7 +37,7 @@ from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.options import FileOptions
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
-from rag_assets.retrieval.external.base import OWN, ExternalRetriever
+from rag_assets.retrieval.external.base import UNCHUNKED, ExternalRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import Dataset, Read
 from rag_assets.sources.formats import unread_labels
@@ -306,7 +306,7 @@ class Experiment:
         inputs = self._named_by(retriever)
         if not inputs:
             name = self.chunking_of(retriever)
-            return (name,) if name != OWN else ()
+            return (name,) if name != UNCHUNKED else ()
         return tuple(
             sorted({name for input_name in inputs for name in self.chunkings_of(input_name)})
         )
@@ -314,7 +314,7 @@ class Experiment:
     def locates(self, retriever: str) -> bool:
         """Return whether hits of a base retriever are texts or spans to be located."""
         config = self.retrievers[retriever]
-        is_own = isinstance(config, ImportedRetriever) and config.chunking == OWN
+        is_own = isinstance(config, ImportedRetriever) and config.chunking == UNCHUNKED
         return is_own or isinstance(config, ExternalRetriever)
 
     def located_of(self, retriever: str) -> tuple[str, ...]:

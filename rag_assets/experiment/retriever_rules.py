@@ -21,8 +21,8 @@ from rag_assets.retrieval.derived import (
     RerankedRetriever,
     Tune,
 )
-from rag_assets.retrieval.external.base import OWN
-from rag_assets.retrieval.retriever import MOST_DERIVED, RERANKED, SECOND
+from rag_assets.retrieval.external.base import UNCHUNKED
+from rag_assets.retrieval.retriever import MAX_DERIVED, RERANKED, SECOND
 
 LEVEL_RULE = (
     "three levels: base (bm25, embedding, ...) -> fused (rrf, ...) -> "
@@ -76,10 +76,10 @@ def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig]) -> None:
         if _level(item, retrievers) >= _level(name, retrievers):
             family = retrievers[item].family
             raise KeyProblem(place, f"'{item}' is itself a {family} retriever; {LEVEL_RULE}")
-        if _derivations(item, retrievers) >= MOST_DERIVED:
+        if _derivations(item, retrievers) >= MAX_DERIVED:
             raise KeyProblem(
                 place,
-                f"'{item}' is fused or reranked {MOST_DERIVED} times, which is the most; it cannot "
+                f"'{item}' is fused or reranked {MAX_DERIVED} times, which is the most; it cannot "
                 f"be the input of a {config.family} retriever",
             )
 
@@ -94,7 +94,7 @@ def _check_all_candidates(name: str, retrievers: Mapping[str, RetrieverConfig]) 
         if getattr(read, "filters", False):
             problem = f"all chunks would pass the filters of '{base}'; give a number"
             raise KeyProblem(("retrievers", name, "candidates"), problem)
-        if read.family == "external" or getattr(read, "chunking", None) == OWN:
+        if read.family == "external" or getattr(read, "chunking", None) == UNCHUNKED:
             problem = f"all chunks are not known: '{base}' has no chunking; give a number"
             raise KeyProblem(("retrievers", name, "candidates"), problem)
 
@@ -132,7 +132,7 @@ def _location(name: str, number: int | None, retrievers: Mapping[str, RetrieverC
 def tuned_retrievers(retrievers: Mapping[str, RetrieverConfig]) -> frozenset[str]:
     """Return the fusions whose weights are chosen on dev, and what reads one of them."""
     found = {name for name in retrievers if tune_of(retrievers[name]) is not None}
-    for _ in range(MOST_DERIVED):
+    for _ in range(MAX_DERIVED):
         found |= {name for name, config in retrievers.items() if found & set(config.input_names)}
     return frozenset(found)
 

@@ -31,7 +31,7 @@ from rag_assets.options import FileOptions, KeyProblem, Location
 from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.regular_files import missing_file
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
-from rag_assets.retrieval.external.base import OWN, ExternalRetriever
+from rag_assets.retrieval.external.base import UNCHUNKED, ExternalRetriever
 
 WithFiles = TypeVar("WithFiles", bound=FileOptions)
 
@@ -123,8 +123,8 @@ def completed_retriever(
         return options
     chunking = options.chunking
     if isinstance(options, ExternalRetriever) and chunking is None:
-        chunking = OWN
-    if chunking != OWN or isinstance(options, BaseRetriever):
+        chunking = UNCHUNKED
+    if chunking != UNCHUNKED or isinstance(options, BaseRetriever):
         chunking = chosen_chunking(chunking, chunkings, "retrievers", name)
     elif options.expand is not None:
         problem = "what stands around a chunk is known of our chunkings only; leave it out"

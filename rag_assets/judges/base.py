@@ -81,7 +81,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tools:
+class SearchSession:
     """What a judge may use.
 
     Attributes:
@@ -120,7 +120,7 @@ class Judge(FileOptions):
         return [root_of(type(self))]
 
     @abstractmethod
-    def verdicts(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+    def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
         """Yield the verdict on each item, in order; all are of one kind.
 
         Raises:
@@ -128,7 +128,7 @@ class Judge(FileOptions):
             ModelUnavailable: its model cannot be had.
         """
 
-    def verdicts_again(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+    def verdicts_again(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
         """Yield what it says when it is asked once more: the same, unless it draws its replies.
 
         Raises:

@@ -21,7 +21,7 @@ from rag_assets.judges.base import (
     Judge,
     Kind,
     RelevanceItem,
-    Tools,
+    SearchSession,
 )
 from rag_assets.judges.beside_people import (
     NO_LABELS,
@@ -272,7 +272,7 @@ def _results(pipeline: Pipeline, key: ArtifactKey, judge: Judge, rules: Rules) -
     if isinstance(judge, RecordedJudge):
         return [TrialResult(one.name, 0, 0, 0, 0.0, 1.0, None, NO_OTHER_TEXTS) for one in planned]
     once, twice = _items(planned)
-    tools = Tools(partial(pipeline.completions, f"trials of {key['judge']}"))
+    tools = SearchSession(partial(pipeline.completions, f"trials of {key['judge']}"))
     verdicts = dict(zip(once, judge.verdicts(once, tools), strict=True))
     again = dict(zip(twice, judge.verdicts_again(twice, tools), strict=True))
     results = [result(kind, one, verdicts, again, rules.at_least) for one in planned]

@@ -18,7 +18,7 @@ from rag_assets.judges.base import (
     Judge,
     Kind,
     RelevanceItem,
-    Tools,
+    SearchSession,
     Verdict,
 )
 from rag_assets.judges.verdict_lines import parse
@@ -118,11 +118,11 @@ class LlmJudge(Judge):
             if reply is None or parse(reply.text, HIGHEST[_kind(items)]) is None
         ]
 
-    def verdicts(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+    def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
         """Ask for each verdict that is not stored; once more where the reply has no score."""
         return self._verdicts(items, self.requests(items), tools)
 
-    def verdicts_again(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+    def verdicts_again(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
         """Ask for the next sample of each."""
         return self._verdicts(items, self.requests_again(items), tools)
 
@@ -131,7 +131,7 @@ class LlmJudge(Judge):
         return [asked_again(request) for request in self.requests(items)]
 
     def _verdicts(
-        self, items: Sequence[Item], requests: Sequence[ChatRequest], tools: Tools
+        self, items: Sequence[Item], requests: Sequence[ChatRequest], tools: SearchSession
     ) -> Iterator[Verdict]:
         if not items:
             return

@@ -25,7 +25,7 @@ from rag_assets.judges.base import (
     Item,
     Judge,
     RelevanceItem,
-    Tools,
+    SearchSession,
     Verdict,
     item_digest,
 )
@@ -67,7 +67,7 @@ class RecordedJudge(Judge):
     type: Literal["recorded"]
     path: Path
 
-    def verdicts(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+    def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
         """Look each item up in the file."""
         records = read_recorded(self.path)
         differing = 0

@@ -37,7 +37,7 @@ from rag_assets.judges.base import (
     Judge,
     Kind,
     RelevanceItem,
-    Tools,
+    SearchSession,
     Verdict,
 )
 from rag_assets.judges.llm import LlmJudge
@@ -267,7 +267,7 @@ def _judged(
     context: StageContext, key: ArtifactKey, items: Sequence[Item]
 ) -> tuple[list[Verdict], dict[str, Any]]:
     """Return the verdicts on items, with facts: how many are missing, and why."""
-    tools = Tools(partial(context.completions, f"judge by {key['judge']}"))
+    tools = SearchSession(partial(context.completions, f"judge by {key['judge']}"))
     verdicts = list(judge_of(context.experiment, key).verdicts(items, tools))
     problems = Counter(verdict.problem for verdict in verdicts if verdict.grade is None)
     facts: dict[str, Any] = {

@@ -9,7 +9,15 @@ from pydantic import Field
 
 from rag_assets.answers.metrics import token_f1
 from rag_assets.answers.normalisation import words
-from rag_assets.judges.base import HIGHEST, RELEVANCE, Item, Judge, RelevanceItem, Tools, Verdict
+from rag_assets.judges.base import (
+    HIGHEST,
+    RELEVANCE,
+    Item,
+    Judge,
+    RelevanceItem,
+    SearchSession,
+    Verdict,
+)
 from rag_assets.options import Number
 
 
@@ -26,7 +34,7 @@ class WordsJudge(Judge):
     language: Literal["standard", "cjk"] = "standard"
     right: Annotated[Number, Field(gt=0, le=1)] = 0.5
 
-    def verdicts(self, items: Sequence[Item], tools: Tools) -> Iterator[Verdict]:
+    def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
         """Count the words of each item."""
         for item in items:
             if isinstance(item, RelevanceItem):

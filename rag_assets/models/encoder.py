@@ -23,7 +23,7 @@ from rag_assets.models.model_files import (
     has_tasks,
 )
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
-from rag_assets.models.pickled_by_reference import SentByName
+from rag_assets.models.pickled_by_reference import ModelByHash
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
 from rag_assets.models.vector_cache import MakeVectors, VectorCache
 from rag_assets.store.canonical import fingerprint
@@ -36,7 +36,7 @@ BATCH_SIZE = 16
 BATCHES_PER_GROUP = 8
 
 
-class Encoder(SentByName):
+class Encoder(ModelByHash):
     """A model, its prompts and its cache; the model is loaded for the first unknown text."""
 
     def __init__(

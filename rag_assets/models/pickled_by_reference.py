@@ -42,7 +42,7 @@ class SentModel:
         return here
 
 
-class SentByName(ABC):
+class ModelByHash(ABC):
     """What works with a model, and takes the model's files of the machine that it is sent to."""
 
     files: ModelFiles

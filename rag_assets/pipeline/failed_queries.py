@@ -16,7 +16,7 @@ from rag_assets.labels.generation.questions_stage import GeneratedQuestionsStage
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import QuerySetAnswers
-from rag_assets.retrieval.external.base import ExternalRetriever, Tools
+from rag_assets.retrieval.external.base import ExternalRetriever, SearchSession
 from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.retrieval.runs_stage import run_key
@@ -159,7 +159,7 @@ def ask_revisions(pipeline: Pipeline, retrievers: Iterable[str]) -> None:
     for name in sorted(names):
         config = experiment.retrievers[name]
         if isinstance(config, ExternalRetriever) and config.asks_revision:
-            with Tools(pipeline.workspace(name)) as tools:
+            with SearchSession(pipeline.workspace(name)) as tools:
                 revision = config.current_revision(tools)
             pipeline.revisions.keep(config.ranking_config(), revision)
             pipeline.forget()

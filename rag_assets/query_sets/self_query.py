@@ -21,7 +21,7 @@ from rag_assets.llm.client import Answer, Completion
 from rag_assets.query_sets.model_output import Rejected, Unusable, is_cut, usable_text
 from rag_assets.query_sets.prompted import Count, PromptedQuerySet, Strategy
 
-MOST_FIELDS = 40
+MAX_FIELDS = 40
 """Fields that the prompt shows."""
 
 LONGEST_VALUE = 80
@@ -98,7 +98,7 @@ class SelfQuery(NamedTuple):
 def field_summary(rows: Rows, max_values: int) -> str:
     """Return a line a field: its name and its most frequent values, as JSON.
 
-    Fields that most documents have come first; :data:`MOST_FIELDS` of them are shown, and no value
+    Fields that most documents have come first; :data:`MAX_FIELDS` of them are shown, and no value
     above :data:`LONGEST_VALUE` characters.
 
     Args:
@@ -109,7 +109,7 @@ def field_summary(rows: Rows, max_values: int) -> str:
     for row in rows:
         counts[row["field"]][row["value"]] = row["n_documents"]
     order = sorted(counts, key=lambda name: (-sum(counts[name].values()), name))
-    lines = [_field_line(name, counts[name], max_values) for name in order[:MOST_FIELDS]]
+    lines = [_field_line(name, counts[name], max_values) for name in order[:MAX_FIELDS]]
     return "\n".join(lines) or "(no fields)"
 
 

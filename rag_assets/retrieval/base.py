@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from rag_assets.errors import UsageError
 from rag_assets.options import Number
 from rag_assets.package_versions import version
-from rag_assets.retrieval.external.base import OWN, QueryResult
+from rag_assets.retrieval.external.base import UNCHUNKED, QueryResult
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis
 from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.retriever import BASE, Retriever, Searcher
@@ -190,7 +190,7 @@ class ImportedRetriever(Retriever, ABC):
         Raises:
             DataError: the file cannot be read.
         """
-        raise UsageError(f"`chunking: {OWN}`: {self.type} has no texts or spans")
+        raise UsageError(f"`chunking: {UNCHUNKED}`: {self.type} has no texts or spans")
 
     @abstractmethod
     def read(self, queries: pa.Table, chunks: pa.Table, *, judge: str) -> Imported:

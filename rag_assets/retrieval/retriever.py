@@ -32,7 +32,7 @@ BASE, FUSED, RERANKED = 0, 1, 2
 """The levels of the types; what reads a reranked retriever stands :data:`SECOND` levels higher."""
 
 SECOND = 2
-MOST_DERIVED = 3
+MAX_DERIVED = 3
 """So many fusions and rerankings may stand one on the other."""
 
 
@@ -175,7 +175,7 @@ class Retriever(FileOptions):
         """The retrievers that this one reads; none for a base retriever."""
         return ()
 
-    def read_by(self) -> ModelFiles | None:
+    def tokenizer_files(self) -> ModelFiles | None:
         """Return the files of the local model whose tokenizer reads the texts, if there is one.
 
         Raises:

@@ -52,7 +52,7 @@ def unmeasured(_: Usage) -> None:
     """Keep nothing."""
 
 
-class Summed:
+class UsageTotals:
     """A measure that adds up what it is told of new and of known things."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Summed:
         self.tokens = usage.tokens if self.tokens is None else self.tokens + (usage.tokens or 0)
         self.cost = usage.cost if self.cost is None else self.cost + (usage.cost or 0.0)
 
-    def and_then(self, measure: Measure) -> Measure:
+    def net_of_reported(self, measure: Measure) -> Measure:
         """Return a measure for what follows, in which the new ones from before are new too."""
 
         def both(usage: Usage) -> None:
@@ -145,7 +145,7 @@ def retriever_prompts(options: object, *, served: bool = False) -> Prompts | Non
     return prompts_of(model, *given)
 
 
-ALONE = Workspace()
+NO_WORKSPACE = Workspace()
 """No surroundings: nothing is remembered or shown, and models are run in this process."""
 
 

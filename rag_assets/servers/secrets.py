@@ -31,7 +31,7 @@ def is_loopback(address: str) -> bool:
 SHOWN = "[key]"
 """What stands in place of a credential."""
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """Longest line that is made of what others say."""
 
 _ESCAPES = re.compile(r"[%\\&+ ]")
@@ -58,7 +58,7 @@ class Secrets:
     def line(self, text: str) -> str:
         """Return one short line without them."""
         line = " ".join(self.hide(text).split())
-        return line if len(line) <= MOST_CHARACTERS else f"{line[:MOST_CHARACTERS]}..."
+        return line if len(line) <= MAX_CHARACTERS else f"{line[:MAX_CHARACTERS]}..."
 
     def hide_in_answer(self, content: bytes) -> bytes:
         """Return an answer without those that cannot be mistaken for a word of it.

@@ -18,7 +18,7 @@ from rag_assets.statistics.resampling import Floats
 DECIMALS = 12
 """Differences are rounded to so many, so that those equal on paper share a rank."""
 
-MOST_EXACT = 13
+MAX_EXACT = 13
 """Units with ties or zeros for which all choices of signs are looked at, as scipy does."""
 
 
@@ -42,7 +42,7 @@ def wilcoxon_p_value(sums: Floats, weights: Floats) -> float | None:
         return 1.0
     magnitudes = np.abs(differences[differences != 0])
     plain = magnitudes.size == differences.size == np.unique(magnitudes).size
-    if differences.size <= MOST_EXACT and not plain:
+    if differences.size <= MAX_EXACT and not plain:
         return _exact_p_value(differences)
     from scipy.stats import wilcoxon
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rag_assets.answers.best_sentence import NO_ANSWER
-from rag_assets.answers.generators import ExtractiveGenerator, Question, Tools
+from rag_assets.answers.generators import ExtractiveGenerator, Question, SearchSession
 from rag_assets.answers.span_model import MAX_ANSWER_TOKENS, SpanModel, _best_span
 from rag_assets.errors import ModelUnavailable
 
@@ -100,7 +100,7 @@ def test_a_span_ends_after_it_starts_and_is_short() -> None:
 
 
 def test_a_generator_says_the_margin_and_refuses_where_it_may(folder: Path) -> None:
-    tools = Tools(lambda _n, _name: pytest.fail("no language model is asked"))
+    tools = SearchSession(lambda _n, _name: pytest.fail("no language model is asked"))
     questions = [
         Question("a", "Where?", ("the northern harbour",)),
         Question("b", "Where?", ("the ship",)),

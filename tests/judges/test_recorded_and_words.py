@@ -14,7 +14,7 @@ from rag_assets.judges.base import (
     CorrectnessItem,
     Item,
     RelevanceItem,
-    Tools,
+    SearchSession,
     Verdict,
     item_digest,
 )
@@ -31,7 +31,7 @@ def no_model(n: int, name: str | None) -> Any:
 
 
 def judged(judge: WordsJudge | RecordedJudge, *items: Item) -> tuple[list[Verdict], list[str]]:
-    tools = Tools(no_model)
+    tools = SearchSession(no_model)
     return list(judge.verdicts(items, tools)), tools.notes
 
 

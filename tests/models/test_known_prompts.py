@@ -10,7 +10,7 @@ import pytest
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.known_prompts import known_model, prompts_of, served_prompts
 from rag_assets.retrieval.dense.embedding import BiEncoder
-from rag_assets.retrieval.workspace import ALONE
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.static_model import save_static_model
 
 BGE = "Represent this sentence for searching relevant passages: "
@@ -98,7 +98,7 @@ def test_a_retriever_reads_texts_with_the_prompts_of_the_table(e5: Path) -> None
     config = BiEncoder(type="embedding", model=str(e5))
     assert config.describe("query")["prompt"] == "query: "
     assert config.describe("document")["prompt"] == "passage: "
-    encoder = Encoder(**ALONE.encoder_options(config, "embeddings"))
+    encoder = Encoder(**NO_WORKSPACE.encoder_options(config, "embeddings"))
     plain = Encoder(str(e5), query_prompt="", document_prompt="")
     for kind, text in (("query", "query: storm"), ("document", "passage: storm")):
         same = encoder.encode(["storm"], kind=kind)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from rag_assets.retrieval.dense.exact import ExactSearcher
 from rag_assets.retrieval.dense.hnsw_index import HnswSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
 from rag_assets.retrieval.retriever import Searcher
-from rag_assets.retrieval.workspace import ALONE, Workspace, measured
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace, measured
 
 
 class HnswOptions(Options):
@@ -75,7 +75,7 @@ class BiEncoder(EmbeddingRetriever):
         """Return weights, tokenizer, prompt, maximum length, pooling and the like."""
         return self._encoder().describe(kind)
 
-    def read_by(self) -> ModelFiles:
+    def tokenizer_files(self) -> ModelFiles:
         """Return the model's files."""
         return self._encoder().files
 
@@ -166,7 +166,7 @@ class BiEncoder(EmbeddingRetriever):
 
         return measured(encode, texts, kind, workspace)
 
-    def _encoder(self, workspace: Workspace = ALONE) -> Encoder:
+    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
         return Encoder(
             **workspace.encoder_options(self, "embeddings"),
             normalise=self.similarity == "cosine",

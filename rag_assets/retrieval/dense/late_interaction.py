@@ -30,7 +30,7 @@ from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
 from rag_assets.retrieval.retriever import IndexSearcher
-from rag_assets.retrieval.workspace import ALONE, Workspace, measured
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace, measured
 
 VECTORS_FILE = "token_vectors.npy"
 
@@ -65,7 +65,7 @@ class LateInteraction(EmbeddingRetriever):
         """Return weights, tokenizer, prompt, maximum length and the like."""
         return self._encoder().describe(kind)
 
-    def read_by(self) -> ModelFiles:
+    def tokenizer_files(self) -> ModelFiles:
         """Return the model's files."""
         return resolve_model(self.model)
 
@@ -98,7 +98,7 @@ class LateInteraction(EmbeddingRetriever):
 
         return measured(encode, texts, kind, workspace)
 
-    def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
+    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> TokenEncoder:
         return TokenEncoder(**workspace.encoder_options(self, "token_vectors"))
 
 

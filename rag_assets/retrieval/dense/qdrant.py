@@ -95,9 +95,9 @@ class Qdrant(EmbeddingRetriever):
             return {"similarity": self.similarity}
         return self._bi_encoder().describe(kind)
 
-    def read_by(self) -> ModelFiles:
+    def tokenizer_files(self) -> ModelFiles:
         """Return the model's files."""
-        return self._bi_encoder().read_by()
+        return self._bi_encoder().tokenizer_files()
 
     def index_options(self) -> Mapping[str, Any]:
         """Return where a server has the chunks; never the key or the name of its variable."""

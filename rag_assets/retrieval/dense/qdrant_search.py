@@ -109,7 +109,7 @@ class QdrantEngine:
 
     @property
     def candidates(self) -> int | None:
-        """Those of a graph: a server follows it the further, the more points are asked for."""
+        """Fixed candidate count (ef) of a graph search; None: exact."""
         return self.collection.ef_search
 
     @cached_property

@@ -17,7 +17,7 @@ from rag_assets.models.unit_vectors import Vectors
 from rag_assets.models.vector_cache import SparseVector, TokenVectors
 from rag_assets.schemas import QUERY_VECTORS
 
-MOST_COMPONENTS = 2**24
+MAX_COMPONENTS = 2**24
 """Whole numbers below it are exact in fp32."""
 
 
@@ -54,8 +54,8 @@ def sparse_table(variants: pa.Table, vectors: Sequence[SparseVector]) -> pa.Tabl
         DataError: a component's number is 2**24 or more.
     """
     rows = [np.concatenate([v.components.astype(np.float32), v.weights]) for v in vectors]
-    if any(v.components.max(initial=0) >= MOST_COMPONENTS for v in vectors):
-        raise DataError(f"a sparse vector has more than {MOST_COMPONENTS:,} components")
+    if any(v.components.max(initial=0) >= MAX_COMPONENTS for v in vectors):
+        raise DataError(f"a sparse vector has more than {MAX_COMPONENTS:,} components")
     lists = pa.array(rows, pa.list_(pa.float32()))
     columns = [variants.column("query_id"), variants.column("variant"), lists]
     return pa.table(columns, schema=QUERY_VECTORS.arrow())

@@ -30,7 +30,7 @@ from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
 from rag_assets.retrieval.retriever import IndexSearcher
 from rag_assets.retrieval.sparse_columns import SparseColumns, load_columns, save_columns
-from rag_assets.retrieval.workspace import ALONE, Workspace, measured
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace, measured
 
 Kind = Literal["query", "document"]
 
@@ -57,7 +57,7 @@ class Splade(EmbeddingRetriever):
         """Return weights, tokenizer, prompt, maximum length and the like."""
         return self._encoder().describe(kind)
 
-    def read_by(self) -> ModelFiles:
+    def tokenizer_files(self) -> ModelFiles:
         """Return the model's files."""
         return self._encoder().files
 
@@ -106,7 +106,7 @@ class Splade(EmbeddingRetriever):
 
         return measured(encode, texts, kind, workspace)
 
-    def _encoder(self, workspace: Workspace = ALONE) -> SparseTextEncoder:
+    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> SparseTextEncoder:
         return SparseTextEncoder(**workspace.encoder_options(self, "sparse_embeddings"))
 
 

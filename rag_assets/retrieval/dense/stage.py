@@ -50,7 +50,7 @@ from rag_assets.retrieval.base_runs_stage import (
 from rag_assets.retrieval.dense.exact import sharded
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds
-from rag_assets.retrieval.workspace import Summed, Workspace, retriever_prompts
+from rag_assets.retrieval.workspace import UsageTotals, Workspace, retriever_prompts
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -121,8 +121,8 @@ def _index(
 
 
 def _unread(config: EmbeddingRetriever, texts: list[str]) -> list[str]:
-    """Return what is to be said of chunks that the retriever's model cannot read."""
-    files = config.read_by()
+    """Warn when over 5 % of the tokens are unknown to the model."""
+    files = config.tokenizer_files()
     share = unknown_share(texts, files) if files is not None else None
     line = unreadable_warning("chunks", share, files) if files is not None else None
     return [line] if line is not None else []
@@ -269,7 +269,7 @@ def _one_at_a_time(
     """
     rows = values_by_query(variants.column("query_id"), range(variants.num_rows))
     times: dict[str, float] = {}
-    asked = Summed()
+    asked = UsageTotals()
     started = time.perf_counter()
     for query_id in timed_queries(context):
         before, known = time.perf_counter(), asked.known
@@ -284,7 +284,7 @@ def _one_at_a_time(
     cost = None if asked.cost is None or not times else asked.cost / len(times)
     part = Part({**earlier.times, **times}, earlier.cost if cost is None else cost)
     _keep_times(context, key, config, part)
-    return replace(workspace, measure=asked.and_then(workspace.measure))
+    return replace(workspace, measure=asked.net_of_reported(workspace.measure))
 
 
 def _encoding_part(

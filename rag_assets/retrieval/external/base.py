@@ -18,7 +18,7 @@ from rag_assets.retrieval.workspace import Workspace
 
 Opened = TypeVar("Opened")
 
-OWN = "own"
+UNCHUNKED = "own"
 """In place of a chunking: a search has chunks of its own, which it returns as texts or spans."""
 
 ALWAYS = "always"
@@ -59,7 +59,7 @@ class QueryResult(NamedTuple):
     error: str | None = None
 
 
-class Tools:
+class SearchSession:
     """What a search is given: caches and progress, and what it opens once (a pool, a module)."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -78,7 +78,9 @@ class Tools:
         self._stack.close()
         self._opened.clear()
 
-    def once(self, name: str, open_it: Callable[[], AbstractContextManager[Opened]]) -> Opened:
+    def get_or_open(
+        self, name: str, open_it: Callable[[], AbstractContextManager[Opened]]
+    ) -> Opened:
         """Return what ``open_it`` opens; the next call with this name returns the same.
 
         It may be called from several threads, and what is opened serves all of them.
@@ -119,7 +121,7 @@ class ExternalRetriever(Retriever, ABC):
         {"revision", "concurrency", "timeout", "k"}
     )
     needs_revision: ClassVar[bool] = True
-    """Whether nothing else says what is asked."""
+    """True if the state of the search cannot be derived from files or code."""
     answers_sql: ClassVar[bool] = False
     """Whether its revision may be a query."""
 
@@ -142,7 +144,7 @@ class ExternalRetriever(Retriever, ABC):
 
     @abstractmethod
     def search(
-        self, queries: Sequence[tuple[str, str]], k: int, tools: Tools
+        self, queries: Sequence[tuple[str, str]], k: int, tools: SearchSession
     ) -> Iterator[QueryResult]:
         """Ask for the best ``k`` hits of each query; runs a user's code, or asks a server.
 
@@ -171,7 +173,7 @@ class ExternalRetriever(Retriever, ABC):
         """Whether each evaluation asks for the revision, by :meth:`current_revision`."""
         return self.revision == ALWAYS or isinstance(self.revision, RevisionQuery)
 
-    def current_revision(self, tools: Tools) -> str:
+    def current_revision(self, tools: SearchSession) -> str:
         """Return the revision as it is now; called by an evaluation, never by what only looks.
 
         Args:

@@ -18,7 +18,7 @@ from rag_assets.retrieval.external.answer_paths import (
     list_at,
     require_no_error,
 )
-from rag_assets.retrieval.external.base import ExternalRetriever, Hit, QueryResult, Tools
+from rag_assets.retrieval.external.base import ExternalRetriever, Hit, QueryResult, SearchSession
 from rag_assets.retrieval.external.http_connection import Connection, Outage, RequestOptions
 from rag_assets.retrieval.external.query_embedding import QueryEmbedding
 from rag_assets.retrieval.external.request_template import (
@@ -123,7 +123,7 @@ class HttpRetriever(ExternalRetriever):
         return [f"asks {Server(self.url).place} by {self.method}, a request for {each}{at_once}"]
 
     def search(
-        self, queries: Sequence[tuple[str, str]], k: int, tools: Tools
+        self, queries: Sequence[tuple[str, str]], k: int, tools: SearchSession
     ) -> Iterator[QueryResult]:
         """Send the requests; times are those of the server, without embedding and waiting.
 
@@ -131,7 +131,7 @@ class HttpRetriever(ExternalRetriever):
             UsageError: a variable of a header is not set, or holds what no header can.
             ModelUnavailable: the model of ``embedding`` cannot be loaded.
         """
-        connection = tools.once("http", lambda: closing(Connection(self._request_options())))
+        connection = tools.get_or_open("http", lambda: closing(Connection(self._request_options())))
         texts = [text for _, text in queries]
         vectors: Sequence[object] = [None] * len(texts)
         if self.embedding is not None and texts:

@@ -15,7 +15,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever, Hit, QueryResult, Tools
+from rag_assets.retrieval.external.base import (
+    ALWAYS,
+    ExternalRetriever,
+    Hit,
+    QueryResult,
+    SearchSession,
+)
 from rag_assets.retrieval.external.called_code import Call, load, source_version
 from rag_assets.retrieval.external.returned import Unusable, hits_of
 from rag_assets.retrieval.external.workers import Outcome, Workers, reason_of
@@ -55,10 +61,10 @@ class CodeRetriever(ExternalRetriever):
         """
 
     def search(
-        self, queries: Sequence[tuple[str, str]], k: int, tools: Tools
+        self, queries: Sequence[tuple[str, str]], k: int, tools: SearchSession
     ) -> Iterator[QueryResult]:
         """Call the code; what it raises for a query is why that query failed."""
-        workers, ask = tools.once("python", partial(_opened, self))
+        workers, ask = tools.get_or_open("python", partial(_opened, self))
         texts = [text for _, text in queries]
         if not self.batch:
             works = (partial(ask, text, k) for text in texts)

@@ -13,7 +13,7 @@ from rag_assets.models.known_prompts import Prompts, prompts_of
 from rag_assets.models.loading import PACKAGES
 from rag_assets.options import Options
 from rag_assets.package_versions import version
-from rag_assets.retrieval.workspace import ALONE, Workspace, measured
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace, measured
 
 
 class QueryEmbedding(Options):
@@ -48,13 +48,13 @@ class QueryEmbedding(Options):
         Raises:
             ModelUnavailable: the model cannot be loaded.
         """
-        encoder, before = self._encoder(ALONE), time.perf_counter()
+        encoder, before = self._encoder(NO_WORKSPACE), time.perf_counter()
         encoder.embed_now([text], kind="query")
         return time.perf_counter() - before
 
     def described(self) -> Mapping[str, Any]:
         """Return all that determines a vector, without loading the model."""
-        return self._encoder(ALONE).describe("query")
+        return self._encoder(NO_WORKSPACE).describe("query")
 
     def prompts(self) -> Prompts:
         """Return what is put before queries.

@@ -29,7 +29,7 @@ from rag_assets.retrieval.external.base import (
     Hit,
     QueryResult,
     RevisionFile,
-    Tools,
+    SearchSession,
 )
 from rag_assets.retrieval.external.called_code import require_allowed
 from rag_assets.retrieval.external.query_embedding import QueryEmbedding
@@ -142,7 +142,7 @@ def _asked(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -
     results = _answered_before(context, key, texts)
     new = {query_id: text for query_id, text in texts.items() if query_id not in results}
     started = datetime.now(UTC)
-    with Tools(context.workspace(retriever, key)) as tools:
+    with SearchSession(context.workspace(retriever, key)) as tools:
         before = time.perf_counter()
         with context.progress(f"ask {retriever}", len(new)) as advance:
             found = enumerate(config.search(list(new.items()), k, tools), 1)
@@ -189,7 +189,7 @@ def _answered_before(
 
 
 def _one_at_a_time(
-    config: ExternalRetriever, sample: Sequence[tuple[str, str]], k: int, tools: Tools
+    config: ExternalRetriever, sample: Sequence[tuple[str, str]], k: int, tools: SearchSession
 ) -> tuple[dict[str, QueryResult], dict[str, float]]:
     """Return query -> its second answer, and the milliseconds until it came, if it did not fail.
 

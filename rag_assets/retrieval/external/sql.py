@@ -18,7 +18,7 @@ from rag_assets.retrieval.external.base import (
     ExternalRetriever,
     QueryResult,
     RevisionQuery,
-    Tools,
+    SearchSession,
 )
 from rag_assets.retrieval.external.http_connection import Outage
 from rag_assets.retrieval.external.query_embedding import QueryEmbedding
@@ -109,7 +109,7 @@ class SqlRetriever(ExternalRetriever):
         where = self.host or "this machine"
         return [f"asks the Postgres of {self.dsn_env} on {where}, a statement a query{at_once}"]
 
-    def current_revision(self, tools: Tools) -> str:
+    def current_revision(self, tools: SearchSession) -> str:
         """Return what the query of ``revision`` gives.
 
         Raises:
@@ -132,7 +132,7 @@ class SqlRetriever(ExternalRetriever):
         raise NotServed(f"`revision`: {sql}: {problem}")
 
     def search(
-        self, queries: Sequence[tuple[str, str]], k: int, tools: Tools
+        self, queries: Sequence[tuple[str, str]], k: int, tools: SearchSession
     ) -> Iterator[QueryResult]:
         """Ask the database; times are those of the statement, without embedding and connecting.
 
@@ -142,7 +142,7 @@ class SqlRetriever(ExternalRetriever):
             DataError: DuckDB cannot open the file.
             ModelUnavailable: the model of ``embedding`` cannot be loaded.
         """
-        database = tools.once("sql", lambda: closing(self._opened()))
+        database = tools.get_or_open("sql", lambda: closing(self._opened()))
         texts = [text for _, text in queries]
         vectors: Sequence[object] = [None] * len(texts)
         if self.embedding is not None and texts:

@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from rag_assets.plain_text import one_line, shortened
 
 Value = TypeVar("Value")
-MOST_LATE = 3
+MAX_LATE = 3
 """After so many calls in a row that are late, the others are not made."""
 
 LONGEST_REASON = 300
@@ -87,16 +87,16 @@ class Workers:
             if len(waiting) == self._n_threads:
                 yield self._outcome(*waiting.popleft())
             job = _Job(work, read)
-            if self._n_late < MOST_LATE:
+            if self._n_late < MAX_LATE:
                 self._jobs.put(job)
             waiting.append((job, time.monotonic()))
         while waiting:
             yield self._outcome(*waiting.popleft())
 
     def _outcome(self, job: _Job, started: float) -> Outcome[Any]:
-        if self._n_late >= MOST_LATE and not job.done.done():
+        if self._n_late >= MAX_LATE and not job.done.done():
             job.is_left = True
-            reason = f"not asked: {MOST_LATE} calls in a row took longer than {self._timeout:g} s"
+            reason = f"not asked: {MAX_LATE} calls in a row took longer than {self._timeout:g} s"
             return Outcome(error=reason)
         try:
             error = job.done.exception(started + self._timeout - time.monotonic())

@@ -22,10 +22,10 @@ ValuesOf = Callable[[Sequence[Weights]], Sequence[float]]
 SAME = 1e-12
 """Two values nearer than this are one; the last bits of a mean carry no meaning."""
 
-MOST_FULL = 3
+MAX_FULL = 3
 """Inputs up to which the whole grid is tried."""
 
-MOST_ROUNDS = 10
+MAX_ROUNDS = 10
 """Rounds of the coordinate search, at most."""
 
 _Exact = tuple[Fraction, ...]
@@ -63,7 +63,7 @@ def search_weights(n_inputs: int, grid: int, values_of: ValuesOf) -> Search:
         raise ValueError(f"{n_inputs} inputs on a grid of {grid}: both must be 2 or more")
     values: dict[_Exact, float] = {}
     equal = (Fraction(1, n_inputs),) * n_inputs
-    if n_inputs <= MOST_FULL:
+    if n_inputs <= MAX_FULL:
         _value([equal, *_simplex(n_inputs, grid)], values, values_of)
     else:
         _walk(equal, grid, values, values_of)
@@ -85,7 +85,7 @@ def _simplex(n_inputs: int, grid: int) -> list[_Exact]:
 
 def _walk(start: _Exact, grid: int, values: dict[_Exact, float], values_of: ValuesOf) -> None:
     current = start
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         before = current
         for place in range(len(start)):
             line = [_moved(current, place, Fraction(step, grid - 1)) for step in range(grid)]

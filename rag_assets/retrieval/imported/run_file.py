@@ -37,7 +37,7 @@ from rag_assets.schemas import RUNS
 from rag_assets.sources.fields import Place, Row
 
 TEXTS_KEYS = ("retrieved_contexts", "retrieved_contents")
-MOST_HITS = 1_000_000
+MAX_HITS = 1_000_000
 """Of one query: all."""
 
 
@@ -71,7 +71,7 @@ def _result(row: Row, place: Place) -> QueryResult:
         allowed = ", ".join((HITS_KEY, *TEXTS_KEYS))
         raise place.error(f"has none of {allowed}; found keys: {names}")
     try:
-        hits = hits_of(row[key], MOST_HITS, as_texts=key != HITS_KEY)
+        hits = hits_of(row[key], MAX_HITS, as_texts=key != HITS_KEY)
     except Unusable as error:
         raise place.error(str(error), key) from error
     return QueryResult(hits)

@@ -27,7 +27,7 @@ from rag_assets.models.model_files import (
     sha256,
 )
 from rag_assets.models.model_names import resolve_hub_model
-from rag_assets.models.pickled_by_reference import SentByName
+from rag_assets.models.pickled_by_reference import ModelByHash
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Pair, Scores
 from rag_assets.retrieval.reranking.pair_scores import pair_lengths, scored_by_pairs, scored_now
@@ -43,7 +43,7 @@ BATCH_SIZE = 32
 """Pairs that are scored at once."""
 
 
-class LocalScorer(SentByName, ABC):
+class LocalScorer(ModelByHash, ABC):
     """A model that reads a query with one document; it is loaded for the first pair."""
 
     kind: ClassVar[str]
@@ -173,7 +173,7 @@ class CrossEncoder(RerankedRetriever):
         """Return what determines the score of a pair, by the model's files."""
         return {"model": self._scorer().describe()}
 
-    def read_by(self) -> ModelFiles:
+    def tokenizer_files(self) -> ModelFiles:
         """Return the model's files."""
         return resolve_hub_model(self.model, "cross-encoder")
 

@@ -43,7 +43,7 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.dense.exact import inner_products
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
-from rag_assets.retrieval.workspace import ALONE, Workspace
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 
 BLOCK = 64
 """Queries whose documents are looked up at once."""
@@ -92,7 +92,7 @@ class MMR(RerankedRetriever):
         """Return the unit vectors of documents, float32, shape (len(texts), dimension)."""
         return self._encoder(workspace).encode(texts, kind="document")
 
-    def _encoder(self, workspace: Workspace = ALONE) -> Encoder:
+    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
         return Encoder(**workspace.encoder_options(self, "embeddings"))
 
 
@@ -228,7 +228,7 @@ class Keep(RerankedRetriever):
             own[positions[~kept]] = np.nan
         return scores
 
-    def _encoder(self, workspace: Workspace = ALONE) -> Encoder:
+    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
         prompts = prompts_of(self.model, None, self.document_prompt)
         return Encoder(
             self.model,

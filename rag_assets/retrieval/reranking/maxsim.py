@@ -15,7 +15,7 @@ from rag_assets.models.token_encoder import TokenEncoder, maxsim
 from rag_assets.models.vector_cache import TokenVectors
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
-from rag_assets.retrieval.workspace import ALONE, Workspace
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 
 BLOCK = 64
 """Queries whose documents are looked up at once."""
@@ -46,7 +46,7 @@ class MaxSim(RerankedRetriever):
         encoder = self._encoder()
         return {"query": encoder.describe("query"), "document": encoder.describe("document")}
 
-    def read_by(self) -> ModelFiles:
+    def tokenizer_files(self) -> ModelFiles:
         """Return the model's files."""
         return resolve_model(self.model)
 
@@ -63,7 +63,7 @@ class MaxSim(RerankedRetriever):
         rerank_by_maxsim([candidates], encoder)
         return True
 
-    def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
+    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> TokenEncoder:
         return TokenEncoder(**workspace.encoder_options(self, "token_vectors"))
 
 

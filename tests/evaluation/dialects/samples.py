@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 LISTS = ("autorag", "llamaindex", "ragas")
-"""Tools that read a list and can meet a document twice."""
+"""SearchSession that read a list and can meet a document twice."""
 
 EVERY = (*LISTS, "beir")
 DOCUMENTS = [f"d{i:02d}" for i in range(20)]

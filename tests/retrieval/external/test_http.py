@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.external import http_connection
-from rag_assets.retrieval.external.base import Hit, QueryResult, Tools
+from rag_assets.retrieval.external.base import Hit, QueryResult, SearchSession
 from rag_assets.retrieval.external.http import HttpRetriever
-from rag_assets.retrieval.workspace import ALONE, Workspace
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
 from tests.servers import hostile
 
@@ -39,9 +39,9 @@ def retriever(**options: Any) -> HttpRetriever:
 
 
 def search(
-    config: HttpRetriever, *texts: str, k: int = 10, workspace: Workspace = ALONE
+    config: HttpRetriever, *texts: str, k: int = 10, workspace: Workspace = NO_WORKSPACE
 ) -> list[QueryResult]:
-    with Tools(workspace) as tools:
+    with SearchSession(workspace) as tools:
         return list(config.search([(f"q{n}", text) for n, text in enumerate(texts)], k, tools))
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rag_assets.retrieval.external.base import QueryResult, Tools
+from rag_assets.retrieval.external.base import QueryResult, SearchSession
 from rag_assets.retrieval.external.http import HttpRetriever
-from rag_assets.retrieval.workspace import ALONE
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.external.engines import ENGINES, VARIABLES, Index, Ranked
 from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
 from tests.tiny_experiment import DOCUMENTS, QUERIES
@@ -72,12 +72,14 @@ def recipe(name: str, server: Loopback, model: Path, **changes: Any) -> HttpRetr
 
 
 def search(config: HttpRetriever, texts: list[str], k: int = 5) -> list[QueryResult]:
-    with Tools(ALONE) as tools:
+    with SearchSession(NO_WORKSPACE) as tools:
         return list(config.search([(f"q{n}", text) for n, text in enumerate(texts)], k, tools))
 
 
 def expected(name: str, index: Index, config: HttpRetriever, text: str) -> Ranked:
-    vector = config.embedding.vectors([text], ALONE)[0] if config.embedding is not None else None
+    vector = (
+        config.embedding.vectors([text], NO_WORKSPACE)[0] if config.embedding is not None else None
+    )
     if name.endswith("_hybrid"):
         return index.by_both(text, vector)
     return index.by_vector(vector) if vector is not None else index.by_words(text)

@@ -11,24 +11,24 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.base import Hit, QueryResult, RevisionQuery, Tools
+from rag_assets.retrieval.external.base import Hit, QueryResult, RevisionQuery, SearchSession
 from rag_assets.retrieval.external.python import PythonRetriever
-from rag_assets.retrieval.external.workers import MOST_LATE, Outcome, Workers
-from rag_assets.retrieval.workspace import ALONE
+from rag_assets.retrieval.external.workers import MAX_LATE, Outcome, Workers
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 
 QUERIES = [("q1", "one"), ("q2", "two"), ("q3", "three")]
 
 
 @pytest.fixture
-def tools() -> Iterator[Tools]:
-    with Tools(ALONE) as opened:
+def tools() -> Iterator[SearchSession]:
+    with SearchSession(NO_WORKSPACE) as opened:
         yield opened
 
 
 class Asked:
     """Asks code that stands in a file."""
 
-    def __init__(self, folder: Path, tools: Tools) -> None:
+    def __init__(self, folder: Path, tools: SearchSession) -> None:
         self.file = folder / "search.py"
         self.tools = tools
 
@@ -44,7 +44,7 @@ class Asked:
 
 
 @pytest.fixture
-def asked(tmp_path: Path, tools: Tools) -> Asked:
+def asked(tmp_path: Path, tools: SearchSession) -> Asked:
     return Asked(tmp_path, tools)
 
 
@@ -238,9 +238,9 @@ def test_after_some_late_calls_the_others_are_not_made() -> None:
     outcomes: list[Outcome[Any]] = list(workers.each(lambda n=n: late(n) for n in range(8)))  # type: ignore[misc]
     stop.set()
     workers.close()
-    assert calls == list(range(MOST_LATE))
-    assert [outcome.error for outcome in outcomes[:MOST_LATE]] == ["took longer than 0.1 s"] * 3
-    assert {outcome.error for outcome in outcomes[MOST_LATE:]} == {
+    assert calls == list(range(MAX_LATE))
+    assert [outcome.error for outcome in outcomes[:MAX_LATE]] == ["took longer than 0.1 s"] * 3
+    assert {outcome.error for outcome in outcomes[MAX_LATE:]} == {
         "not asked: 3 calls in a row took longer than 0.1 s"
     }
 

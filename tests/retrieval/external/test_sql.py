@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from rag_assets.errors import DataError, NotServed, UsageError
 from rag_assets.experiment.hosts import retriever_client
-from rag_assets.retrieval.external.base import Hit, QueryResult, Tools
+from rag_assets.retrieval.external.base import Hit, QueryResult, SearchSession
 from rag_assets.retrieval.external.sql import SqlRetriever
-from rag_assets.retrieval.workspace import ALONE
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.background import free_port
 from tests.postgres_server import PASSWORD
 from tests.retrieval.external.postgres_search import VARIABLE, SearchDatabase
@@ -66,7 +66,7 @@ def retriever(query: str = FULL_TEXT, **options: Any) -> SqlRetriever:
 
 
 def search(config: SqlRetriever, *texts: str, k: int = 10) -> list[QueryResult]:
-    with Tools(ALONE) as tools:
+    with SearchSession(NO_WORKSPACE) as tools:
         return list(config.search([(f"q{n}", text) for n, text in enumerate(texts)], k, tools))
 
 
@@ -326,9 +326,9 @@ def test_settings_are_gone_with_the_query(notes: SearchDatabase) -> None:
     query = "SELECT :query || current_setting('app.tenant', true) AS id, pg_backend_pid() AS score"
     config = retriever(query, settings={"app.tenant": "acme"})
     assert ids(search(config, "a", "b")) == [["aacme"], ["bacme"]]
-    with Tools(ALONE) as tools:
+    with SearchSession(NO_WORKSPACE) as tools:
         list(config.search([("q", "a")], 1, tools))
-        database: Any = tools.once("sql", lambda: pytest.fail("it is open"))
+        database: Any = tools.get_or_open("sql", lambda: pytest.fail("it is open"))
         (connection,) = database._idle
         cursor = database._execute(connection, "SELECT current_setting('app.tenant', true)")
         assert cursor.fetchone() in ((None,), ("",))
@@ -362,7 +362,7 @@ def test_a_credential_stands_nowhere(
         monkeypatch.setenv(VARIABLE, dsn)
         told += [search(retriever(query), "a") for query in queries]
     config = retriever(revision={"sql": "SELECT no_such"})
-    with Tools(ALONE) as tools, pytest.raises(NotServed) as raised:
+    with SearchSession(NO_WORKSPACE) as tools, pytest.raises(NotServed) as raised:
         config.current_revision(tools)
     told += [str(raised.value), config.ranking_config(), config.describe_for_plan(), caplog.text]
     for secret in (notes.dsn, PASSWORD, notes.dsn.split(":")[2].split("@")[0]):
@@ -440,7 +440,7 @@ def test_a_fingerprint_knows_the_variable_and_the_settings() -> None:
 
 def test_the_revision_is_what_a_query_gives(notes: SearchDatabase, file: Path) -> None:
     def revision(sql: str, **options: Any) -> str:
-        with Tools(ALONE) as tools:
+        with SearchSession(NO_WORKSPACE) as tools:
             return retriever(echoing("1 id"), revision={"sql": sql}, **options).current_revision(
                 tools
             )

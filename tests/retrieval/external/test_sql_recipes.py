@@ -13,9 +13,9 @@ import pytest
 import snowballstemmer
 import yaml
 
-from rag_assets.retrieval.external.base import Hit, QueryResult, Tools
+from rag_assets.retrieval.external.base import Hit, QueryResult, SearchSession
 from rag_assets.retrieval.external.sql import SqlRetriever
-from rag_assets.retrieval.workspace import ALONE
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.external.engines import Index, Passage
 from tests.retrieval.external.postgres_search import VARIABLE, SearchDatabase, vector_text
 from tests.retrieval.external.test_http_recipes import HARMFUL
@@ -109,7 +109,7 @@ def recipe(name: str, model: Path, file: Path) -> SqlRetriever:
 
 
 def search(config: SqlRetriever, texts: list[str], k: int = 5) -> list[QueryResult]:
-    with Tools(ALONE) as tools:
+    with SearchSession(NO_WORKSPACE) as tools:
         return list(config.search([(f"q{n}", text) for n, text in enumerate(texts)], k, tools))
 
 
@@ -135,7 +135,7 @@ def test_a_recipe_answers_every_query(searched: SqlRetriever, index: Index) -> N
 def test_nearest_vectors(searched: SqlRetriever, index: Index) -> None:
     assert searched.embedding is not None
     for text, result in zip(TEXTS, search(searched, TEXTS), strict=True):
-        expected = index.by_vector(searched.embedding.vectors([text], ALONE)[0])[:5]
+        expected = index.by_vector(searched.embedding.vectors([text], NO_WORKSPACE)[0])[:5]
         assert [hit.score for hit in result.hits] == pytest.approx(
             [score for score, _ in expected], abs=1e-6
         )
@@ -207,7 +207,7 @@ def test_the_revisions_of_the_page(
     tables: SearchDatabase, static_model: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, tables.dsn)
-    with Tools(ALONE) as tools:
+    with SearchSession(NO_WORKSPACE) as tools:
         first = recipe("pgvector_exact", static_model, file).current_revision(tools)
         assert recipe("duckdb_vectors", static_model, file).current_revision(tools) == "1"
         tables.execute("UPDATE manuals SET changed = changed + interval '1 s'")

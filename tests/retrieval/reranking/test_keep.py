@@ -18,7 +18,7 @@ from rag_assets.report.budget import budget_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.diversity import Keep, novel
-from rag_assets.retrieval.workspace import ALONE
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.static_model import save_static_model
 from tests.tiny_experiment import DOCUMENTS, Tiny
 
@@ -29,7 +29,7 @@ def candidates(texts: Sequence[str], scores: Sequence[float]) -> Candidates:
 
 
 def left(config: Keep, one: Candidates) -> list[float | None]:
-    (scores,) = config.rerank([one], ALONE).scores
+    (scores,) = config.rerank([one], NO_WORKSPACE).scores
     return [None if np.isnan(score) else float(score) for score in scores]
 
 
