@@ -152,7 +152,7 @@ def backfill_policy() -> dg.BackfillPolicy:
     return dg.BackfillPolicy.multi_run(int(match[1] or 1))
 
 
-MOST_KINDS = 3
+MAX_KINDS = 3
 """Icons that Dagster allows for an asset."""
 
 Report = dg.MaterializeResult[Any] | dg.Output[Any] | Event
@@ -206,7 +206,7 @@ def _build(
         description=first_clause(stage.row),
         metadata=metadata.of_asset(stage, experiment),
         tags=metadata.tags_of_asset(stage, experiment),
-        kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),
+        kinds=set(sorted(stage.kinds_of(experiment))[:MAX_KINDS]),
         owners=list(experiment.config.owners),
         code_version=versions.of(stage.own_code()),
         backfill_policy=backfill_policy() if partitions else None,

@@ -90,7 +90,7 @@ MODEL_KINDS = frozenset({"sentence-transformers", "transformers"})
 MODEL_POOL = "rag_assets_model"
 SERVER_POOL = "rag_assets_server"
 
-MOST_RETRIES = 3
+MAX_RETRIES = 3
 
 
 def retry_policy_of(stage: Stage, experiment: Experiment) -> dg.RetryPolicy | None:
@@ -98,7 +98,7 @@ def retry_policy_of(stage: Stage, experiment: Experiment) -> dg.RetryPolicy | No
     if not stage.kinds_of(experiment) & SERVER_KINDS:
         return None
     return dg.RetryPolicy(
-        max_retries=MOST_RETRIES, delay=retry_seconds(), backoff=dg.Backoff.EXPONENTIAL
+        max_retries=MAX_RETRIES, delay=retry_seconds(), backoff=dg.Backoff.EXPONENTIAL
     )
 
 

@@ -20,7 +20,7 @@ from rag_assets.store.canonical import fingerprint
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
 
-FOLDER = "rag_assets"
+REPORTED_DIR = "rag_assets"
 
 
 class UpstreamVersion(NamedTuple):
@@ -122,7 +122,7 @@ def knows_nothing(settings: StoreSettings, experiment: str) -> bool:
 
 
 def _record(settings: StoreSettings, experiment: str) -> Path:
-    return settings.dagster_home / FOLDER / f"{experiment}.json"
+    return settings.dagster_home / REPORTED_DIR / f"{experiment}.json"
 
 
 def _read(file: Path) -> Mapping[str, str | None]:

@@ -14,7 +14,7 @@ from rag_assets.assets.names import asset_key, first_line, partition_key
 from rag_assets.assets.provenance import Pointers, latest_pointers, tags_of
 from rag_assets.assets.reported_versions import ReportedVersions, Upstream
 from rag_assets.checks.asset_checks import checks_of, results_of, results_of_unreadable
-from rag_assets.checks.check import MOST_EXAMPLES, WARNING, CheckResult
+from rag_assets.checks.check import MAX_EXAMPLES, WARNING, CheckResult
 from rag_assets.checks.failed_checks import FailedChecks
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
@@ -113,7 +113,7 @@ def not_computed(stopped: Mapping[str, str]) -> str:
     return f"{key} was not computed, because {cause} failed a blocking check{more}"
 
 
-MOST_AT_ONCE = 5
+MAX_LISTED = 5
 """Problems that stand beside the result; a click shows more of them."""
 
 
@@ -170,7 +170,7 @@ def _description(result: CheckResult) -> str:
     problems = result.outcome.problems
     if len(problems) < 2 or result.outcome.not_checked is not None:
         return markdown(result.summary) if problems else result.summary
-    return _list(problems, MOST_AT_ONCE)
+    return _list(problems, MAX_LISTED)
 
 
 def _numbers(result: CheckResult) -> dict[str, dg.MetadataValue]:
@@ -192,7 +192,7 @@ def _shown(shown: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
 def _problems(problems: Sequence[str]) -> dict[str, dg.MetadataValue]:
     if not problems:
         return {}
-    return {"found": dg.MetadataValue.md(_list(problems, MOST_EXAMPLES))}
+    return {"found": dg.MetadataValue.md(_list(problems, MAX_EXAMPLES))}
 
 
 def _list(problems: Sequence[str], most: int) -> str:

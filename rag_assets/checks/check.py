@@ -127,7 +127,7 @@ class CheckInputs:
         return self._units[keys]
 
 
-MOST_EXAMPLES = 20
+MAX_EXAMPLES = 20
 """Problems that a result holds in words; all are counted."""
 
 __all__ = ["ERROR", "WARNING", "Check", "CheckOutcome", "CheckResult"]

@@ -19,7 +19,7 @@ from rag_assets.answers.normalisation import Language, words
 from rag_assets.answers.refusals import is_refusal
 from rag_assets.answers.stage import answers_key
 from rag_assets.checks.check import (
-    MOST_EXAMPLES,
+    MAX_EXAMPLES,
     NO_ANCHOR,
     Check,
     CheckInputs,
@@ -235,8 +235,8 @@ def _found(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOu
     shown = {"distribution": _distribution(experiment, retriever, drift)}
     far = far_queries(experiment, retriever, drift)
     if far:
-        lines = [f"- query '{markdown(name)}': {text}" for name, text in far[:MOST_EXAMPLES]]
-        rest = len(far) - MOST_EXAMPLES
+        lines = [f"- query '{markdown(name)}': {text}" for name, text in far[:MAX_EXAMPLES]]
+        rest = len(far) - MAX_EXAMPLES
         shown["far_queries"] = "\n".join(lines + ([f"- and {rest} more"] if rest > 0 else []))
     problems = sentences(experiment, retriever, drift)
     finite = {name: number for name, number in numbers.items() if np.isfinite(number)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rag_assets.checks.check import MOST_EXAMPLES, CheckResult
+from rag_assets.checks.check import MAX_EXAMPLES, CheckResult
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
@@ -16,7 +16,7 @@ from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint, read_sealed, sealed_json
 from rag_assets.store.remote.mirror import mirror
 
-FOLDER = "failed_checks"
+FAILED_CHECKS_DIR = "failed_checks"
 
 
 class FailedChecks:
@@ -25,7 +25,7 @@ class FailedChecks:
     def __init__(self, pipeline: Pipeline) -> None:
         """List what is known."""
         self._pipeline = pipeline
-        self._folder = pipeline.root / FOLDER
+        self._folder = pipeline.root / FAILED_CHECKS_DIR
         self._names = {file.name for file in self._folder.glob("*.json")}
 
     def failed(self, key: ArtifactKey) -> bool:
@@ -63,7 +63,7 @@ class FailedChecks:
         failed: dict[ArtifactKey, list[str]] = {}
         for result in results:
             if result.blocks:
-                problems = result.outcome.problems[:MOST_EXAMPLES]
+                problems = result.outcome.problems[:MAX_EXAMPLES]
                 failed.setdefault(result.key, []).append(f"{result.check.name}: {problems[0]}")
         for key in keys:
             name = self._name(key)

@@ -1,4 +1,4 @@
-"""What is told of retrievers before they work: too narrow searches, models that cannot read."""
+"""Warnings about retrievers before they run: too narrow searches, texts that models cannot read."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def _prompt_warning(config: Retriever) -> str | None:
 
 
 QUICKLY_READ = frozenset({".jsonl", ".json", ".csv", ".tsv", ".md", ".markdown", ".txt"})
-UNPACKED = 5
-"""Text is about so many times as large as compressed."""
+COMPRESSION_RATIO = 5
+"""Typical size of a text over its compressed size."""
 
-MOST_BYTES = 20_000_000
-"""Larger corpora, and those of other files, are not read ahead of the evaluation for a warning."""
+MAX_BYTES = 20_000_000
+"""Larger corpora, and other kinds of files, are not read before the evaluation for a warning."""
 
 
 def tokenizer_warnings(pipeline: Pipeline, selection: Selection) -> list[str]:
@@ -141,10 +141,10 @@ def _ahead(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> Re
 
 def _quickly_read(files: Sequence[Path]) -> bool:
     sizes = [_size(file) for file in files if suffix(file) in QUICKLY_READ]
-    return 0 < len(sizes) == len(files) and sum(sizes) <= MOST_BYTES
+    return 0 < len(sizes) == len(files) and sum(sizes) <= MAX_BYTES
 
 
 def _size(file: Path) -> int:
     """Return about how many bytes a file unpacks to."""
     is_compressed = file.name.lower().endswith(GZIP)
-    return file.stat().st_size * (UNPACKED if is_compressed else 1)
+    return file.stat().st_size * (COMPRESSION_RATIO if is_compressed else 1)

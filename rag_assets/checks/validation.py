@@ -248,7 +248,9 @@ def _part(
     if in_store:
         try:
             artifact = pipeline.materialize(key.asset, [key])[0].artifact
-            return _Part(artifact.table(), first, _told(key, artifact.manifest.facts["notes"]))
+            return _Part(
+                artifact.table(), first, _named_notes(key, artifact.manifest.facts["notes"])
+            )
         except DataError as error:
             first = [error]
     content: Read | None = None
@@ -256,10 +258,10 @@ def _part(
         content = read()
     if content is None:
         return _Part(schema.empty(), problems or first, [], to_the_end=False)
-    return _Part(content.table, problems or first, _told(key, content.notes))
+    return _Part(content.table, problems or first, _named_notes(key, content.notes))
 
 
-def _told(key: ArtifactKey, notes: Iterable[str]) -> list[str]:
+def _named_notes(key: ArtifactKey, notes: Iterable[str]) -> list[str]:
     """Name the table of each note; queries without a relevant document are findings."""
     return [f"{key.asset}: {note}" for note in notes if WITHOUT_RELEVANT not in note]
 

@@ -19,7 +19,7 @@ from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
 from rag_assets.experiment.starter import DataSummary, starter_yaml
 from rag_assets.labels.health.corpus_summary import (
-    WORTH_TIMING,
+    MIN_CHUNKS_TO_TIME,
     CorpusSummary,
     seconds_a_text,
     summarise,
@@ -162,7 +162,7 @@ def _time(
     experiment: Experiment, summary: CorpusSummary, data: DataSummary, store: Path | None
 ) -> str:
     """Say how long the default experiment takes: nearly all of it is embedding the chunks."""
-    if data.unread or summary.chunks < WORTH_TIMING:
+    if data.unread or summary.chunks < MIN_CHUNKS_TO_TIME:
         return "less than a minute"
     folder = StoreSettings.resolve(store).store / MEASUREMENTS
     known = Durations(folder, experiment.name).text(None, DEFAULT_MODEL)

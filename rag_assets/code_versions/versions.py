@@ -18,7 +18,7 @@ from rag_assets.store.atomic import write_text
 from rag_assets.store.file_stamps import SourceFiles
 
 PACKAGE = "rag_assets"
-FOLDER = Path(__file__).parent.parent
+PACKAGE_DIR = Path(__file__).parent.parent
 LENGTH = 16
 """Hexadecimal digits of a version: 64 bits tell any two states of the code apart."""
 
@@ -26,7 +26,7 @@ LENGTH = 16
 class CodeVersions:
     """Versions by roots; kept by the SHA-256 of the sources, so that equal ones are parsed once."""
 
-    def __init__(self, folder: Path | None = None, source: Path = FOLDER) -> None:
+    def __init__(self, folder: Path | None = None, source: Path = PACKAGE_DIR) -> None:
         """Remember in ``folder`` what was found; None remembers nothing across processes.
 
         Nothing is written before the folder's parent exists: loading definitions makes no store.
@@ -38,19 +38,19 @@ class CodeVersions:
         self._folder = folder
         self._source = source
         # The source of this process stays what it is, so it is parsed once, whatever is opened.
-        self._graph = _own_graph() if source == FOLDER else SourceGraph({PACKAGE: source})
-        self._followed = _FOLLOWED if source == FOLDER else {}
+        self._graph = _own_graph() if source == PACKAGE_DIR else SourceGraph({PACKAGE: source})
+        self._followed = _FOLLOWED if source == PACKAGE_DIR else {}
 
     @cached_property
     def source_digest(self) -> str:
         """SHA-256 of the names and contents of all files of this package."""
-        if self._source == FOLDER and _DIGESTS:
-            return _DIGESTS[FOLDER]
+        if self._source == PACKAGE_DIR and _DIGESTS:
+            return _DIGESTS[PACKAGE_DIR]
         stamps = self._folder / "files.json" if self._folder and self._may_write else None
         files = sorted(file for file in self._source.rglob("*") if is_source(file))
         digest = SourceFiles(stamps).digest(files, self._source)
-        if self._source == FOLDER:
-            _DIGESTS[FOLDER] = digest
+        if self._source == PACKAGE_DIR:
+            _DIGESTS[PACKAGE_DIR] = digest
         return digest
 
     def of(self, roots: Iterable[Root]) -> str:
@@ -108,7 +108,7 @@ _DIGESTS: dict[Path, str] = {}
 
 @cache
 def _own_graph() -> SourceGraph:
-    return SourceGraph({PACKAGE: FOLDER})
+    return SourceGraph({PACKAGE: PACKAGE_DIR})
 
 
 @cache
@@ -215,4 +215,4 @@ def _package_digest(package: str) -> str:
 _LOOK_FROM = [0.0]
 """When the source is looked at again, on the monotonic clock."""
 
-_AT_START = _stamps(map(str, FOLDER.rglob("*.py")))
+_AT_START = _stamps(map(str, PACKAGE_DIR.rglob("*.py")))

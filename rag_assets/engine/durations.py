@@ -1,4 +1,4 @@
-"""How long work takes on this machine, by what was measured in a store before."""
+"""Expected durations on this machine, from earlier measurements in the store."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 from rag_assets.engine.measurements import Measurement, measured_here
 from rag_assets.store.artifacts import ArtifactKey
 
-FEW = 20
-"""Texts or pairs; of fewer the time is that of loading the model."""
+MIN_TIMED = 20
+"""Measurements of fewer texts or pairs are ignored: they measure how long the model loads."""
 
 
 class Durations:
-    """What work took here, for one experiment where it was measured for it, else for any."""
+    """Measured durations: those of one experiment where there are any, else of any experiment."""
 
     def __init__(
         self, folder: Path, experiment: str, models: Mapping[str, str | None] | None = None
@@ -55,7 +55,7 @@ class Durations:
         return self._each("ask", retriever, None)
 
     def _each(self, what: str, retriever: str | None, model: str | None) -> float | None:
-        timed = [one for one in self._of(what) if not one["cached"] and one["amount"] >= FEW]
+        timed = [one for one in self._of(what) if not one["cached"] and one["amount"] >= MIN_TIMED]
         model = model or self._models.get(retriever or "")
         own = [
             one
@@ -79,7 +79,7 @@ class ExpectedTime(NamedTuple):
     Attributes:
         computed: seconds for what is computed in any case, as far as they are known.
         checked: seconds for the rest, if all of it is computed.
-        unknown: assets of which nothing was measured.
+        unknown: assets without a measurement.
     """
 
     computed: float

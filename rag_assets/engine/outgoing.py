@@ -1,4 +1,4 @@
-"""What computing a partition takes and asks of models and servers, at most.
+"""Upper bounds of the work behind a partition, and of the requests to models and servers.
 
 All is an upper bound from what is stored now, but for requests that are sent again because a server
 failed. Tokens are counted as UTF-8 bytes, of which no tokenizer makes more; a passage is as long as

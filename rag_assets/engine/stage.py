@@ -25,8 +25,8 @@ from rag_assets.store.artifacts import Artifact, ArtifactKey, Block, Manifest
 from rag_assets.store.blocks import similar_artifacts
 from rag_assets.store.canonical import file_digests, fingerprint, projection_digests
 
-USED = "used"
-"""Projection of a folder without the file that is set aside."""
+WITHOUT_CARRY_OVER = "used"
+"""Projection of a folder without its ``carry_over_file``."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,13 @@ class FolderProduct:
     """A computed artifact that is a folder, such as an index.
 
     ``write`` fills an empty folder and returns the number of rows and facts worth showing. The
-    files must be the same, byte for byte, for the same inputs. ``aside`` names a file that only
-    the next such computation reads: the projection :data:`USED` is of all others.
+    files must be the same, byte for byte, for the same inputs. ``carry_over_file`` names a
+    file that only the next such computation reads: the projection :data:`WITHOUT_CARRY_OVER` is of
+    all others.
     """
 
     write: Callable[[Path], tuple[int, Mapping[str, Any]]]
-    aside: str = ""
+    carry_over_file: str = ""
 
 
 @dataclass(frozen=True)
@@ -212,9 +213,9 @@ def table_manifest(stage: Stage, product: TableProduct, recipe: Recipe) -> Manif
 
 def folder_digests(folder: Path, product: FolderProduct) -> dict[str, str]:
     """Return the digests of the parts of a folder that have one of their own."""
-    if not product.aside:
+    if not product.carry_over_file:
         return {}
-    return {USED: fingerprint(file_digests(folder, but=product.aside))}
+    return {WITHOUT_CARRY_OVER: fingerprint(file_digests(folder, but=product.carry_over_file))}
 
 
 def manifest_of(

@@ -1,4 +1,4 @@
-"""What people say beside what a judge says, of an experiment's answers and passages."""
+"""A judge's verdicts compared with people's labels, on answers and passages."""
 
 from __future__ import annotations
 

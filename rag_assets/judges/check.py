@@ -1,4 +1,4 @@
-"""``judge check``: whether a judge deserves to be believed, kept beside the evaluations.
+"""``judge check``: trials of a judge, and its agreement with people; kept beside the evaluations.
 
 It holds for one judge, by its fingerprint: of another model or prompt there is another one.
 """
@@ -63,7 +63,7 @@ from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import read_sealed, sealed_json
 from rag_assets.store.remote.mirror import mirror
 
-FOLDER = "judge_checks"
+JUDGE_CHECKS_DIR = "judge_checks"
 SELF_PREFERENCE = "self-preference"
 NO_OTHER_TEXTS = "recorded verdicts are of no other texts"
 
@@ -85,7 +85,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class KindCheck:
-    """What a judge came to in one kind of verdicts.
+    """The result of a judge in one kind of verdicts.
 
     Attributes:
         kind: of its verdicts.
@@ -111,7 +111,7 @@ class KindCheck:
 
     @property
     def failures(self) -> list[str]:
-        """What it failed."""
+        """Names of the trials and comparisons that failed."""
         failed = [row["name"] for row in self.trials if row["passed"] is False]
         if self.youden is not None and self.youden <= 0:
             failed.append("agreement with people")
@@ -121,7 +121,7 @@ class KindCheck:
 
     @property
     def was_tried(self) -> bool:
-        """Whether anything was looked at."""
+        """True if a trial ran or there are labels of people."""
         return self.youden is not None or any(row["passed"] is not None for row in self.trials)
 
 
@@ -145,7 +145,7 @@ class JudgeCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed."""
+        """True if no trial failed and no model judges its own work."""
         return not self.circles and not any(one.failures for one in self.kinds)
 
     def as_json(self) -> Row:
@@ -225,7 +225,7 @@ def stored_check(root: Path, judge: str) -> Row | None:
 
 
 def _file(root: Path, judge: str) -> Path:
-    return root / FOLDER / f"{judge}.json"
+    return root / JUDGE_CHECKS_DIR / f"{judge}.json"
 
 
 def _verdict_keys(pipeline: Pipeline, judge: str) -> Iterator[ArtifactKey]:

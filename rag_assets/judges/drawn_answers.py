@@ -1,4 +1,4 @@
-"""What people are asked about: the answers, and the passages, of questions that are drawn."""
+"""Answers and passages of drawn questions, which people are asked to judge."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clusters_by_split(pipeline: Pipeline, *, passages: bool = False) -> dict[str
 
     Args:
         pipeline: of the experiment.
-        passages: all questions can, by their passages; else those with a right answer.
+        passages: True: all questions, whose passages are judged; False: those with a right answer.
 
     Raises:
         NotEvaluated: no question has a right answer.

@@ -19,7 +19,7 @@ NOTHING_STORED = "nothing stored yet"
 DELETED = "artifact was deleted"
 DAMAGED = "artifact is damaged"
 
-LONGEST = 40
+MAX_VALUE_CHARACTERS = 40
 """Characters of a value that are shown to people."""
 
 FILE = "the file under "
@@ -217,4 +217,4 @@ def _shown(value: object) -> str:
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+    return line if len(line) <= MAX_VALUE_CHARACTERS else f"{line[: MAX_VALUE_CHARACTERS - 3]}..."

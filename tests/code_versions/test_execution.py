@@ -13,7 +13,7 @@ import pytest
 
 from rag_assets.code_versions.closure import Closure
 from rag_assets.code_versions.source_modules import Definition
-from rag_assets.code_versions.versions import FOLDER, CodeVersions
+from rag_assets.code_versions.versions import PACKAGE_DIR, CodeVersions
 from rag_assets.llm.completions import Counts, shown_by
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -52,7 +52,7 @@ def lines(closure: Closure) -> Iterator[Place]:
 
 def lines_of(definition: Definition) -> Iterator[Place]:
     parts = definition.module.split(".")[1:]
-    folder = Path(FOLDER, *parts)
+    folder = Path(PACKAGE_DIR, *parts)
     file = "/".join(parts) + ("/__init__.py" if folder.is_dir() else ".py")
     for node in definition.nodes:
         # The head of a class is what stands in it besides its methods.

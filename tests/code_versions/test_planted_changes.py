@@ -13,7 +13,7 @@ import pytest
 
 from rag_assets.code_versions.closure import Closure, Root, SourceGraph
 from rag_assets.code_versions.source_modules import SourceModule
-from rag_assets.code_versions.versions import FOLDER, root_of
+from rag_assets.code_versions.versions import PACKAGE_DIR, root_of
 from rag_assets.evaluation.families import family_code
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics_stage import answer_code
@@ -79,7 +79,7 @@ class Edited(SourceGraph):
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("copy") / "rag_assets"
     unwanted = shutil.ignore_patterns("__pycache__", "*.pyc")
-    return Path(shutil.copytree(FOLDER, folder, ignore=unwanted))
+    return Path(shutil.copytree(PACKAGE_DIR, folder, ignore=unwanted))
 
 
 class Source:

@@ -13,7 +13,7 @@ import pytest
 from rag_assets.code_versions import closure
 from rag_assets.code_versions.source_modules import SourceModule
 from rag_assets.code_versions.versions import (
-    FOLDER,
+    PACKAGE_DIR,
     CodeVersions,
     code_versions,
     filled_by,
@@ -86,7 +86,9 @@ def test_an_unchanged_start_parses_nothing(tmp_path: Path, monkeypatch: pytest.M
             super().__init__(name, path)
 
     monkeypatch.setattr(closure, "SourceModule", Counted)
-    copy = shutil.copytree(FOLDER, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+    copy = shutil.copytree(
+        PACKAGE_DIR, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__")
+    )
     first = CodeVersions(tmp_path / "kept", copy).of([ROOT])
     assert "rag_assets.ordering" in parsed
     parsed.clear()
@@ -96,7 +98,7 @@ def test_an_unchanged_start_parses_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_copy_of_the_source_has_the_same_versions(tmp_path: Path) -> None:
     unwanted = shutil.ignore_patterns("__pycache__")
-    copy = Path(shutil.copytree(FOLDER, tmp_path / "copy", ignore=unwanted))
+    copy = Path(shutil.copytree(PACKAGE_DIR, tmp_path / "copy", ignore=unwanted))
     first = CodeVersions(tmp_path / "kept", copy).of([ROOT])
     assert first == CodeVersions().of([ROOT])
     file = copy / "ordering.py"
@@ -147,7 +149,7 @@ except UsageError as error:
 def test_a_process_whose_source_changed_writes_nothing(tmp_path: Path) -> None:
     unwanted = shutil.ignore_patterns("__pycache__")
     site = tmp_path / "site"
-    shutil.copytree(FOLDER, site / "rag_assets", ignore=unwanted)
+    shutil.copytree(PACKAGE_DIR, site / "rag_assets", ignore=unwanted)
     tiny = Tiny(tmp_path / "tiny").write()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(REPOSITORY)])}
     done = subprocess.run(

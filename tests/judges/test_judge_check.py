@@ -18,7 +18,7 @@ from rag_assets.checks.asset_checks import results_of
 from rag_assets.cli.main import main
 from rag_assets.judges.calibration import judged_answers
 from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
-from rag_assets.judges.check import FOLDER, Rules, check_judge, check_needs, stored_check
+from rag_assets.judges.check import JUDGE_CHECKS_DIR, Rules, check_judge, check_needs, stored_check
 from rag_assets.judges.judge_agreement import kindness
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.pipeline import Outcome
@@ -180,7 +180,7 @@ def test_verdicts_are_checked_for_a_judge_that_was_tried(evaluated: tuple[Tiny, 
     tiny, _ = evaluated
     tiny.write_config()
     tiny.run()
-    file = tiny.pipeline().root / FOLDER / "floor.json"
+    file = tiny.pipeline().root / JUDGE_CHECKS_DIR / "floor.json"
     file.unlink(missing_ok=True)
     passed, said = proven(tiny, "floor")
     assert (passed, "not tried as it is now" in said) == (False, True)
@@ -236,7 +236,7 @@ def test_requests_are_planned_asked_once_and_kept(
     result = EvaluationResult.current(tiny.pipeline().root)
     assert "kept" not in [check["judge"] for check in kept_checks(result)]
     assert stored_check(tiny.pipeline().root, "kept") is not None
-    (tiny.pipeline().root / FOLDER / "kept.json").write_text("{", encoding="utf-8")
+    (tiny.pipeline().root / JUDGE_CHECKS_DIR / "kept.json").write_text("{", encoding="utf-8")
     assert stored_check(tiny.pipeline().root, "kept") is None
     del tiny.config["judges"]["kept"]
 

@@ -74,7 +74,7 @@ def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_names_of_what_is_brought() -> None:
     assert (remote_sync.SNAPSHOTS, remote_sync.POINTERS) == (FOLDER, (CURRENT, ANCHOR))
-    assert remote_sync.FAILED_CHECKS == failed_checks.FOLDER
+    assert remote_sync.FAILED_CHECKS == failed_checks.FAILED_CHECKS_DIR
 
 
 def test_another_machine_reuses_everything(unsent: Machines) -> None:

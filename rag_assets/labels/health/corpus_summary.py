@@ -17,16 +17,16 @@ from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.retrieval.lexical.analyzers import AUTO, resolve_analyzer
 
 CUT_CHARACTERS = 4_000_000
-"""Of a larger corpus so much is cut, and the number of chunks is that of this part, scaled up."""
+"""At most this many characters are cut; the number of chunks of a larger corpus is scaled up."""
 
-COMPARED = 20_000
-"""In more documents near-duplicates are not looked for: it takes longer than all else."""
+MAX_COMPARED_DOCUMENTS = 20_000
+"""Near-duplicates are searched for among at most this many documents: it is the slowest step."""
 
-TIMED = 32
-"""Chunks that are embedded to see how long one takes."""
+TIMED_CHUNKS = 32
+"""Number of chunks that are embedded to measure the time of one."""
 
-WORTH_TIMING = 200
-"""Fewer chunks are embedded in a moment."""
+MIN_CHUNKS_TO_TIME = 200
+"""Embedding fewer chunks takes too little time to be worth a measurement."""
 
 
 class CorpusSummary(NamedTuple):
@@ -35,9 +35,9 @@ class CorpusSummary(NamedTuple):
     Attributes:
         lengths: characters of each document, ascending.
         language: the analyzer that fits, such as ``english``.
-        pairs: near-duplicates, the most alike first; None: they were not looked for.
-        chunks: into how many the chunking cuts them.
-        is_exact: whether all were cut to count them.
+        pairs: near-duplicates, the most similar first; None: too many documents to search.
+        chunks: number of chunks that the chunking makes.
+        is_exact: True if all documents were cut to count them.
         sample: some chunks as they are indexed, evenly spaced.
     """
 
@@ -74,7 +74,7 @@ def summarise(documents: pa.Table, chunker: Chunker) -> CorpusSummary:
     cut = sum(lengths[::step])
     scale = sum(lengths) / cut if cut else 1.0
     pairs = None
-    if documents.num_rows <= COMPARED:
+    if documents.num_rows <= MAX_COMPARED_DOCUMENTS:
         pairs = sorted(near_duplicates(documents.column("text")), key=lambda one: -one.similarity)
     indexed = indexed_texts(chunks)
     return CorpusSummary(
@@ -83,7 +83,7 @@ def summarise(documents: pa.Table, chunker: Chunker) -> CorpusSummary:
         pairs,
         round(chunks.num_rows * scale),
         step == 1,
-        indexed[:: max(1, -(-len(indexed) // TIMED))],
+        indexed[:: max(1, -(-len(indexed) // TIMED_CHUNKS))],
     )
 
 

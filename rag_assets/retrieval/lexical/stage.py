@@ -17,7 +17,7 @@ from rag_assets.chunking.stage import indexed_fields
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct
+from rag_assets.engine.stage import WITHOUT_CARRY_OVER, FolderProduct, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
@@ -111,7 +111,7 @@ class TermCounts(Stage):
             texts, units = texts_of(*texts_read(key))
             alike = next(self.similar_artifacts(context, key), None)
             count = partial(_count, analyses[key][1].analyzer, texts, units, alike)
-            yield key, FolderProduct(count, aside=BLOCKS_FILE)
+            yield key, FolderProduct(count, carry_over_file=BLOCKS_FILE)
 
 
 def _owner(retriever: type) -> type:
@@ -157,7 +157,7 @@ class LexicalIndexes(FamilyStage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         counted = term_counts_key(experiment, key["retriever"])
         if counted is not None:
-            return [Input("term_counts", counted, USED)]
+            return [Input("term_counts", counted, WITHOUT_CARRY_OVER)]
         return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
