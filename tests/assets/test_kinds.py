@@ -28,7 +28,7 @@ def test_kinds(tmp_path: Path) -> None:
     found = kinds(tiny.write())
     assert found["lexical_index"] == {"tfidf"}
     assert found["lexical_runs"] == {"parquet", "tfidf"}
-    assert found["embedding_index"] == {"sentence-transformers", "scipy"}
+    assert found["embedding_index"] == {"sentence-transformers", "numpy"}
     assert found["embedding_queries"] == {"parquet", "sentence-transformers"}
-    assert found["embedding_runs"] == {"parquet", "scipy"}
+    assert found["embedding_runs"] == {"parquet", "numpy"}
     assert found["reranked_runs"] == {"parquet", "http"}
