@@ -107,9 +107,8 @@ def test_duplicates_in_published_runs(name: str, shared_data: Callable[[str], Pa
     files = ["--run", f"{folder}/runs/{name}.jsonl", "--qrels", f"{folder}/qa_data_sample.parquet"]
     refused = CliRunner().invoke(main, ["score", *files])
     assert refused.exit_code == 1
-    assert (
-        "stands 5 times for query '1oy5tc', and 9 more queries repeat documents" in refused.stderr
-    )
+    assert f"{name}.jsonl:1: `retrieved_ids`: '" in refused.stderr
+    assert "' stands twice for query '1oy5tc'; a unit is retrieved once" in refused.stderr
     taken = CliRunner().invoke(main, ["score", *files, "--dialect", "autorag"])
     assert taken.exit_code == 0
     assert taken.stderr.count("stands 5 times") == 10
