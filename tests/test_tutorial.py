@@ -78,7 +78,7 @@ def _shown(notebook: Any) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.slow
 def test_every_result_shows_itself(executed: dict[str, Any]) -> None:
-    assert "a right passage is among the first 10 for" in executed["result"]["text/html"]
+    assert "; its ndcg@10 is " in executed["result"]["text/html"]
     assert "differences in ndcg@10" in executed["pairs"]["text/html"]
     assert "bm25.k1 1.2 -&gt; 0.6" in executed["history"]["text/html"]
     for name in ("result.plot()", "pairs.plot()", "history.plot()"):

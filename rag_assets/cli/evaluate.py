@@ -53,13 +53,11 @@ from rag_assets.report.formats import Row, dated, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.judged import judged_parts
 from rag_assets.report.label_health import pooling_advice
-from rag_assets.report.leaderboard import leaderboard_view, result_rows
+from rag_assets.report.leaderboard import leaderboard_summary, other_tables, result_rows
 from rag_assets.report.overlaps import overlap_rows, overlaps_view
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_parts
 from rag_assets.report.shown_names import shown, shown_rows, with_both_names
-from rag_assets.report.slice_tables import slices_view
-from rag_assets.report.slices import Slice
 from rag_assets.report.terminal_table import plain_cell
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
@@ -139,8 +137,7 @@ def command(
     elif labelled:
         names = experiment.config.display_names
         told = shown(result, names)
-        slices = told.slices([names.get(name, name) for name in selection.retrievers])
-        _print_tables(slices, told, shown_rows(rows, names))
+        _print_answer(told, shown_rows(rows, names))
     else:
         parts = answer_parts(result, result.chosen_split()) if result.answer_metrics else []
         parts += judged_parts(result, result.chosen_split() if result.answer_metrics else ALL)
@@ -148,7 +145,8 @@ def command(
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
-        _print_places(settings, report, work)
+        more = other_tables(result) if labelled else ()
+        _print_places(settings, report, work, path, more)
     failed = unfinished(pipeline, selection.retrievers)
     answers, texts = failed_answers(pipeline), failed_index_texts(pipeline)
     if failed or answers or texts:
@@ -222,20 +220,24 @@ def _print_unanswered(pipeline: Pipeline) -> None:
         messages().print(line, soft_wrap=True)
 
 
-def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]) -> None:
+def _print_answer(result: EvaluationResult, rows: Sequence[Row]) -> None:
+    """Print who is best, then one leaderboard; `leaderboard` prints the other tables."""
     console = output()
-    console.print(leaderboard_view(result, rows))
-    if slices:
-        console.print("")
-        console.print(slices_view(slices, str(result.primary), split=result.chosen_split()))
     answer = winner_of(View(result)) if verbosity() is not Verbosity.QUIET else None
     if answer is not None:
-        console.print("")
         for line in (f"{answer.title}.", *answer.sentences):
             console.print(plain_cell(line))
+        console.print("")
+    console.print(leaderboard_summary(result, rows))
 
 
-def _print_places(settings: StoreSettings, report: Path, work: EvaluationSummary) -> None:
+def _print_places(
+    settings: StoreSettings,
+    report: Path,
+    work: EvaluationSummary,
+    path: Path,
+    more: Sequence[str],
+) -> None:
     lines = {
         "evaluation": f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s",
@@ -243,6 +245,9 @@ def _print_places(settings: StoreSettings, report: Path, work: EvaluationSummary
         "warehouse": shown_path(settings.warehouse),
         "UI": _ui_command(settings),
     }
+    if more:
+        command = f"rag-assets leaderboard {shlex.quote(str(path))}"
+        lines = {"more": f"{command}: {', '.join(more)}", **lines}
     print_line("")
     for name, text in lines.items():
         print_line(f"{name:<11}{text}")

@@ -50,7 +50,7 @@ def first_problem(
 def _in_file(error: Mapping[str, Any], lines: Mapping[Location, int]) -> Location:
     """Drop from a pydantic location what does not stand in the file, such as union tags."""
     location = error["loc"]
-    if location[0] in _TAGGED:
+    if location and location[0] in _TAGGED:
         # The tag may be the name of a key below it: `parent`.
         location = (*location[:2], *location[3:])
     if error["type"] == "union_tag_invalid":

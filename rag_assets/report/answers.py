@@ -26,6 +26,9 @@ METRICS = {
 }
 """Metrics that are shown, and their headings; the first that has a value decides."""
 
+OF_SHORT_ANSWERS = ("answer_em", "answer_f1")
+"""They say little of copied sentences, and are not shown where only such were given."""
+
 
 def answer_rows(result: EvaluationResult, split: str, questions: str = "all") -> list[Row]:
     """Return a row for each answerer at each cut-off, in the order of the experiment.
@@ -75,6 +78,8 @@ def answers_sheet(result: EvaluationResult, split: str, questions: str = GROUPS[
         return None
     decisive = decisive_metric(result)
     names = [name for name in METRICS if any(row.get(name) is not None for row in rows)]
+    if decisive == "evidence_cited":
+        names = [name for name in names if name not in OF_SHORT_ANSWERS]
     names.sort(key=lambda name: name != decisive)
     columns = (
         Column("key", "answerer", TEXT),

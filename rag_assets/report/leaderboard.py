@@ -134,6 +134,46 @@ MATTERS = 0.05
 """Ties are spoken of from this share of the averaged queries on."""
 
 
+def leaderboard_summary(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
+    """Return one table: all metrics at the primary cut-off, and what limits them.
+
+    Args:
+        result: the evaluation.
+        rows: its selected cells, best retriever first.
+    """
+    shown, at_cutoff = _shown_cutoff(result, rows)
+    parts: list[RenderableType] = [_title(result, at_cutoff, shown), _cells(result, at_cutoff)]
+    if near_best(result, rows) & {row["retriever"] for row in at_cutoff}:
+        parts.append(_near_legend(result))
+    return Group(*parts, *_warnings(result, at_cutoff))
+
+
+def other_tables(result: EvaluationResult) -> list[str]:
+    """Return what :func:`leaderboard_view` and the options of `leaderboard` show besides."""
+    has = {
+        "every top_k": len(set(result.leaderboard["top_k"].to_pylist())) > 1,
+        "intervals": bool(result.evaluation.entries_of("intervals")),
+        "answers": bool(result.answer_metrics),
+        "what judges say": bool(judged_parts(result, result.chosen_split())),
+        "estimates from the sample": bool(sampled_parts(result)),
+        "--by tag": bool(result.slices()),
+        "--latency": bool(result.milliseconds_per_query()),
+    }
+    return [name for name, is_there in has.items() if is_there]
+
+
+def _shown_cutoff(result: EvaluationResult, rows: Sequence[Row]) -> tuple[int, list[Row]]:
+    """Return the primary cut-off, else the deepest that was selected, and its rows."""
+    cutoffs = {int(str(row["top_k"])) for row in rows}
+    shown = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
+    return shown or 0, [row for row in rows if row["top_k"] == shown]
+
+
+def _near_legend(result: EvaluationResult) -> str:
+    legend = f"{SIGN} not shown to be worse than the best on {result.primary}"
+    return f"{legend} (p >= {ALPHA} after Holm)"
+
+
 def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
     """Return the tables of an evaluation: one cut-off in full, then the primary metric over all.
 
@@ -141,10 +181,9 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
         result: the evaluation.
         rows: its selected cells, best retriever first.
     """
-    measure, cutoff = result.primary.column, result.primary.cutoff
+    measure = result.primary.column
     cutoffs = sorted({int(str(row["top_k"])) for row in rows})
-    shown = cutoff if cutoff in cutoffs else cutoffs[-1]
-    at_cutoff = [row for row in rows if row["top_k"] == shown]
+    shown, at_cutoff = _shown_cutoff(result, rows)
     parts: list[RenderableType] = [_title(result, at_cutoff, shown), _cells(result, at_cutoff)]
     if len(cutoffs) > 1:
         parts += ["", title_line(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
@@ -254,8 +293,7 @@ def _interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[Rende
     if highest:
         parts.append(f"{CEILING.title}: {CEILING.help}")
     if near & names.keys():
-        legend = f"{SIGN} not shown to be worse than the best on {result.primary}"
-        parts.append(f"{legend} (p >= {ALPHA} after Holm)")
+        parts.append(_near_legend(result))
     return parts
 
 

@@ -45,8 +45,18 @@ EXCEPTIONS = 3
 MOST_QUESTIONS = 10_000
 """More questions than these are no advice."""
 
-_FOUND_SOMETHING = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
-"""Metrics above 0 where a relevant unit is among the first k, and only there."""
+KINDS = {
+    "bm25": "is keyword search",
+    "tfidf": "is keyword search",
+    "splade": "is learned keyword search",
+    "embedding": "is embedding search",
+    "openai_embedding": "is embedding search",
+    "vectors": "is embedding search",
+    "qdrant": "is embedding search",
+    "late_interaction": "is embedding search, token by token",
+    "run_file": "is a ranking from a file",
+}
+"""Type of a retriever without inputs -> what it is, in a few words."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +95,8 @@ class Winner:
         cheapest: of the best and the tied, by the time of a query; None: times are not known.
         milliseconds: its time.
         exceptions: tags on which another has more.
-        hits: for how many of ``of`` questions a right unit is among the first; None: not known.
-        of: 100, or all questions where they are fewer.
-        top_k: the first so many.
-        unit: what is found: ``passage`` or ``document``.
+        kind: what the best does, in a few words, as ``reranks hybrid``; None: its name says it.
+        numbers: a sentence: what the best is, its primary metric, and that of the next.
     """
 
     best: str
@@ -101,10 +109,8 @@ class Winner:
     cheapest: str | None
     milliseconds: float | None
     exceptions: tuple[Exceptional, ...]
-    hits: int | None
-    of: int
-    top_k: int
-    unit: str
+    kind: str | None
+    numbers: str
 
     @property
     def proven(self) -> bool:
@@ -132,6 +138,7 @@ class Winner:
         return list(self._sentences())
 
     def _sentences(self) -> Iterator[str]:
+        yield self.numbers
         if self.caveat is not None:
             yield f"But {self.caveat}."
         if self.tied and self.more_questions is None:
@@ -144,18 +151,14 @@ class Winner:
             yield f"{text[0].upper()}{text[1:]}."
         if self.tied and self.cheapest is not None and self.milliseconds is not None:
             yield f"The fastest of them is {self.cheapest}, {self.milliseconds:.3g} ms a query."
-        if self.hits is not None:
-            yield (
-                f"With {self.best}, a right {self.unit} is among the first {self.top_k} for "
-                f"{self.hits} of {self.of} questions."
-            )
         lead = f"{self.best} is best over all, but" if self.proven else "By query tag:"
         for one in self.exceptions:
-            numbers = f"({one.value:.2f} against {one.best_value:.2f} of {self.best})"
+            numbers = f"({one.value:.2f}, {self.best} {one.best_value:.2f})"
             if one.shown:
                 yield f"{lead} {one.retriever} is better for {one.tag} {numbers}."
             else:
-                yield f"{one.retriever} may be better for {one.tag} {numbers}; that is not shown."
+                better = f"{one.retriever} may be better for {one.tag} {numbers}"
+                yield f"{better}; the data does not settle it."
 
 
 def winner_of(view: View) -> Winner | None:
@@ -172,7 +175,7 @@ def winner_of(view: View) -> Winner | None:
     times = {name: view.speed[name] for name in (best, *tied) if name in view.speed}
     all_timed = len(times) == 1 + len(tied)
     cheapest = min(times, key=lambda name: times[name]) if all_timed else None
-    hits, of = _hits(view, best)
+    kind = _kind(view, best)
     return Winner(
         best=best,
         tied=tied,
@@ -184,15 +187,32 @@ def winner_of(view: View) -> Winner | None:
         cheapest=cheapest,
         milliseconds=times[cheapest] if cheapest is not None else None,
         exceptions=tuple(_exceptions(seen, best)[:EXCEPTIONS]) if seen is not None else (),
-        hits=hits,
-        of=of,
-        top_k=view.cutoff,
-        unit="document" if _configuration(view).get("judge") == "document" else "passage",
+        kind=kind,
+        numbers=_numbers(view, kind),
     )
 
 
-def _configuration(view: View) -> Mapping[str, Any]:
-    return view.result.evaluation.origin.configuration
+def _numbers(view: View, kind: str | None) -> str:
+    """Return ``maxsim reranks hybrid; its ndcg@10 is 0.7906, hybrid has 0.7399``."""
+    best, *others = view.ranked
+    text = f"{best['retriever']} {kind}; its" if kind else f"{best['retriever']}'s"
+    rest = [f", {row['retriever']} has {row[view.measure]:.4f}" for row in others[:1]]
+    return f"{text} {view.result.primary} is {best[view.measure]:.4f}{''.join(rest)}."
+
+
+def _kind(view: View, name: str) -> str | None:
+    """Return what a retriever does, in a few words; None: its type says no more than its name."""
+    blocks = view.result.evaluation.origin.configuration.get("retrievers")
+    block = blocks.get(name) if isinstance(blocks, Mapping) else None
+    if not isinstance(block, Mapping):
+        return None
+    inputs = block.get("inputs")
+    if isinstance(inputs, Sequence) and not isinstance(inputs, str):
+        names = [view.result.shown_name(str(name)) for name in inputs]
+        return f"fuses {' and '.join(names)}" if len(names) == 2 else f"fuses {len(names)} others"
+    if isinstance(block.get("input"), str):
+        return f"reranks {view.result.shown_name(str(block['input']))}"
+    return KINDS.get(str(block.get("type")))
 
 
 def _is_shown(view: View, best: str, other: str) -> bool:
@@ -242,29 +262,6 @@ def _needed(row: Mapping[str, Any], n_pairs: int) -> tuple[float, int] | None:
     level = ALPHA / 2 / max(n_pairs, 1)
     units = units_needed(error, row["n_clusters"], abs(row["difference"]), level)
     return float((units / row["n_clusters"] - 1) * row["n"]), row["n"]
-
-
-def _hits(view: View, best: str) -> tuple[int | None, int]:
-    """Return for how many of how many questions anything right is among the first."""
-    primary = view.result.primary
-    counted = next(iter(_counted(view, best)), None)
-    if primary.measure not in _FOUND_SOMETHING or counted is None:
-        return None, 100
-    values = counted.values(view.result.query_metrics(view.cutoff)[best], primary.column)
-    there = ~np.isnan(values)
-    weights = np.where(there, counted.weights, 0.0)
-    share = weighted_mean(np.where(there, values > 0, False) * weights, weights)
-    if share is None:
-        return None, 100
-    of = min(100, int(there.sum()))
-    hits = round(share * of)
-    return (hits if share == 1 else min(hits, of - 1)), of
-
-
-def _counted(view: View, name: str) -> Iterator[Counted]:
-    seen = Compared(view.result, view.result.primary, view.split)
-    if name in seen.cells:
-        yield from counted_by_split(seen.counting, [seen.cells[name]])
 
 
 def _exceptions(seen: Compared, best: str) -> list[Exceptional]:
