@@ -21,6 +21,7 @@ GUIDES = {
         "ask",
         "validate",
         "evaluate",
+        "leaderboard",
         "compare",
         "attribution",
         "plan",
@@ -39,7 +40,7 @@ GUIDES = {
     "how_to/nightly.md": {"evaluate", "anchor", "gate", "diff", "history"},
     "how_to/from_autorag.md": {"validate", "evaluate", "export-run", "score"},
     "how_to/from_llamaindex.md": {"validate", "evaluate", "score"},
-    "how_to/from_ragas.md": {"evaluate", "judge", "export-run", "score"},
+    "how_to/from_ragas.md": {"evaluate", "leaderboard", "judge", "export-run", "score"},
     "how_to/read_statistics.md": {"evaluate", "compare", "leaderboard"},
 }
 """Page -> the commands that it runs."""
