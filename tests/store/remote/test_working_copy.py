@@ -160,6 +160,34 @@ def test_what_was_made_again_after_a_removal_stays(here: WorkingCopy, other: Wor
     assert (other.root / "a/1.parquet").exists()
 
 
+def test_a_removal_that_was_interrupted_is_not_undone(
+    here: WorkingCopy, other: WorkingCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a/1.parquet", "a/2.parquet"):
+        here.objects.write(name, b"")
+    for copy in (here, other):
+        apply_removed(copy)
+        fetch_all(copy.root)
+    doomed = [here.root / "a/1.parquet", here.root / "a/2.parquet"]
+    delete = Objects.delete
+
+    def killed_at_the_second(self: Objects, name: str) -> None:
+        if name.endswith("2.parquet"):
+            raise KeyboardInterrupt
+        delete(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Objects, "delete", killed_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            remove_everywhere(here.root, doomed)
+    apply_removed(other)
+    assert list((other.root / "a").glob("*")) == []
+    other.send_missing(other.root / "a")
+    assert set(here.objects.listed("a")) == {"a/2.parquet"}
+    remove_everywhere(here.root, doomed)
+    assert here.objects.listed("a") == {}
+
+
 def test_no_name_leads_out_of_a_working_copy(here: WorkingCopy, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     apply_removed(here)
