@@ -14,16 +14,19 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
+from msgspec import UNSET, Meta, UnsetType
 
 from rag_assets.answers.tables import ANSWERS
 from rag_assets.errors import DataError
-from rag_assets.sources.fields import Place, Row, identifier, note, optional_string
+from rag_assets.sources.declared_rows import Id, Text, read_rows
+from rag_assets.sources.fields import Place, checked_id, note
 from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.lines import read_text
-from rag_assets.sources.strict_json import JsonError, parse_json, read_objects, type_name
+from rag_assets.sources.strict_json import JsonError, parse_json, type_name
 from rag_assets.text_files import suffix
 
 MISSING = "no prediction"
@@ -152,42 +155,37 @@ def _refuse_repetition(text: str, path: Path) -> None:
         lines[key] = line
 
 
+class _Line(msgspec.Struct):
+    query_id: Id
+    answer: Text | UnsetType | None = UNSET
+    error: Text | None = None
+    cited: Annotated[
+        list[Annotated[int, Meta(ge=1, le=MAX_UNIT)]] | None,
+        Meta(description="a list of numbers of units, integers from 1"),
+    ] = None
+    na_prob: Annotated[float | None, Meta(description="a finite number")] = None
+    abstained: Annotated[bool | None, Meta(description="true or false")] = None
+
+
 def _of_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     ids = UniqueIds("query")
-    for number, row in read_objects(path):
-        place = Place(path, number)
-        query_id = identifier(row, "query_id", place)
+    for place, line in read_rows(path, _Line):
+        query_id = checked_id(line.query_id, place, "query_id")
         ids.add(query_id, place, "query_id")
-        yield query_id, _columns(row, place)
+        yield query_id, _columns(line, place)
 
 
-def _columns(row: Row, place: Place) -> dict[str, Any]:
-    error = optional_string(row, "error", place)
-    if error is not None:
-        if not error.strip():
+def _columns(line: _Line, place: Place) -> dict[str, Any]:
+    if line.error is not None:
+        if not line.error.strip():
             raise place.error("is blank; it must say why there is no answer", "error")
-        if row.get("answer"):
+        if line.answer:
             raise place.error("comes with an `answer`; a question has only one of them", "error")
-        return {"error": " ".join(error.split())}
-    if "answer" not in row:
+        return {"error": " ".join(line.error.split())}
+    if line.answer is UNSET:
         raise place.error("is missing; null means a refusal, `error` a failure", "answer")
-    cited, na_prob, abstained = (row.get(key) for key in ("cited", "na_prob", "abstained"))
-    if abstained is not None and not isinstance(abstained, bool):
-        raise place.error(f"is {type_name(abstained)}; must be true or false", "abstained")
-    return {
-        "answer": optional_string(row, "answer", place) or "",
-        "abstained": abstained,
-        "cited": None if cited is None else _units(cited, place),
-        "score": None if na_prob is None else _number(na_prob, place, "na_prob"),
-    }
-
-
-def _units(value: object, place: Place) -> list[int]:
-    if not isinstance(value, list) or not all(
-        isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= MAX_UNIT for n in value
-    ):
-        raise place.error("must be a list of numbers of units, integers from 1", "cited")
-    return value
+    given = {"abstained": line.abstained, "cited": line.cited, "score": line.na_prob}
+    return {"answer": line.answer or "", **given}
 
 
 def _number(value: object, place: Place, key: str) -> float:

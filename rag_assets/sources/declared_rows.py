@@ -61,8 +61,12 @@ def _problem(row: Row, key: str, kind: type[msgspec.Struct]) -> str:
     if key not in allowed:
         return f"unknown key; allowed: {', '.join(allowed)}"
     value = row[key]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    text = str(value) if is_number else shown(value) if isinstance(value, str) else type_name(value)
+    if isinstance(value, str):
+        text = shown(value)
+    elif isinstance(value, int | float | list) and not isinstance(value, bool):
+        text = shown(str(value))[1:-1]
+    else:
+        text = type_name(value)
     return f"is {text}; must be {allowed[key]}"
 
 

@@ -83,19 +83,19 @@ LINES = {
     '{"answer": "a"}': "p.jsonl:2: `query_id`: is missing; found keys: 'answer'",
     '{"query_id": "q2"}': "p.jsonl:2: `answer`: is missing; null means a refusal, "
     "`error` a failure",
-    '{"query_id": "q2", "answer": 3}': "p.jsonl:2: `answer`: is an integer; must be a string",
+    '{"query_id": "q2", "answer": 3}': "p.jsonl:2: `answer`: is 3; must be a string",
     '{"query_id": "q1", "answer": "b"}': "p.jsonl:2: `query_id`: query id 'q1' occurs twice, first "
     "on line 1",
-    '{"query_id": "q2", "answer": "b", "cited": [0]}': "p.jsonl:2: `cited`: must be a list of "
-    "numbers of units, integers from 1",
-    '{"query_id": "q2", "answer": "b", "cited": "1"}': "p.jsonl:2: `cited`: must be a list of "
-    "numbers of units, integers from 1",
-    '{"query_id": "q2", "answer": "b", "na_prob": "high"}': "p.jsonl:2: `na_prob`: is a string; "
-    "must be a number",
-    f'{{"query_id": "q2", "answer": "b", "na_prob": {10**400}}}': "p.jsonl:2: `na_prob`: must be a "
-    "finite number",
-    '{"query_id": "q2", "answer": "b", "abstained": 1}': "p.jsonl:2: `abstained`: is an integer; "
-    "must be true or false",
+    '{"query_id": "q2", "answer": "b", "cited": [0]}': "p.jsonl:2: `cited`: is [0]; must be a "
+    "list of numbers of units, integers from 1",
+    '{"query_id": "q2", "answer": "b", "cited": "1"}': "p.jsonl:2: `cited`: is '1'; must be a "
+    "list of numbers of units, integers from 1",
+    '{"query_id": "q2", "answer": "b", "na_prob": "high"}': "p.jsonl:2: `na_prob`: is 'high'; "
+    "must be a finite number",
+    f'{{"query_id": "q2", "answer": "b", "na_prob": {10**400}}}': "p.jsonl:2: `na_prob`: is 1"
+    f"{'0' * 59}...; must be a finite number",
+    '{"query_id": "q2", "answer": "b", "abstained": 1}': "p.jsonl:2: `abstained`: is 1; must be "
+    "true or false",
     '{"query_id": "q2", "answer": "b", "error": "late"}': "p.jsonl:2: `error`: comes with an "
     "`answer`; a question has only one of them",
     '{"query_id": "q2", "error": " "}': "p.jsonl:2: `error`: is blank; it must say why there is no "

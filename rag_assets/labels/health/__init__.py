@@ -4,9 +4,3 @@ Each check is a function from Arrow tables to a table of
 :data:`rag_assets.labels.health.findings.FINDINGS`. An error is a label that cannot be used; a
 warning is one that can, but may not mean what it did.
 """
-
-from __future__ import annotations
-
-from rag_assets.labels.health.findings import FINDINGS, Finding, findings_table
-
-__all__ = ["FINDINGS", "Finding", "findings_table"]

@@ -41,7 +41,7 @@ GOOD = '{"query_id": "q", "document_id": "d", "start": 0, "end": 9, "status": "j
         (
             '"grade": 1',
             '"grade": 1, "evidence": [4, 5]',
-            "2: `evidence`: is a list; must be a",
+            "2: `evidence`: is [4, 5]; must be a",
         ),
         (
             '"grade": 1',
