@@ -50,7 +50,7 @@ def test_every_edge_is_exact_in_both_directions(judging: Tiny) -> None:
     assert check_edges(judging, OF_JUDGES) > 20
 
 
-def test_everything_is_fresh_after_an_evaluation_and_nothing_is_asked_again(
+def test_everything_is_fresh_after_an_evaluation_and_the_ui_asks_nothing_again(
     judging: Tiny, server: Server
 ) -> None:
     evaluate_now(judging)
@@ -58,6 +58,11 @@ def test_everything_is_fresh_after_an_evaluation_and_nothing_is_asked_again(
     asked = len(server.received)
     again = evaluate_now(judging)
     assert (again.computed, len(server.received)) == (0, asked)
+    judging.lose("answer_verdicts", "floor")
+    assert run_as_ui(judging, ["answer_verdicts"], partition="floor").success
+    assert latest(judging, answer_verdicts_key("floor")).metadata["reused"].value is False
+    assert len(server.received) == asked
+    assert not_fresh(judging) == {}
 
 
 def test_verdicts_show_what_is_missing_and_how_they_came_to_be(
@@ -77,16 +82,6 @@ def test_verdicts_show_what_is_missing_and_how_they_came_to_be(
     preview = event.metadata["preview"]
     assert isinstance(preview, dg.TableMetadataValue)
     assert {column.name for column in preview.schema.columns} >= {"grade", "problem", "reply"}
-
-
-def test_one_partition_as_the_ui_materializes_it(judging: Tiny, server: Server) -> None:
-    evaluate_now(judging)
-    asked = len(server.received)
-    judging.lose("answer_verdicts", "floor")
-    assert run_as_ui(judging, ["answer_verdicts"], partition="floor").success
-    assert latest(judging, answer_verdicts_key("floor")).metadata["reused"].value is False
-    assert len(server.received) == asked
-    assert not_fresh(judging) == {}
 
 
 def test_definitions_load_without_a_model(judging: Tiny, server: Server) -> None:

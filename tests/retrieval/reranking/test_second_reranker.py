@@ -37,16 +37,21 @@ def ranked(pipeline: Pipeline, name: str) -> dict[str, list[tuple[str, float]]]:
     return found
 
 
-@pytest.fixture
-def tiny(tmp_path: Path) -> Tiny:
-    made = Tiny(tmp_path).write()
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The experiment, computed once; tests get copies."""
+    made = Tiny(tmp_path_factory.mktemp("second_reranker") / "master")
     made.config["retrievers"] = {**FIRST, **SECOND}
-    made.write_config()
+    made.write().run()
     return made
 
 
+@pytest.fixture
+def tiny(master: Tiny, tmp_path: Path) -> Tiny:
+    return master.copy_to(tmp_path / "tiny")
+
+
 def test_rankings_are_those_of_what_was_reranked(tiny: Tiny) -> None:
-    tiny.run()
     pipeline = tiny.pipeline()
     late, bm25 = ranked(pipeline, "late"), ranked(pipeline, "bm25")
     # The same model orders the first three as they are; nothing below them comes back.
@@ -63,7 +68,9 @@ def test_rankings_are_those_of_what_was_reranked(tiny: Tiny) -> None:
         assert dict(rows) == pytest.approx(dict(sorted(sums.items(), key=lambda s: -s[1])[:5]))
 
 
-def test_assets_are_there_where_they_are_used_and_the_others_stay(tiny: Tiny) -> None:
+def test_assets_are_there_where_they_are_used_and_the_others_stay(fresh: Tiny) -> None:
+    tiny = fresh
+
     def keys() -> dict[str, set[str]]:
         pipeline = tiny.pipeline()
         return {
@@ -91,7 +98,6 @@ def test_assets_are_there_where_they_are_used_and_the_others_stay(tiny: Tiny) ->
 
 
 def test_what_the_first_reads_reaches_the_second(tiny: Tiny) -> None:
-    tiny.run()
     tiny.configure("late", candidates=2)
     assert {"reranked_runs/late/5", "second_reranked_runs/same/5"} <= tiny.run()
     tiny.configure("same", candidates=1)
