@@ -152,7 +152,7 @@ def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     built = time.perf_counter() - started
     opened = hnsw_index.load(index, "dot")
     started = time.perf_counter()
-    near = hnsw_index.search(opened, queries, 10, ef_search=options.ef_search)
+    near = hnsw_index.HnswSearcher(opened, options.ef_search).nearest(queries, 10)
     seconds = time.perf_counter() - started
     started = time.perf_counter()
     exact = ExactSearcher(flat_index.FlatIndex.load(index)).nearest(queries, 10)

@@ -53,7 +53,9 @@ def test_the_engine_in_this_process_ranks_as_exact_search(
     measure: Literal["dot", "euclidean"] = "euclidean" if similarity == "euclidean" else "dot"
     expected = ExactSearcher(flat, measure).nearest(queries, 10)
     told: list[int] = []
-    found = engine_search.search(qdrant_search.embedded(flat, similarity), queries, 10, told.append)
+    found = engine_search.EngineSearcher(qdrant_search.embedded(flat, similarity)).nearest(
+        queries, 10, told.append
+    )
     for own, exact in zip(found, expected, strict=True):
         assert own.positions.tolist() == exact.positions.tolist()
         assert own.scores.tolist() == exact.scores.tolist()
@@ -62,10 +64,12 @@ def test_the_engine_in_this_process_ranks_as_exact_search(
 
 def test_no_chunks_no_queries_and_no_depth() -> None:
     nothing = qdrant_search.embedded(FlatIndex((), np.empty((0, 0), np.float32)), "cosine")
-    assert [len(hits.positions) for hits in engine_search.search(nothing, vectors(2), 3)] == [0, 0]
-    assert engine_search.search(nothing, np.empty((0, 0), np.float32), 3) == []
+    assert [
+        len(hits.positions) for hits in engine_search.EngineSearcher(nothing).nearest(vectors(2), 3)
+    ] == [0, 0]
+    assert engine_search.EngineSearcher(nothing).nearest(np.empty((0, 0), np.float32), 3) == []
     with pytest.raises(UsageError, match="k is 0"):
-        engine_search.search(nothing, vectors(2), 0)
+        engine_search.EngineSearcher(nothing).nearest(vectors(2), 0)
 
 
 @contextmanager
@@ -272,7 +276,7 @@ class Repeating:
 
 def test_of_several_scores_of_a_chunk_the_best_counts() -> None:
     repeating = engine_search.EngineIndex(("a", "b", "c"), Repeating(), "dot")
-    (hits,) = engine_search.search(repeating, vectors(1), 3)
+    (hits,) = engine_search.EngineSearcher(repeating).nearest(vectors(1), 3)
     assert (hits.positions.tolist(), hits.scores.tolist()) == ([1, 0, 2], [5.0, 5.0, 4.0])
 
 

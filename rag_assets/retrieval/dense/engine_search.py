@@ -87,32 +87,27 @@ class EngineSearcher(IndexSearcher[EngineIndex]):
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
         """Return the best chunks of each query vector."""
-        return search(self.index, dense_matrix(queries), depth, progress)
+        return self.nearest(dense_matrix(queries), depth, progress)
 
+    def nearest(
+        self, queries: Vectors, k: int, progress: Callable[[int], None] | None = None
+    ) -> list[Hits]:
+        """Return for each query the best ``k`` chunks that the engine finds.
 
-def search(
-    index: EngineIndex,
-    query_vectors: Vectors,
-    k: int,
-    progress: Callable[[int], None] | None = None,
-) -> list[Hits]:
-    """Return for each query the best ``k`` chunks that the engine finds.
+        Order: score descending, then id descending by UTF-8 bytes. Where a chunk is found twice,
+        the best counts.
 
-    Order: score descending, then id descending by UTF-8 bytes. Where a chunk is found twice, the
-    best counts.
-
-    Raises:
-        UsageError: ``k`` is below 1.
-    """
-    if k < 1:
-        raise UsageError(f"k is {k}; it must be at least 1")
-    hits: list[Hits] = []
-    for start in range(0, len(query_vectors), QUERIES_AT_ONCE):
-        queries = query_vectors[start : start + QUERIES_AT_ONCE]
-        hits += _search_block(index, queries, k)
-        if progress is not None:
-            progress(len(hits))
-    return hits
+        Raises:
+            UsageError: ``k`` is below 1.
+        """
+        if k < 1:
+            raise UsageError(f"k is {k}; it must be at least 1")
+        hits: list[Hits] = []
+        for start in range(0, len(queries), QUERIES_AT_ONCE):
+            hits += _search_block(self.index, queries[start : start + QUERIES_AT_ONCE], k)
+            if progress is not None:
+                progress(len(hits))
+        return hits
 
 
 def _search_block(index: EngineIndex, queries: Vectors, k: int) -> list[Hits]:

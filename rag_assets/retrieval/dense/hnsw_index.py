@@ -68,8 +68,39 @@ class HnswSearcher:
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
         """Return the best chunks of each query vector, ``ef_search`` of them at most."""
-        vectors = dense_matrix(queries)
-        return search(self.index, vectors, depth, progress, ef_search=self.ef_search)
+        return self.nearest(dense_matrix(queries), depth, progress)
+
+    def nearest(
+        self, queries: Vectors, k: int, progress: Callable[[int], None] | None = None
+    ) -> list[Hits]:
+        """Return for each query the best ``k`` of ``ef_search`` chunks that the graph leads to.
+
+        Args:
+            queries: float32, shape (queries, dimension of the index).
+            k: hits a query at most.
+            progress: called with the number of queries done so far.
+
+        Raises:
+            UsageError: ``k`` or ``ef_search`` is below 1.
+            DataError: a query vector has another dimension, is not finite or too long.
+        """
+        index, ef_search = self.index, self.ef_search
+        if k < 1 or ef_search < 1:
+            raise UsageError(f"k is {k} and ef_search is {ef_search}; both must be at least 1")
+        if not index.flat.chunk_ids or not len(queries):
+            return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in range(len(queries))]
+        if queries.ndim != 2 or queries.shape[1] != index.graph.d:
+            problem = f"query vectors have shape {queries.shape}"
+            raise DataError(f"{problem}; the index has dimension {index.graph.d}")
+        checked_lengths(queries, lambda row: f"query {row}")
+        hits: list[Hits] = []
+        for start in range(0, len(queries), BLOCK):
+            block = np.ascontiguousarray(queries[start : start + BLOCK], dtype=np.float32)
+            for query, positions in zip(block, _candidates(index, block, ef_search), strict=True):
+                hits.append(_hits(index, query, positions[positions >= 0], k))
+            if progress is not None:
+                progress(len(hits))
+        return hits
 
     def restricted_to(self, positions: Positions) -> ExactSearcher:
         """Return an exact searcher of these chunks: the graph leads to too few of them."""
@@ -148,48 +179,6 @@ def load(folder: Path, measure: Measure) -> HnswIndex:
         storage.add(np.ascontiguousarray(flat.vectors))
     graph.storage, graph.own_fields = storage, False
     return HnswIndex(flat, graph, storage, measure)
-
-
-def search(
-    index: HnswIndex,
-    query_vectors: Vectors,
-    k: int,
-    progress: Callable[[int], None] | None = None,
-    *,
-    ef_search: int,
-) -> list[Hits]:
-    """Return for each query the best ``k`` of ``ef_search`` chunks that the graph leads to.
-
-    Args:
-        index: the index.
-        query_vectors: float32, shape (queries, dimension of the index).
-        k: hits a query at most.
-        progress: called with the number of queries done so far.
-        ef_search: candidates, and so the most hits that there can be.
-
-    Raises:
-        UsageError: ``k`` or ``ef_search`` is below 1.
-        DataError: a query vector has another dimension, is not finite or too long.
-    """
-    if k < 1 or ef_search < 1:
-        raise UsageError(f"k is {k} and ef_search is {ef_search}; both must be at least 1")
-    n_chunks = len(index.flat.chunk_ids)
-    if not n_chunks or not len(query_vectors):
-        return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in range(len(query_vectors))]
-    if query_vectors.ndim != 2 or query_vectors.shape[1] != index.graph.d:
-        shape = query_vectors.shape
-        raise DataError(
-            f"query vectors have shape {shape}; the index has dimension {index.graph.d}"
-        )
-    checked_lengths(query_vectors, lambda row: f"query {row}")
-    found: list[Hits] = []
-    for start in range(0, len(query_vectors), BLOCK):
-        queries = np.ascontiguousarray(query_vectors[start : start + BLOCK], dtype=np.float32)
-        for query, positions in zip(queries, _candidates(index, queries, ef_search), strict=True):
-            found.append(_hits(index, query, positions[positions >= 0], k))
-        if progress is not None:
-            progress(len(found))
-    return found
 
 
 def _candidates(index: HnswIndex, queries: Vectors, ef_search: int) -> npt.NDArray[np.int64]:

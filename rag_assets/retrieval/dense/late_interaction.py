@@ -19,6 +19,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.models.batches import in_batches
 from rag_assets.models.encoder import Kind, Progress
 from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
@@ -103,22 +104,6 @@ class LateInteraction(EmbeddingRetriever):
 
 
 @dataclass(frozen=True)
-class TokenSearcher(IndexSearcher["TokenIndex"]):
-    """Token vectors that are searched exactly."""
-
-    def search(
-        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        """Return the best chunks of each query."""
-        vectors = token_vectors(queries, self.index.vectors.shape[1])
-        return search_index(self.index, vectors, depth, progress)
-
-    def restricted_to(self, positions: Positions) -> TokenSearcher:
-        """Return a searcher of these chunks: a score depends on no other chunk."""
-        return TokenSearcher(self.index.restricted_to(positions))
-
-
-@dataclass(frozen=True)
 class TokenIndex:
     """Chunks and the vectors of their tokens.
 
@@ -200,36 +185,45 @@ def load_index(folder: Path) -> TokenIndex:
     return TokenIndex(chunk_ids, vectors, starts)
 
 
-def search_index(
-    index: TokenIndex,
-    queries: Sequence[TokenVectors],
-    k: int,
-    progress: Callable[[int], None] | None = None,
-) -> list[Hits]:
-    """Return for each query its ``k`` best chunks, of those that have a token.
+@dataclass(frozen=True)
+class TokenSearcher(IndexSearcher[TokenIndex]):
+    """Token vectors that are searched exactly."""
 
-    Order: score descending, then id descending by UTF-8 bytes, exact at the cut. The score is that
-    of :func:`rag_assets.models.token_encoder.maxsim`. A query without a token finds nothing.
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query."""
+        vectors = token_vectors(queries, self.index.vectors.shape[1])
+        return self.nearest(vectors, depth, progress)
 
-    Args:
-        index: the index.
-        queries: the vectors of each query's tokens.
-        k: hits a query at most.
-        progress: called with the number of queries done so far.
+    def restricted_to(self, positions: Positions) -> TokenSearcher:
+        """Return a searcher of these chunks: a score depends on no other chunk."""
+        return TokenSearcher(self.index.restricted_to(positions))
 
-    Raises:
-        UsageError: ``k`` is below 1.
-    """
-    if k < 1:
-        raise UsageError(f"k is {k}; it must be at least 1")
-    found: list[Hits] = []
-    for start in range(0, len(queries), QUERIES_AT_ONCE):
-        group = queries[start : start + QUERIES_AT_ONCE]
-        for query, scores in zip(group, _rough_scores(index, group), strict=True):
-            found.append(_exact_hits(index, query, scores, k))
-        if progress is not None:
-            progress(len(found))
-    return found
+    def nearest(
+        self,
+        queries: Sequence[TokenVectors],
+        k: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Hits]:
+        """Return for each query its ``k`` best chunks, of those that have a token.
+
+        Order: score descending, then id descending by UTF-8 bytes, exact at the cut. The score is
+        that of :func:`rag_assets.models.token_encoder.maxsim`. A query without a token finds
+        nothing.
+
+        Raises:
+            UsageError: ``k`` is below 1.
+        """
+        if k < 1:
+            raise UsageError(f"k is {k}; it must be at least 1")
+        hits: list[Hits] = []
+        for group in in_batches(queries, QUERIES_AT_ONCE):
+            for query, scores in zip(group, _rough_scores(self.index, group), strict=True):
+                hits.append(_exact_hits(self.index, query, scores, k))
+            if progress is not None:
+                progress(len(hits))
+        return hits
 
 
 def _rough_scores(index: TokenIndex, queries: Sequence[TokenVectors]) -> Rough:

@@ -111,17 +111,6 @@ class Splade(EmbeddingRetriever):
 
 
 @dataclass(frozen=True)
-class SparseSearcher(IndexSearcher["SparseIndex"]):
-    """Sparse vectors that are searched exactly."""
-
-    def search(
-        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        """Return the best chunks of each query vector."""
-        return search_index(self.index, sparse_vectors(queries), depth, progress)
-
-
-@dataclass(frozen=True)
 class SparseIndex:
     """Chunks and their vectors.
 
@@ -182,34 +171,38 @@ def load_index(folder: Path) -> SparseIndex:
     return SparseIndex(chunk_ids, load_columns(files, len(chunk_ids)))
 
 
-def search_index(
-    index: SparseIndex,
-    queries: Sequence[SparseVector],
-    k: int,
-    progress: Callable[[int], None] | None = None,
-) -> list[Hits]:
-    """Return for each query its ``k`` best chunks of those that share a component with it.
+@dataclass(frozen=True)
+class SparseSearcher(IndexSearcher[SparseIndex]):
+    """Sparse vectors that are searched exactly."""
 
-    Order: score descending, then id descending by UTF-8 bytes, exact at the cut.
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query vector."""
+        return self.nearest(sparse_vectors(queries), depth, progress)
 
-    Args:
-        index: the index.
-        queries: their vectors.
-        k: hits a query at most.
-        progress: called with the number of queries done so far.
+    def nearest(
+        self,
+        queries: Sequence[SparseVector],
+        k: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Hits]:
+        """Return for each query its ``k`` best chunks of those that share a component with it.
 
-    Raises:
-        UsageError: ``k`` is below 1.
-    """
-    n_components = index.weights.indptr.size - 1
-    hits: list[Hits] = []
-    for query in queries:
-        known = query.components < n_components  # what no chunk has is left out
-        factors = query.weights[known].astype(np.float64)
-        scores = index.weights.sums(query.components[known].tolist(), factors.tolist())
-        chunks = np.flatnonzero(scores)
-        best = top_k(scores[chunks], index.ids_rank[chunks], k)
-        hits.append(Hits(chunks[best], scores[chunks][best]))
-        if progress is not None:
-            progress(len(hits))
-    return hits
+        Order: score descending, then id descending by UTF-8 bytes, exact at the cut.
+
+        Raises:
+            UsageError: ``k`` is below 1.
+        """
+        weights, ids_rank = self.index.weights, self.index.ids_rank
+        hits: list[Hits] = []
+        for query in queries:
+            known = query.components < weights.indptr.size - 1  # what no chunk has is left out
+            factors = query.weights[known].astype(np.float64)
+            scores = weights.sums(query.components[known].tolist(), factors.tolist())
+            chunks = np.flatnonzero(scores)
+            best = top_k(scores[chunks], ids_rank[chunks], k)
+            hits.append(Hits(chunks[best], scores[chunks][best]))
+            if progress is not None:
+                progress(len(hits))
+        return hits

@@ -10,7 +10,7 @@ from rag_assets.ordering import Hits
 from rag_assets.retrieval.dense import hnsw_index
 from rag_assets.retrieval.dense.exact import ExactSearcher
 from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.hnsw_index import GRAPH_FILE, HnswIndex, Measure, load, search
+from rag_assets.retrieval.dense.hnsw_index import GRAPH_FILE, HnswIndex, HnswSearcher, Measure, load
 
 MEASURES: tuple[Measure, ...] = ("dot", "euclidean")
 every_measure = pytest.mark.parametrize("measure", MEASURES)
@@ -52,7 +52,7 @@ def found(index: HnswIndex, hits: Hits) -> list[tuple[str, float]]:
 def recall(index: HnswIndex, queries: np.ndarray, k: int, ef_search: int) -> float:
     """Share of the exact best k that the graph leads to."""
     exact = ExactSearcher(index.flat, index.measure).nearest(queries, k)
-    approximate = search(index, queries, k, ef_search=ef_search)
+    approximate = HnswSearcher(index, ef_search).nearest(queries, k)
     shared = [
         len(set(a.positions.tolist()) & set(b.positions.tolist()))
         for a, b in zip(exact, approximate, strict=True)
@@ -83,7 +83,7 @@ def test_few_chunks_are_all_found_with_exact_scores(tmp_path: Path, measure: Mea
     index = indexed(tmp_path, vectors * 3, measure)
     queries = made(20, seed=2)
     exact = ExactSearcher(index.flat, measure).nearest(queries, 25)
-    for one, other in zip(search(index, queries, 25, ef_search=200), exact, strict=True):
+    for one, other in zip(HnswSearcher(index, 200).nearest(queries, 25), exact, strict=True):
         assert found(index, one) == found(index, other)
 
 
@@ -101,10 +101,10 @@ def test_the_order_of_rows_changes_no_byte(tmp_path: Path, measure: Measure) -> 
 def test_a_shorter_list_is_the_beginning_of_a_longer_one(tmp_path: Path) -> None:
     index = indexed(tmp_path, made(2_000), "dot", m=4, ef_construction=8)
     queries = made(50, seed=3)
-    longest = search(index, queries, 500, ef_search=40)
+    longest = HnswSearcher(index, 40).nearest(queries, 500)
     assert {len(hits.positions) for hits in longest} == {40}
     for k in (1, 5, 39):
-        for one, whole in zip(search(index, queries, k, ef_search=40), longest, strict=True):
+        for one, whole in zip(HnswSearcher(index, 40).nearest(queries, k), longest, strict=True):
             assert found(index, one) == found(index, whole)[:k]
 
 
@@ -112,25 +112,27 @@ def test_threads_and_blocks_change_nothing(tmp_path: Path) -> None:
     index = indexed(tmp_path, made(2_000), "euclidean")
     queries = made(300, seed=4)  # more than a block
     done: list[int] = []
-    together = search(index, queries, 10, done.append, ef_search=30)
-    alone = [search(index, queries[n : n + 1], 10, ef_search=30)[0] for n in range(len(queries))]
+    together = HnswSearcher(index, 30).nearest(queries, 10, done.append)
+    alone = [
+        HnswSearcher(index, 30).nearest(queries[n : n + 1], 10)[0] for n in range(len(queries))
+    ]
     assert [found(index, a) for a in together] == [found(index, b) for b in alone]
     assert done == [256, 300]
 
 
 def test_nothing_to_search(tmp_path: Path) -> None:
     index = indexed(tmp_path, np.empty((0, 0), np.float32), "dot")
-    (hits,) = search(index, made(1), 5, ef_search=10)
+    (hits,) = HnswSearcher(index, 10).nearest(made(1), 5)
     assert hits.positions.size == 0
-    assert search(indexed(tmp_path / "some", made(5), "dot"), made(0), 5, ef_search=10) == []
+    assert HnswSearcher(indexed(tmp_path / "some", made(5), "dot"), 10).nearest(made(0), 5) == []
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     index = indexed(tmp_path / "a", made(5), "dot")
     with pytest.raises(UsageError, match="k is 0 and ef_search is 10"):
-        search(index, made(1), 0, ef_search=10)
+        HnswSearcher(index, 10).nearest(made(1), 0)
     with pytest.raises(DataError, match=r"shape \(1, 3\); the index has dimension 24"):
-        search(index, made(1, 3), 1, ef_search=10)
+        HnswSearcher(index, 10).nearest(made(1, 3), 1)
     vectors = made(3)
     vectors[2, 0] = np.nan
     with pytest.raises(DataError, match="vector of chunk 'c00002' has length nan"):

@@ -13,7 +13,7 @@ from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.vector_cache import SPARSE_VECTORS, EncodedCache, SparseVector
 from rag_assets.retrieval.dense import splade
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
-from rag_assets.retrieval.dense.splade import SparseIndex, load_index, search_index
+from rag_assets.retrieval.dense.splade import SparseIndex, SparseSearcher, load_index
 
 Weights = dict[int, float]
 
@@ -51,7 +51,7 @@ def test_it_is_the_definition(rows: list[Weights], query: Weights, k: int) -> No
     chunks = {f"c{(number * 7) % 13}": own for number, own in enumerate(rows)}
     with TemporaryDirectory() as folder:
         index = indexed(Path(folder), chunks)
-    (hits,) = search_index(index, [sparse(query)], k)
+    (hits,) = SparseSearcher(index).nearest([sparse(query)], k)
     ids = [index.chunk_ids[position] for position in hits.positions]
     assert list(zip(ids, hits.scores.tolist(), strict=True)) == naive(chunks, query, k)
 
@@ -71,9 +71,9 @@ def test_facts_and_nothing(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     index = indexed(empty, {})
-    (hits,) = search_index(index, [sparse({3: 1.0})], 5)
+    (hits,) = SparseSearcher(index).nearest([sparse({3: 1.0})], 5)
     assert hits.positions.size == 0
-    assert search_index(index, [], 5) == []
+    assert SparseSearcher(index).nearest([], 5) == []
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         load_index(tmp_path)
     index = indexed(tmp_path, {"a": {1: 1.0}})
     with pytest.raises(UsageError, match="k is 0"):
-        search_index(index, [sparse({})], 0)
+        SparseSearcher(index).nearest([sparse({})], 0)
     np.save(tmp_path / "weights.npy", np.empty(0, np.float32))
     with pytest.raises(StoreError, match="cannot be read"):
         load_index(tmp_path)

@@ -13,7 +13,7 @@ from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.token_encoder import maxsim
 from rag_assets.models.vector_cache import TokenVectors
 from rag_assets.retrieval.dense import late_interaction
-from rag_assets.retrieval.dense.late_interaction import TokenIndex
+from rag_assets.retrieval.dense.late_interaction import TokenIndex, TokenSearcher
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
 
 DIMENSION = 8
@@ -53,7 +53,7 @@ def test_it_finds_what_scoring_every_pair_finds(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(late_interaction, "TOKENS_AT_ONCE", at_once)
         patch.setattr(late_interaction, "QUERIES_AT_ONCE", 2)
-        found = late_interaction.search_index(index, asked, k)
+        found = TokenSearcher(index).nearest(asked, k)
     for query, hits in zip(asked, found, strict=True):
         scored = [
             (maxsim(query, own), f"c{row:03}", row)
@@ -70,7 +70,7 @@ def test_a_part_is_searched_as_the_whole(tmp_path: Path) -> None:
     (query,) = drawn(1, [3])
     part = index.restricted_to(np.array([1, 3, 0]))
     assert part.chunk_ids == ("c001", "c003", "c000")
-    (hits,), (whole,) = (late_interaction.search_index(one, [query], 9) for one in (part, index))
+    (hits,), (whole,) = (TokenSearcher(one).nearest([query], 9) for one in (part, index))
     of_whole = dict(zip(whole.positions.tolist(), whole.scores.tolist(), strict=True))
     assert dict(zip(hits.positions.tolist(), hits.scores.tolist(), strict=True)) == {
         1: of_whole[3],
@@ -90,12 +90,10 @@ def test_an_index_is_ordered_by_id_and_holds_half_precision(tmp_path: Path) -> N
 
 def test_nothing_is_searched_for_nothing(tmp_path: Path) -> None:
     index = made([], tmp_path)
-    assert [
-        len(hits.positions) for hits in late_interaction.search_index(index, drawn(0, [2]), 3)
-    ] == [0]
-    assert late_interaction.search_index(index, [], 3) == []
+    assert [len(hits.positions) for hits in TokenSearcher(index).nearest(drawn(0, [2]), 3)] == [0]
+    assert TokenSearcher(index).nearest([], 3) == []
     with pytest.raises(UsageError, match="k is 0"):
-        late_interaction.search_index(index, [], 0)
+        TokenSearcher(index).nearest([], 0)
 
 
 def test_queries_come_back_from_their_table() -> None:
