@@ -65,9 +65,9 @@ class Ours:
         self._index = LexicalIndex.load(folder)
 
     def search(self, queries: list[str], k: int) -> Any:
-        from rag_assets.retrieval.lexical.index import search
+        from rag_assets.retrieval.lexical.index import WordSearcher
 
-        return search(self._index, queries, k)
+        return WordSearcher(self._index).search(queries, k)
 
     def found(self, queries: list[str], k: int) -> Found:
         hits = self.search(queries, k)

@@ -137,20 +137,6 @@ class BM25(AnalysedRetriever):
         return FeedbackSearcher(LexicalIndex.load(folder), TermVectors.load(folder), self.feedback)
 
 
-@dataclass(frozen=True)
-class FeedbackSearcher(IndexSearcher[LexicalIndex]):
-    """An opened index that is searched twice: the second time for the expanded query."""
-
-    vectors: TermVectors
-    feedback: Rm3Expansion
-
-    def search(
-        self, queries: Sequence[str], depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        """Return the best chunks of each query, expanded."""
-        return search_expanded(self.index, self.vectors, self.feedback, queries, depth, progress)
-
-
 def expanded(
     query: Sequence[str], hits: Hits, vectors: TermVectors, feedback: Rm3Expansion
 ) -> dict[str, float]:
@@ -187,31 +173,38 @@ def _feedback_words(
     return {token: weight / total for token, weight in best}
 
 
-def search_expanded(
-    index: LexicalIndex,
-    vectors: TermVectors,
-    feedback: Rm3Expansion,
-    queries: Sequence[str],
-    k: int,
-    progress: Callable[[int], None] | None = None,
-) -> list[Hits]:
-    """Return for each query, expanded, the chunks that score above 0, at most ``k``.
+@dataclass(frozen=True)
+class FeedbackSearcher(IndexSearcher[LexicalIndex]):
+    """An opened index that is searched twice: the second time for the expanded query."""
 
-    Order and arguments are those of :func:`.index.search`. A query without hits
-    is not expanded, and has none.
+    vectors: TermVectors
+    feedback: Rm3Expansion
 
-    Raises:
-        UsageError: ``k`` is below 1.
-    """
-    found: list[Hits] = []
-    analysed = analyze_all(index.analyzer, queries)
-    unexpanded = index.engine.best(analysed, index.ids_rank, feedback.documents)
-    for tokens, first in zip(analysed, unexpanded, strict=True):
-        weights = expanded(tokens, first, vectors, feedback) if len(first.positions) else {}
-        scores = np.zeros(len(index.chunk_ids))
-        for token, weight in weights.items():
-            scores += weight * index.engine.scores([token])
-        found.append(best_above_zero(scores, index.ids_rank, k))
-        if progress is not None:
-            progress(len(found))
-    return found
+    def search(
+        self,
+        queries: Sequence[str],
+        depth: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Hits]:
+        """Return for each query, expanded, the chunks that score above 0, at most ``depth``.
+
+        Order and arguments are those of :class:`.index.WordSearcher`. A query without hits is not
+        expanded, and has none.
+
+        Raises:
+            UsageError: ``depth`` is below 1.
+        """
+        index, feedback = self.index, self.feedback
+        hits: list[Hits] = []
+        analysed = analyze_all(index.analyzer, queries)
+        unexpanded = index.engine.best(analysed, index.ids_rank, feedback.documents)
+        for tokens, first in zip(analysed, unexpanded, strict=True):
+            has_hits = bool(len(first.positions))
+            weights = expanded(tokens, first, self.vectors, feedback) if has_hits else {}
+            scores = np.zeros(len(index.chunk_ids))
+            for token, weight in weights.items():
+                scores += weight * index.engine.scores([token])
+            hits.append(best_above_zero(scores, index.ids_rank, depth))
+            if progress is not None:
+                progress(len(hits))
+        return hits

@@ -26,6 +26,7 @@ from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
 from rag_assets.retrieval.lexical.tfidf_engine import TfIdfEngine
 from rag_assets.retrieval.lexical.token_counts import ChunkTokens
 from rag_assets.retrieval.lexical.word_engine import WordEngine
+from rag_assets.retrieval.retriever import IndexSearcher
 
 FORMAT = 1
 """Version of the folder's layout; another one is refused."""
@@ -113,33 +114,37 @@ def engine_code(engine: str) -> list[Root]:
     return [f"{__name__}:ENGINES[{engine}]"]
 
 
-def search(
-    index: LexicalIndex,
-    queries: Sequence[str],
-    k: int,
-    progress: Callable[[int], None] | None = None,
-) -> list[Hits]:
-    """Return for each query the chunks that score above 0, at most ``k``.
+@dataclass(frozen=True)
+class WordSearcher(IndexSearcher[LexicalIndex]):
+    """An opened lexical index."""
 
-    Order: score descending, then id descending by UTF-8 bytes, exact at the cut. A query without a
-    token that is in the index has no hits.
+    def search(
+        self,
+        queries: Sequence[str],
+        depth: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Hits]:
+        """Return for each query the chunks that score above 0, at most ``depth``.
 
-    Args:
-        index: the index.
-        queries: the texts to search for; analysed like the chunks.
-        k: hits a query at most.
-        progress: called now and then, and at the end, with the number of queries done so far.
+        Order: score descending, then id descending by UTF-8 bytes, exact at the cut. A query
+        without a token that is in the index has no hits.
 
-    Raises:
-        UsageError: ``k`` is below 1.
-    """
-    hits: list[Hits] = []
-    for best in index.engine.best(analyze_all(index.analyzer, queries), index.ids_rank, k):
-        hits.append(best)
-        is_due = len(hits) % PROGRESS_EVERY == 0 or len(hits) == len(queries)
-        if progress is not None and is_due:
-            progress(len(hits))
-    return hits
+        Args:
+            queries: the texts to search for; analysed like the chunks.
+            depth: hits a query at most.
+            progress: called now and then, and at the end, with the number of queries done so far.
+
+        Raises:
+            UsageError: ``depth`` is below 1.
+        """
+        index, hits = self.index, list[Hits]()
+        analysed = analyze_all(index.analyzer, queries)
+        for best in index.engine.best(analysed, index.ids_rank, depth):
+            hits.append(best)
+            is_due = len(hits) % PROGRESS_EVERY == 0 or len(hits) == len(queries)
+            if progress is not None and is_due:
+                progress(len(hits))
+        return hits
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from pydantic import Field, field_validator
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.ordering import Hits
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis, SortedTexts
 from rag_assets.retrieval.lexical.analyzers import (
@@ -23,8 +21,8 @@ from rag_assets.retrieval.lexical.analyzers import (
     analyzer_code,
     check_analyzer,
 )
-from rag_assets.retrieval.lexical.index import LexicalIndex, search
-from rag_assets.retrieval.retriever import IndexSearcher, Searcher
+from rag_assets.retrieval.lexical.index import LexicalIndex, WordSearcher
+from rag_assets.retrieval.retriever import Searcher
 
 
 class AnalysedRetriever(LexicalRetriever, ABC):
@@ -86,14 +84,3 @@ class AnalysedRetriever(LexicalRetriever, ABC):
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
         """Open the index."""
         return WordSearcher(LexicalIndex.load(folder))
-
-
-@dataclass(frozen=True)
-class WordSearcher(IndexSearcher[LexicalIndex]):
-    """An opened lexical index."""
-
-    def search(
-        self, queries: Sequence[str], depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        """Return the best chunks of each query."""
-        return search(self.index, queries, depth, progress)

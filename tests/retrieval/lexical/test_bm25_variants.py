@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.retrieval.lexical.bm25_variants import VARIANTS, resolve_delta, resolve_variant
 from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
-from rag_assets.retrieval.lexical.index import LexicalIndex, search
+from rag_assets.retrieval.lexical.index import LexicalIndex, WordSearcher
 from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
 from rag_assets.retrieval.lexical.token_counts import ChunkTokens
 from tests.retrieval.lexical.index_of_texts import build_index
@@ -206,7 +206,7 @@ def hits(folder: Path, engine: str, variant: str, texts: list[str], query: str) 
         variant=variant,
     )
     index = LexicalIndex.load(folder)
-    (found,) = search(index, [query], 10)
+    (found,) = WordSearcher(index).search([query], 10)
     return [index.chunk_ids[position] for position in found.positions]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import DataError, StoreError
-from rag_assets.retrieval.lexical.index import LexicalIndex, search
+from rag_assets.retrieval.lexical.index import LexicalIndex, WordSearcher
 from tests.retrieval.lexical.index_of_texts import build_index
 
 TEXTS = {
@@ -105,7 +105,7 @@ def test_corpora_without_a_token(tmp_path: Path, engine: str, texts: dict[str, s
     facts = build(tmp_path / "index", texts, engine)
     assert (facts["vocabulary"], facts["mean_length"]) == (0, 0.0)
     index = LexicalIndex.load(tmp_path / "index")
-    assert [hits.positions.size for hits in search(index, ["pump", ""], 10)] == [0, 0]
+    assert [hits.positions.size for hits in WordSearcher(index).search(["pump", ""], 10)] == [0, 0]
 
 
 def test_damaged_folders_are_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.retrieval.lexical.index import LexicalIndex, search
+from rag_assets.retrieval.lexical.index import LexicalIndex, WordSearcher
 from tests.retrieval.lexical.index_of_texts import build_index
 
 pytestmark = pytest.mark.real_data
@@ -31,7 +31,7 @@ def run_of(folder: Path, corpus: dict[str, str], queries: dict[str, str], k: int
     )
     (folder / "facts.txt").write_text(str(facts["analyzer"]))
     index = LexicalIndex.load(folder)
-    found = search(index, list(queries.values()), k)
+    found = WordSearcher(index).search(list(queries.values()), k)
     return {
         query: {
             index.chunk_ids[position]: score

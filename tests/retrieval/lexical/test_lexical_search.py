@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.lexical.analyzers import analyze
-from rag_assets.retrieval.lexical.index import LexicalIndex, search
+from rag_assets.retrieval.lexical.index import LexicalIndex, WordSearcher
 from tests.retrieval.lexical.index_of_texts import build_index
 
 WORDS = st.lists(st.sampled_from(["pump", "valve", "crew", "oil"]), max_size=4).map(" ".join)
@@ -40,7 +40,7 @@ def rankings(index: LexicalIndex, queries: list[str], k: int) -> list[Ranking]:
             (index.chunk_ids[position], score)
             for position, score in zip(hits.positions.tolist(), hits.scores.tolist(), strict=True)
         ]
-        for hits in search(index, queries, k)
+        for hits in WordSearcher(index).search(queries, k)
     ]
 
 
@@ -97,7 +97,7 @@ def test_k_is_clipped_and_larger_k_extends_the_ranking() -> None:
 
 def test_k_below_one_is_refused() -> None:
     with pytest.raises(UsageError, match="k is 0"):
-        search(index_of({"a": "pump"}), ["pump"], 0)
+        WordSearcher(index_of({"a": "pump"})).search(["pump"], 0)
 
 
 def test_rank_bm25_drops_chunks_that_its_idf_scores_at_zero_or_below() -> None:
@@ -118,5 +118,5 @@ def test_queries_are_analysed_like_the_chunks() -> None:
 
 def test_progress_counts_queries_up_to_the_last() -> None:
     done: list[int] = []
-    search(index_of({"a": "pump"}), ["pump"] * 250, 1, done.append)
+    WordSearcher(index_of({"a": "pump"})).search(["pump"] * 250, 1, done.append)
     assert done == [100, 200, 250]

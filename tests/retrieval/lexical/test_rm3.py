@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.lexical.bm25 import expanded, search_expanded
-from rag_assets.retrieval.lexical.index import LexicalIndex, TermVectors, search
+from rag_assets.retrieval.lexical.bm25 import FeedbackSearcher, expanded
+from rag_assets.retrieval.lexical.index import LexicalIndex, TermVectors, WordSearcher
 from rag_assets.retrieval.lexical.token_counts import ChunkTokens
 from rag_assets.retrieval.retriever import Rm3Expansion
 from tests.retrieval.lexical.index_of_texts import build_index
@@ -67,8 +67,8 @@ def test_weights_of_an_expanded_query() -> None:
 @pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])
 def test_a_chunk_without_a_word_of_the_query_is_found(tmp_path: Path, engine: str) -> None:
     one, vectors = index(tmp_path, engine)
-    (plain,) = search(one, ["fare"], 9)
-    (grown,) = search_expanded(one, vectors, Feedback(documents=1), ["fare"], 9)
+    (plain,) = WordSearcher(one).search(["fare"], 9)
+    (grown,) = FeedbackSearcher(one, vectors, Feedback(documents=1)).search(["fare"], 9)
     assert plain.positions.tolist() == [0]
     assert grown.positions.tolist()[0] == 0
     # "dog" and "crown" stand beside "fare", so those that hold one are found, the rest is not.
@@ -77,7 +77,7 @@ def test_a_chunk_without_a_word_of_the_query_is_found(tmp_path: Path, engine: st
 
 def test_the_score_is_the_weighted_sum(tmp_path: Path) -> None:
     one, vectors = index(tmp_path)
-    (grown,) = search_expanded(one, vectors, Feedback(documents=1), ["fare"], 9)
+    (grown,) = FeedbackSearcher(one, vectors, Feedback(documents=1)).search(["fare"], 9)
     # With b 0 a word that occurs once weighs idf / 2.2; dog and crown are in two of five chunks.
     # From a: dog 1/2, fare 1/4, crown 1/4, each by half.
     both = log(1 + 3.5 / 2.5)
@@ -96,15 +96,14 @@ def test_with_all_weight_on_the_query_the_order_stays(
 ) -> None:
     one, vectors = index(tmp_path_factory.getbasetemp() / "shared")
     query = " ".join(words)
-    (plain,) = search(one, [query], 9)
-    (grown,) = search_expanded(
-        one, vectors, Feedback(documents=2, terms=5, original_weight=1.0), [query], 9
-    )
+    (plain,) = WordSearcher(one).search([query], 9)
+    feedback = Feedback(documents=2, terms=5, original_weight=1.0)
+    (grown,) = FeedbackSearcher(one, vectors, feedback).search([query], 9)
     assert grown.positions.tolist() == plain.positions.tolist()
     assert grown.scores * len(words) == pytest.approx(plain.scores)
 
 
 def test_a_query_without_hits_has_none(tmp_path: Path) -> None:
     one, vectors = index(tmp_path)
-    found = search_expanded(one, vectors, Feedback(), ["zzz", ""], 9)
+    found = FeedbackSearcher(one, vectors, Feedback()).search(["zzz", ""], 9)
     assert [hits.positions.tolist() for hits in found] == [[], []]
