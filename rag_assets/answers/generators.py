@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from rag_assets.answers.best_sentence import SpanAnswer, best_sentence
 from rag_assets.answers.citations import cited_units
 from rag_assets.answers.prediction_files import read_predictions
 from rag_assets.code_versions.closure import Root
@@ -21,9 +22,6 @@ from rag_assets.llm.passages import passages_block
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.query_sets.model_output import without_thinking
-
-if TYPE_CHECKING:
-    from rag_assets.answers.best_sentence import SpanAnswer
 
 PLACES = ("question", "context")
 """What a prompt must have a place for."""
@@ -262,8 +260,6 @@ class ExtractiveGenerator(Generator):
     def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
         """Copy the best span, or the best sentence where there is no model."""
         if self.model is None:
-            from rag_assets.answers.best_sentence import best_sentence
-
             found = [best_sentence(one.text, one.context) for one in questions]
             return GeneratorAnswers([_copied(one) for one in found])
         from rag_assets.answers.span_model import SpanModel
