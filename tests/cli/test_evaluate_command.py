@@ -73,8 +73,8 @@ def artifacts(store: Path) -> dict[str, int]:
     return {str(file.relative_to(store)): file.stat().st_mtime_ns for file in files}
 
 
-def test_json_is_a_list_of_rows(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
-    folder, store = evaluated
+def test_json_is_a_list_of_rows(invoke: Invoke, again: tuple[Path, Path]) -> None:
+    folder, store = again
     rows = rows_of(invoke("evaluate", folder, "--store", store, "--format", "json"))
     assert [list(row) for row in rows] == [[*COLUMNS, *OF]] * 3
     assert [(row["retriever"], row["top_k"]) for row in rows] == [
