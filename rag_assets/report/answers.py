@@ -82,7 +82,7 @@ def answers_sheet(result: EvaluationResult, split: str, questions: str = GROUPS[
         names = [name for name in names if name not in OF_SHORT_ANSWERS]
     names.sort(key=lambda name: name != decisive)
     columns = (
-        Column("key", "answerer", TEXT),
+        Column("key", "answerer", TEXT, min_width=16),
         *(_column(name, is_required=name == decisive) for name in names),
         Column("n_failed", "failed", "d", help="no answer, because something went wrong; counts 0"),
     )

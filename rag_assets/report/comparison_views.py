@@ -30,6 +30,7 @@ from rag_assets.report.notebook import (
 )
 from rag_assets.report.rank_moves import Move, MovedQuery
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.shown_names import shown_rows
 from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
 from rag_assets.report.view import Context, View
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
@@ -328,8 +329,9 @@ def _shown(comparison: Comparison) -> Shown:
     adjusted = any(row["p_adjusted"] is not None for row in comparison.rows)
     interval = interval_name(compared.resampling.confidence)
     headings = ["pair", "difference", interval, "p", *(["Holm"] if adjusted else [])]
-    rows = [_cells(row, adjusted) for row in comparison.rows]
-    verdicts = comparison.verdicts if len(comparison.rows) == 1 else []
+    named_rows = shown_rows(comparison.rows, compared.result.evaluation.display_names)
+    rows = [_cells(row, adjusted) for row in named_rows]
+    verdicts = [compared.verdict(row) for row in named_rows] if len(rows) == 1 else []
     after = " after Holm over all pairs" if adjusted else ""
     notes = [f"* p < {ALPHA}{after}: unlikely to be chance", *compared.notes]
     return Shown(title, [*headings, "won", "tied", "lost"], rows, verdicts, notes)

@@ -42,6 +42,7 @@ from rag_assets.report.gate_checks import (
 from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged_changes import change_lines, judged_change_rows
 from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, is_sampled, noun
+from rag_assets.report.notebook import Shown, of_sheet, table_html, table_text
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_pair
 from rag_assets.statistics.repeated_looks import LOOKS, look_level
@@ -64,7 +65,7 @@ class Look:
     level: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gate:
     """The result.
 
@@ -105,6 +106,19 @@ class Gate:
     def passed(self) -> bool:
         """Whether the answer is ``pass``."""
         return self.answer == PASS
+
+    def __repr__(self) -> str:
+        """Return what ``print`` shows: the checks, and why they come out so."""
+        return table_text(self._shown())
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows; all text from data is escaped."""
+        return table_html(*self._shown())
+
+    def _shown(self) -> Shown:
+        from rag_assets.report.gate_views import gate_sheet
+
+        return of_sheet(gate_sheet(self))
 
     def as_json(self) -> Row:
         """Return everything as a mapping."""

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from rich.console import Group, RenderableType
-from rich.text import Text
+from rich.console import RenderableType
 
 from rag_assets.plain_text import markdown
 from rag_assets.report.drop_causes import Causes
@@ -22,15 +21,14 @@ from rag_assets.report.gate import Gate
 from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Check
 from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.metric_drops import Drop
-from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell
+from rag_assets.report.sheet import INTERVAL, P_VALUE, TEXT, Column, Sheet
+from rag_assets.report.terminal_table import number_cell, sheet_view
 from rag_assets.report.unjudged_newcomers import newcomer_lines
 from rag_assets.statistics.repeated_looks import LOOKS, fewest_falls, look_level
 
-_COLUMNS = ("change", "interval", "p")
-
 _NUMBERS = ("n", "old", "new", "change", "low", "high")
 
-_STYLES: dict[Answer, str] = {PASS: "green", FAIL: "bold red", CANNOT_TELL: "bold yellow"}
+_STYLES: dict[str, str] = {PASS: "green", FAIL: "bold red", CANNOT_TELL: "bold yellow"}
 
 _WORDS: dict[Answer, str] = {PASS: "passed", FAIL: "FAILED", CANNOT_TELL: "cannot tell"}
 
@@ -38,27 +36,36 @@ QUESTIONS = 3
 """So many of the questions that lost most are told."""
 
 
+def gate_sheet(gate: Gate) -> Sheet:
+    """Return the checks, and below them why they come out so."""
+    # The baseline is of the same evaluation, and not older.
+    old, new = ("baseline", "value") if _baseline(gate) else ("old", "new")
+    columns = (
+        Column("answer", "result", TEXT, is_whole=True),
+        Column("retriever", _noun(gate), TEXT),
+        Column("old", old),
+        Column("new", new),
+        Column("change", "change", "+.4f", is_required=True),
+        Column("interval", "interval", INTERVAL, bounds=("low", "high")),
+        Column("p", "p", P_VALUE),
+    )
+    rows = [
+        {
+            "answer": check.answer,
+            "retriever": check.retriever,
+            **{name: getattr(check.drop, name, None) for name in _NUMBERS},
+            "p": check.p_adjusted,
+        }
+        for check in gate.checks
+    ]
+    return Sheet(summary(gate), columns, rows, notes=[*_lines(gate)])
+
+
 def gate_view(gate: Gate) -> RenderableType:
-    """Return the table, and below it why it is so."""
-    table = FittedTable(required=["change"])
-    table.add_column("result", no_wrap=True)
-    table.text_column(_noun(gate))
-    for name in _columns(gate):
-        table.number_column(name)
-    for check in gate.checks:
-        table.add_row(
-            Text(check.answer, style=_STYLES[check.answer]),
-            plain_cell(check.retriever),
-            *_numbers(check),
-        )
-    title = Text(summary(gate), style="bold" if gate.passed else _STYLES[gate.answer])
-    return Group(title, table, *(plain_cell(line) for line in _lines(gate)))
-
-
-def _columns(gate: Gate) -> tuple[str, ...]:
-    """Return the headings; the baseline is of the same evaluation, and not older."""
-    two = ("baseline", "value") if _baseline(gate) else ("old", "new")
-    return (*two, *_COLUMNS)
+    """Return the table, and below it why it is so; answers are coloured."""
+    sheet = gate_sheet(gate)
+    title = {} if gate.passed else {sheet.title: _STYLES[gate.answer]}
+    return sheet_view(sheet, {**_STYLES, **title})
 
 
 def _baseline(gate: Gate) -> str | None:
@@ -68,16 +75,12 @@ def _baseline(gate: Gate) -> str | None:
 
 def gate_markdown(gate: Gate) -> str:
     """Return the same as Markdown."""
+    sheet = gate_sheet(gate)
     rows = [
-        {
-            "result": check.answer,
-            _noun(gate): check.retriever,
-            **dict(zip(_columns(gate), _numbers(check), strict=True)),
-        }
-        for check in gate.checks
+        {column.title: column.text(row) or "-" for column in sheet.columns} for row in sheet.rows
     ]
-    lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in _lines(gate))
-    return f"### {summary(gate)}\n\n{formatted(rows, 'markdown')}" + (f"\n{lines}" if lines else "")
+    lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in sheet.notes)
+    return f"### {sheet.title}\n\n{formatted(rows, 'markdown')}" + (f"\n{lines}" if lines else "")
 
 
 def gate_rows(gate: Gate) -> list[Row]:
@@ -158,15 +161,6 @@ def _look_line(gate: Gate) -> str:
     line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
     line += f"so at least {fewest_falls(gate.rules.alpha)} questions must fall"
     return f"{line}; looked at before, not tested again" if look.repeated else line
-
-
-def _numbers(check: Check) -> list[str]:
-    drop = check.drop
-    if drop is None:
-        return ["-"] * (2 + len(_COLUMNS))
-    interval = "-" if drop.low is None else f"[{drop.low:.4f}, {drop.high:.4f}]"
-    numbers = [number_cell(drop.old), number_cell(drop.new), f"{drop.change:+.4f}"]
-    return [*numbers, interval, p_text(check.p_adjusted)]
 
 
 COMPLETE = "complete"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from types import MappingProxyType
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
@@ -114,18 +115,24 @@ def _fitted(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]
     return fitted
 
 
-def sheet_view(sheet: Sheet) -> RenderableType:
-    """Return a sheet for a terminal."""
+def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -> RenderableType:
+    """Return a sheet for a terminal.
+
+    Args:
+        sheet: what to draw.
+        styles: text of a cell or of the title -> how rich draws it.
+    """
     columns = sheet.shown
     required = [column.title for column in columns if column.is_required]
     table = FittedTable(required=required, narrow=sheet.is_narrow)
     for column in columns:
         if column.is_text:
+            widest = max(len(text) for text in (column.title, *map(column.text, sheet.rows)))
             table.add_column(
                 column.title,
                 no_wrap=column.is_whole,
                 overflow="fold",
-                min_width=None if column.is_whole else column.min_width,
+                min_width=None if column.min_width is None else min(column.min_width, widest),
             )
         else:
             table.number_column(column.title)
@@ -134,13 +141,16 @@ def sheet_view(sheet: Sheet) -> RenderableType:
     for row in sheet.rows:
         cells = []
         for column in columns:
-            style = "bold green" if sheet.is_best(column, row) else ""
-            cells.append(Text(one_line(column.text(row) or column.missing), style=style))
+            text = column.text(row)
+            style = styles.get(text, "") if column.is_text else ""
+            style = "bold green" if sheet.is_best(column, row) else style
+            cells.append(Text(one_line(text or column.missing), style=style))
             if column.has_bounds and column.interval:
                 cells.append(Text(column.ends(row) or "-"))
         table.add_row(*cells)
     lead, notes = (map(plain_cell, lines) for lines in (sheet.lead, sheet.notes))
-    return Group(title_line(sheet.title), *lead, table, *notes)
+    title = Text(one_line(sheet.title), style=styles.get(sheet.title, "bold"))
+    return Group(title, *lead, table, *notes)
 
 
 def rows_view(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> Table:
