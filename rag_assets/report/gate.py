@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject, state_of
+from rag_assets.report.drop_causes import Causes
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
 from rag_assets.report.formats import Row
 from rag_assets.report.gate_checks import (
@@ -41,11 +42,20 @@ from rag_assets.report.gate_checks import (
 )
 from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged_changes import change_lines, judged_change_rows
-from rag_assets.report.metric_choice import check_names, is_judged, is_of_answers, is_sampled, noun
+from rag_assets.report.metric_choice import (
+    check_names,
+    is_answerer,
+    is_judged,
+    is_of_answers,
+    is_sampled,
+    noun,
+)
 from rag_assets.report.notebook import Shown, of_sheet, table_html, table_text
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_pair
-from rag_assets.statistics.repeated_looks import LOOKS, look_level
+from rag_assets.report.sheet import INTERVAL, P_VALUE, TEXT, Column, Sheet
+from rag_assets.report.unjudged_newcomers import newcomer_lines
+from rag_assets.statistics.repeated_looks import LOOKS, fewest_falls, look_level
 
 BASELINE = "baseline"
 
@@ -116,8 +126,6 @@ class Gate:
         return table_html(*self._shown())
 
     def _shown(self) -> Shown:
-        from rag_assets.report.gate_views import gate_sheet
-
         return of_sheet(gate_sheet(self))
 
     def as_json(self) -> Row:
@@ -304,3 +312,108 @@ def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
         yield from change_lines(judged_change_rows(pair, retrievers))
     if count < labelled:
         yield f"only the {count} of {labelled} labelled queries that are the same in both count"
+
+
+NUMBERS = ("n", "old", "new", "change", "low", "high")
+"""Of a drop, for programs and for people."""
+
+_WORDS: dict[Answer, str] = {PASS: "passed", FAIL: "FAILED", CANNOT_TELL: "cannot tell"}
+
+QUESTIONS = 3
+"""So many of the questions that lost most are told."""
+
+
+def gate_sheet(gate: Gate) -> Sheet:
+    """Return the checks, and below them why they come out so."""
+    # The baseline is of the same evaluation, and not older.
+    old, new = ("baseline", "value") if _baseline(gate) else ("old", "new")
+    columns = (
+        Column("answer", "result", TEXT, is_whole=True),
+        Column("retriever", noun_of(gate), TEXT),
+        Column("old", old),
+        Column("new", new),
+        Column("change", "change", "+.4f", is_required=True),
+        Column("interval", "interval", INTERVAL, bounds=("low", "high")),
+        Column("p", "p", P_VALUE),
+    )
+    rows = [
+        {
+            "answer": check.answer,
+            "retriever": check.retriever,
+            **{name: getattr(check.drop, name, None) for name in NUMBERS},
+            "p": check.p_adjusted,
+        }
+        for check in gate.checks
+    ]
+    return Sheet(summary(gate), columns, rows, notes=[*_lines(gate)])
+
+
+def _baseline(gate: Gate) -> str | None:
+    """Return the retriever that the others are compared with; None: each with itself, earlier."""
+    return next((one.against for one in gate.checks if one.against != one.retriever), None)
+
+
+def noun_of(gate: Gate) -> str:
+    """Return what is checked: ``retriever`` or ``answerer``."""
+    return "answerer" if any(is_answerer(check.retriever) for check in gate.checks) else "retriever"
+
+
+def summary(gate: Gate) -> str:
+    """Return the result in one line."""
+    split = "" if gate.split == "all" else f", split {gate.split}"
+    other = _baseline(gate)
+    against = f"baseline {other}" if other else gate.against
+    return f"gate {_WORDS[gate.answer]}: {gate.experiment}, {gate.metric}{split} against {against}"
+
+
+def _lines(gate: Gate) -> Iterator[str]:
+    for text in gate.incomplete:
+        yield f"incomplete: {text}"
+    for answer, lead in ((FAIL, "failed"), (CANNOT_TELL, "cannot tell")):
+        for check in gate.checks:
+            if check.answer == answer:
+                yield f"{lead}: {check.retriever}: {check.reason}"
+                yield from cause_lines(check)
+    yield look_line(gate)
+    for text in gate.notes:
+        yield f"note: {text}"
+
+
+def cause_lines(check: Check) -> Iterator[str]:
+    """Yield which questions a retriever lost most on, by what, and the pages that nobody judged."""
+    causes = check.causes
+    if causes is None:
+        return
+    shown = "; ".join(
+        f"{one.query_id} ({one.old:.4f} -> {one.new:.4f})" for one in causes.lost[:QUESTIONS]
+    )
+    more = causes.n_lost - len(causes.lost[:QUESTIONS])
+    yield f"  {check.retriever} lost most on {shown}" + (f"; and {more} more" if more else "")
+    won = causes.loss + check.drop.change if check.drop is not None else 0.0
+    yield f"  {_parts(causes, won)}"
+    for line in newcomer_lines(causes.newcomers, causes.n_newcomers):
+        yield f"  {line}"
+
+
+def _parts(causes: Causes, won: float) -> str:
+    """Return how the loss is made up, and what other questions won."""
+    rest = causes.loss - causes.unjudged
+    elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
+    whole = f"{causes.loss:.4f} of the mean was lost{elsewhere}: "
+    if not causes.newcomers:
+        return f"{whole}by {causes.rest}"
+    return f"{whole}{causes.unjudged:.4f} to documents that nobody has judged, {rest:.4f} by " + (
+        causes.rest
+    )
+
+
+def look_line(gate: Gate) -> str:
+    """Return which look it was, and what p had to be."""
+    look = gate.look
+    if look is None:
+        nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
+        level = look_level(gate.rules.alpha)
+        return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
+    line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
+    line += f"so at least {fewest_falls(gate.rules.alpha)} questions must fall"
+    return f"{line}; looked at before, not tested again" if look.repeated else line

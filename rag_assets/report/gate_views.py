@@ -15,50 +15,13 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from rich.console import RenderableType
 
 from rag_assets.plain_text import markdown
-from rag_assets.report.drop_causes import Causes
 from rag_assets.report.formats import Row, formatted, p_text
-from rag_assets.report.gate import Gate
+from rag_assets.report.gate import NUMBERS, Gate, cause_lines, gate_sheet, look_line, noun_of
 from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Check
-from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.metric_drops import Drop
-from rag_assets.report.sheet import INTERVAL, P_VALUE, TEXT, Column, Sheet
 from rag_assets.report.terminal_table import number_cell, sheet_view
-from rag_assets.report.unjudged_newcomers import newcomer_lines
-from rag_assets.statistics.repeated_looks import LOOKS, fewest_falls, look_level
-
-_NUMBERS = ("n", "old", "new", "change", "low", "high")
 
 _STYLES: dict[str, str] = {PASS: "green", FAIL: "bold red", CANNOT_TELL: "bold yellow"}
-
-_WORDS: dict[Answer, str] = {PASS: "passed", FAIL: "FAILED", CANNOT_TELL: "cannot tell"}
-
-QUESTIONS = 3
-"""So many of the questions that lost most are told."""
-
-
-def gate_sheet(gate: Gate) -> Sheet:
-    """Return the checks, and below them why they come out so."""
-    # The baseline is of the same evaluation, and not older.
-    old, new = ("baseline", "value") if _baseline(gate) else ("old", "new")
-    columns = (
-        Column("answer", "result", TEXT, is_whole=True),
-        Column("retriever", _noun(gate), TEXT),
-        Column("old", old),
-        Column("new", new),
-        Column("change", "change", "+.4f", is_required=True),
-        Column("interval", "interval", INTERVAL, bounds=("low", "high")),
-        Column("p", "p", P_VALUE),
-    )
-    rows = [
-        {
-            "answer": check.answer,
-            "retriever": check.retriever,
-            **{name: getattr(check.drop, name, None) for name in _NUMBERS},
-            "p": check.p_adjusted,
-        }
-        for check in gate.checks
-    ]
-    return Sheet(summary(gate), columns, rows, notes=[*_lines(gate)])
 
 
 def gate_view(gate: Gate) -> RenderableType:
@@ -66,11 +29,6 @@ def gate_view(gate: Gate) -> RenderableType:
     sheet = gate_sheet(gate)
     title = {} if gate.passed else {sheet.title: _STYLES[gate.answer]}
     return sheet_view(sheet, {**_STYLES, **title})
-
-
-def _baseline(gate: Gate) -> str | None:
-    """Return the retriever that the others are compared with; None: each with itself, earlier."""
-    return next((one.against for one in gate.checks if one.against != one.retriever), None)
 
 
 def gate_markdown(gate: Gate) -> str:
@@ -87,80 +45,16 @@ def gate_rows(gate: Gate) -> list[Row]:
     """Return one mapping a retriever, for CSV."""
     return [
         {
-            _noun(gate): check.retriever,
+            noun_of(gate): check.retriever,
             "against": check.against,
             "answer": check.answer,
             "reason": check.reason,
-            **{name: getattr(check.drop, name, None) for name in _NUMBERS},
+            **{name: getattr(check.drop, name, None) for name in NUMBERS},
             "p_adjusted": check.p_adjusted,
             "more_questions": check.more_questions,
         }
         for check in gate.checks
     ]
-
-
-def _noun(gate: Gate) -> str:
-    return "answerer" if any(is_answerer(check.retriever) for check in gate.checks) else "retriever"
-
-
-def summary(gate: Gate) -> str:
-    """Return the result in one line."""
-    split = "" if gate.split == "all" else f", split {gate.split}"
-    other = _baseline(gate)
-    against = f"baseline {other}" if other else gate.against
-    return f"gate {_WORDS[gate.answer]}: {gate.experiment}, {gate.metric}{split} against {against}"
-
-
-def _lines(gate: Gate) -> Iterator[str]:
-    for text in gate.incomplete:
-        yield f"incomplete: {text}"
-    for answer, lead in ((FAIL, "failed"), (CANNOT_TELL, "cannot tell")):
-        for check in gate.checks:
-            if check.answer == answer:
-                yield f"{lead}: {check.retriever}: {check.reason}"
-                yield from cause_lines(check)
-    yield _look_line(gate)
-    for text in gate.notes:
-        yield f"note: {text}"
-
-
-def cause_lines(check: Check) -> Iterator[str]:
-    """Yield which questions a retriever lost most on, by what, and the pages that nobody judged."""
-    causes = check.causes
-    if causes is None:
-        return
-    shown = "; ".join(
-        f"{one.query_id} ({one.old:.4f} -> {one.new:.4f})" for one in causes.lost[:QUESTIONS]
-    )
-    more = causes.n_lost - len(causes.lost[:QUESTIONS])
-    yield f"  {check.retriever} lost most on {shown}" + (f"; and {more} more" if more else "")
-    won = causes.loss + check.drop.change if check.drop is not None else 0.0
-    yield f"  {_parts(causes, won)}"
-    for line in newcomer_lines(causes.newcomers, causes.n_newcomers):
-        yield f"  {line}"
-
-
-def _parts(causes: Causes, won: float) -> str:
-    """Return how the loss is made up, and what other questions won."""
-    rest = causes.loss - causes.unjudged
-    elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
-    whole = f"{causes.loss:.4f} of the mean was lost{elsewhere}: "
-    if not causes.newcomers:
-        return f"{whole}by {causes.rest}"
-    return f"{whole}{causes.unjudged:.4f} to documents that nobody has judged, {rest:.4f} by " + (
-        causes.rest
-    )
-
-
-def _look_line(gate: Gate) -> str:
-    look = gate.look
-    if look is None:
-        nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
-        level = look_level(gate.rules.alpha)
-        return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
-    line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
-    line += f"so at least {fewest_falls(gate.rules.alpha)} questions must fall"
-    return f"{line}; looked at before, not tested again" if look.repeated else line
 
 
 COMPLETE = "complete"
@@ -212,7 +106,7 @@ def junit(gate: Gate, *, cannot_tell_fails: bool = False) -> str:
 
 def _cases(gate: Gate, unknown: str) -> Iterator[_Case]:
     incomplete = "; ".join(gate.incomplete)
-    notes = "\n".join([_look_line(gate), *gate.notes])
+    notes = "\n".join([look_line(gate), *gate.notes])
     yield _Case(COMPLETE, "failure" if incomplete else None, incomplete, notes)
     elements: dict[Answer, str | None] = {PASS: None, FAIL: "failure", CANNOT_TELL: unknown}
     for check in gate.checks:

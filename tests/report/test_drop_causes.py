@@ -12,9 +12,8 @@ from rag_assets.cli import main
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report import gate_checks
 from rag_assets.report.drop_causes import Causes, LostQuestion
-from rag_assets.report.gate import Gate, gate
+from rag_assets.report.gate import Gate, cause_lines, gate
 from rag_assets.report.gate_checks import CANNOT_TELL, Check, Rules
-from rag_assets.report.gate_views import cause_lines
 from rag_assets.report.metric_drops import Drop
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.unjudged_newcomers import unjudged_since_anchor
