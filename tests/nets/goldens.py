@@ -29,6 +29,7 @@ from rag_assets.assets.names import asset_key
 from rag_assets.cli import main as program
 from rag_assets.cli import terminal
 from rag_assets.engine.measurements import Measurements
+from rag_assets.plain_text import markdown
 from tests.nets.experiments import build, places
 from tests.tiny_experiment import Tiny
 
@@ -360,6 +361,7 @@ def text_of(html: str) -> str:
 
 
 def _normal(tiny: Tiny, text: str) -> str:
+    text = text.replace(markdown(str(tiny.root)), "<root>")
     text = text.replace(str(tiny.root), "<root>").replace(str(Path(sys.executable).parent), "<bin>")
     for pattern, name in _VARYING:
         text = re.sub(pattern, name, text, flags=re.M)
