@@ -53,7 +53,8 @@ def lines(closure: Closure) -> Iterator[Place]:
 def lines_of(definition: Definition) -> Iterator[Place]:
     parts = definition.module.split(".")[1:]
     folder = Path(PACKAGE_DIR, *parts)
-    file = "/".join(parts) + ("/__init__.py" if folder.is_dir() else ".py")
+    is_package = (folder / "__init__.py").is_file()  # a folder may hold old bytecode alone
+    file = "/".join(parts) + ("/__init__.py" if is_package else ".py")
     for node in definition.nodes:
         # The head of a class is what stands in it besides its methods.
         for part in node.body if isinstance(node, ast.ClassDef) else [node]:
