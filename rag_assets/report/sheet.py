@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rag_assets.evaluation.leaderboard import is_tied
-from rag_assets.evaluation.metric_names import lower_is_better
 from rag_assets.report.formats import interval_name, p_text
 
 Row = Mapping[str, Any]
@@ -99,12 +98,6 @@ class Column:
         signed = self.form.startswith("+")
         form = "{low:+.4f} to {high:+.4f}" if signed else "{low:.3f} to {high:.3f}"
         return self.ends(row, form) if self.has_bounds else ""
-
-
-def metric_column(name: str, title: str | None = None, **options: Any) -> Column:  # noqa: ANN401
-    """Return the column of a metric, which knows whether it counts mistakes."""
-    better: Literal["more", "less"] = "less" if lower_is_better(name) else "more"
-    return Column(name, title or name, better=better, **options)
 
 
 def interval_of(rows: Sequence[Row]) -> str:
