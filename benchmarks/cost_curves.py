@@ -267,7 +267,8 @@ NOTES = [
     "All pairs of retrievers are compared (780 pairs of 40), so this part must be quadratic: "
     "about 2 ms of CPU for each pair on 100 queries. Everything else grows with the number of "
     "cells.",
-    "A history is in at most a few dozen files, and only its newest rows are read. The ids of "
+    "Fifty evaluations of a history are one file, and of the files only the newest are read for "
+    "the last rows. The ids of "
     "all rows are read each time, to see whether a row is missing that we can make again from a "
     "snapshot.",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -42,12 +43,13 @@ PYTESTS_OWN = "PYTEST_CURRENT_TEST"
 
 @dataclass(frozen=True)
 class ProcessState:
-    """The environment, the working directory, the context variables and the import path."""
+    """The environment, the working directory, context variables, import path and logging."""
 
     environment: dict[str, str]
     directory: str
     variables: dict[ContextVar[object], object]
     import_path: list[str]
+    logging: tuple[object, ...]
 
     @classmethod
     def now(cls) -> ProcessState:
@@ -58,7 +60,8 @@ class ProcessState:
             directory = os.getcwd()  # noqa: PTH109  # Path.cwd() takes three times as long
         except FileNotFoundError:
             directory = "a folder that was removed"
-        return cls(environment, directory, dict(copy_context().items()), sys.path.copy())
+        variables = dict(copy_context().items())
+        return cls(environment, directory, variables, sys.path.copy(), _logging())
 
     def changes(self) -> list[str]:
         """Return what differs now, a line each."""
@@ -79,7 +82,16 @@ class ProcessState:
         ]
         if now.import_path != self.import_path:
             lines.append(f"sys.path was {self.import_path}, is {now.import_path}")
+        if now.logging != self.logging:
+            lines.append(f"logging was {self.logging}, is {now.logging}")
         return lines
+
+
+def _logging() -> tuple[object, ...]:
+    """Return our handlers at the root, and the levels by which `--verbose` prints more."""
+    root, ours = logging.getLogger(), logging.getLogger(PACKAGE)
+    handlers = [one for one in root.handlers if type(one).__module__.startswith(PACKAGE)]
+    return (*handlers, root.level, ours.level, ours.disabled, root.manager.disable)
 
 
 @dataclass(frozen=True)

@@ -247,7 +247,7 @@ def _print_places(
     }
     if more:
         command = f"rag-assets leaderboard {shlex.quote(str(path))}"
-        lines = {"more": f"{command}: {', '.join(more)}", **lines}
+        lines = {"more": f"{', '.join(more)}: {command}", **lines}
     print_line("")
     for name, text in lines.items():
         print_line(f"{name:<11}{text}")

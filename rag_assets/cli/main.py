@@ -14,7 +14,12 @@ from typing import IO, Any
 import click
 
 from rag_assets import __version__
-from rag_assets.cli.terminal import note_beginning, printable_messages, with_verbosity
+from rag_assets.cli.terminal import (
+    log_to_stderr,
+    note_beginning,
+    printable_messages,
+    with_verbosity,
+)
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.plain_text import one_line, printable, shortened
 from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
@@ -117,6 +122,7 @@ class _Group(click.Group):
         """Run a command; an expected failure is one line on stderr and an exit code."""
         started = time.perf_counter()
         note_beginning(ctx)
+        log_to_stderr(ctx)
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:

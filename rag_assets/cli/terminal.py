@@ -232,13 +232,20 @@ def _asked(wanted: Verbosity) -> Any:  # noqa: ANN401 (click's callback)
             return
         if context.meta.setdefault(_KEY, wanted) is not wanted:
             raise UsageError("--quiet and --verbose exclude each other; give one of them")
-        _log_to_stderr(context.find_root(), wanted)
+        if context.parent is not None:
+            log_to_stderr(context.find_root())
 
     return callback
 
 
-def _log_to_stderr(root: click.Context, wanted: Verbosity) -> None:
-    """Print what is logged until the program ends: when quiet, errors alone."""
+def log_to_stderr(root: click.Context) -> None:
+    """Print what is logged until the program ends: when quiet, errors alone.
+
+    Not before the program's own options are parsed: where one is wrong, its context never ends.
+    """
+    wanted = root.meta.get(_KEY)
+    if wanted is None:
+        return
     root_logger = logging.getLogger()
     if any(isinstance(handler, _LogLines) for handler in root_logger.handlers):
         return

@@ -170,7 +170,7 @@ def test_table_says_where_everything_is(invoke: Invoke, again: tuple[Path, Path]
     places = dict(line.split(maxsplit=1) for line in lines[-5:])
     assert list(places) == ["more", "evaluation", "report", "warehouse", "UI"]
     others = "every top_k, intervals, --by tag, --latency"
-    assert places["more"] == f"rag-assets leaderboard {tiny}: {others}"
+    assert places["more"] == f"{others}: rag-assets leaderboard {tiny}"
     assert Path(places["report"]) == store / "tiny" / "report.html"
     assert Path(places["report"]).is_file()
     assert Path(places["warehouse"]) == store / "warehouse.duckdb"

@@ -18,7 +18,7 @@ FORGE = REPOSITORY / ".github"
 WORKFLOWS = sorted((FORGE / "workflows").glob("*.yml"))
 TEMPLATES = sorted((FORGE / "ISSUE_TEMPLATE").glob("*.yml"))
 EXPRESSION = re.compile(r"\$\{\{ ?(.*?) ?\}\}")
-CONTEXTS = {"github", "matrix", "runner", "env", "secrets", "steps", "needs"}
+CONTEXTS = {"github", "matrix", "runner", "env", "vars", "secrets", "steps", "needs"}
 JOB_KEYS = {
     "name", "needs", "runs-on", "timeout-minutes", "env", "permissions", "strategy", "steps",
     "environment",

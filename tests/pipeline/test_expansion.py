@@ -28,7 +28,7 @@ def windows(tmp_path: Path) -> Tiny:
     parts = {"strategy": "recursive", "max_characters": 50, "overlap": 0}
     tiny.config["chunking"] = {"parts": parts}
     tiny.config["retrievers"] = {
-        "bm25": BM25,
+        "bm25": {**BM25},
         "wide": {**BM25, "expand": {"type": "window", "chunks": 1}},
         "fused": {"type": "rrf", "inputs": ["bm25", "wide"]},
         "fused-wide": {"type": "rrf", "inputs": ["bm25", "wide"], "expand": {"type": "window"}},
