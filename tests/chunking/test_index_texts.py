@@ -220,7 +220,7 @@ def test_what_is_wrong_in_the_yaml_is_named(
 ) -> None:
     tiny = Tiny(tmp_path)
     tiny.config["chunking"]["parts"]["index_texts"] = texts
-    tiny.config["retrievers"] = {"bm25": BM25}
+    tiny.config["retrievers"] = {"bm25": {**BM25}}
     tiny.config["llms"] = {"a": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}
     tiny.write()
     (tiny.folder / "p.txt").write_text("version: 1\n[user]\nhello\n")
@@ -240,7 +240,7 @@ def test_what_is_wrong_in_the_yaml_is_named(
 def test_who_cannot_index_several_texts_says_so(tmp_path: Path, options: dict[str, Any]) -> None:
     tiny = Tiny(tmp_path)
     tiny.config["chunking"]["parts"]["index_texts"] = ["text", "headings"]
-    tiny.config["retrievers"] = {"bm25": BM25, "other": {**BM25, **options}}
+    tiny.config["retrievers"] = {"bm25": {**BM25}, "other": {**BM25, **options}}
     tiny.write()
     for name in ("c.parquet", "q.parquet"):
         (tiny.folder / name).touch()

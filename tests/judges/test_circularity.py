@@ -32,7 +32,7 @@ WRITERS = {"mine": {"type": "llm", "llm": "own"}, "theirs": {"type": "llm", "llm
 def made(root: Path, **changes: Any) -> Tiny:
     """An experiment of two models; the judge is the one that is called ``own``."""
     tiny = Tiny(root)
-    tiny.config["retrievers"] = {"bm25": BM25}
+    tiny.config["retrievers"] = {"bm25": {**BM25}}
     llms = {
         name: {"base_url": SERVER, "model": model, "api_key_env": None}
         for name, model in {"own": OWN, "other": OTHER, "dated": f"openai/{OWN}-2024-08-06"}.items()
@@ -87,7 +87,7 @@ CIRCULAR: dict[str, tuple[dict[str, Any], Any, str, str]] = {
             "query_sets": {"guess": {"strategy": "rewrite", "llm": "own"}},
             "retrievers": {
                 **HYDE,
-                "plain": BM25,
+                "plain": {**BM25},
                 "both": {"type": "rrf", "inputs": ["bm25", "plain"], "candidates": 10},
             },
             "answers": {"read": {"generator": "theirs", "retriever": "both", "top_k": [3]}},
@@ -98,14 +98,14 @@ CIRCULAR: dict[str, tuple[dict[str, Any], Any, str, str]] = {
         "fused_runs[retriever=both",
     ),
     "a reranker": (
-        {"retrievers": {"bm25": BM25, "sorted": {**RERANK, "model": OWN}}},
+        {"retrievers": {"bm25": {**BM25}, "sorted": {**RERANK, "model": OWN}}},
         OF_PASSAGES,
         "which also reranks for sorted: ",
         "reranked_runs[retriever=sorted",
     ),
     "a listwise reranker, of which answers are made": (
         {
-            "retrievers": {"bm25": BM25, "sorted": {**LISTWISE, "model": f"openai/{OWN}"}},
+            "retrievers": {"bm25": {**BM25}, "sorted": {**LISTWISE, "model": f"openai/{OWN}"}},
             "answers": {"read": {"generator": "theirs", "retriever": "sorted", "top_k": [3]}},
             "generators": WRITERS,
         },
@@ -161,7 +161,7 @@ def test_who_wrote_the_questions_is_named(tmp_path: Path) -> None:
             id="nobody searches for its queries",
         ),
         pytest.param(
-            {"retrievers": {"bm25": BM25, "sorted": {**RERANK, "model": "gpt-4o-mini"}}},
+            {"retrievers": {"bm25": {**BM25}, "sorted": {**RERANK, "model": "gpt-4o-mini"}}},
             OF_PASSAGES,
             id="a smaller model",
         ),

@@ -42,7 +42,7 @@ def seasons(tmp_path: Path) -> Tiny:
     vectors = {"type": "vectors", "chunking": "parts", **paths}
     far = {**vectors, "similarity": "euclidean"}
     tiny.config["retrievers"] = {
-        "bm25": BM25,
+        "bm25": {**BM25},
         "bm25-some": {**BM25, "filters": True},
         "parents-some": {**BM25, "chunking": "inside", "filters": True},
         "vectors": vectors,
@@ -132,7 +132,7 @@ def document(row: tuple[str, float]) -> str:
 
 
 def test_what_is_searched_again(seasons: Tiny) -> None:
-    seasons.config["retrievers"] = {"bm25": BM25, "okapi": {**BM25, "engine": "rank_bm25"}}
+    seasons.config["retrievers"] = {"bm25": {**BM25}, "okapi": {**BM25, "engine": "rank_bm25"}}
     seasons.config["baseline"] = "bm25"
     seasons.write_config()
     seasons.run()

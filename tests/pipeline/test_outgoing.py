@@ -213,7 +213,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 QUESTIONS = {"questions": {"chunking": "parts", "n": 1, "llm": "asker"}}
 RETRIEVERS: dict[str, Any] = {
-    "bm25": BM25,
+    "bm25": {**BM25},
     "whole": BM25 | {"chunking": "whole"},
     "varying": {"type": "rrf", "inputs": ["bm25", "whole"], "candidates": "top_k"},
 }

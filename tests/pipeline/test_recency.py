@@ -44,7 +44,7 @@ def dated(tmp_path: Path) -> Tiny:
     tiny.config["query_sets"] = {"more": {"strategy": "file", "path": "more.jsonl"}}
     fused = {"type": "rrf", "inputs": ["bm25", "far"]}
     tiny.config["retrievers"] = {
-        "bm25": BM25,
+        "bm25": {**BM25},
         "bm25-fresh": {**BM25, "recency": RECENCY},
         "far": far,
         "far-fresh": {**far, "recency": RECENCY},
@@ -100,7 +100,7 @@ def test_every_score_is_weighted_before_the_cut(dated: Tiny) -> None:
 
 def test_a_weight_of_zero_changes_nothing(dated: Tiny) -> None:
     dated.config["retrievers"] = {
-        "bm25": BM25,
+        "bm25": {**BM25},
         "same": {**BM25, "recency": {"half_life": "1d", "weight": 0}},
     }
     dated.write_config()
@@ -109,7 +109,7 @@ def test_a_weight_of_zero_changes_nothing(dated: Tiny) -> None:
 
 
 def test_a_question_that_stands_in_no_file(dated: Tiny) -> None:
-    dated.config["retrievers"] = {"bm25": BM25, "fresh": {**BM25, "recency": RECENCY}}
+    dated.config["retrievers"] = {"bm25": {**BM25}, "fresh": {**BM25, "recency": RECENCY}}
     dated.write_config()
     question = "when does the last ferry leave in winter"
     plain, fresh = (
@@ -126,7 +126,7 @@ def test_a_question_that_stands_in_no_file(dated: Tiny) -> None:
 
 def test_what_is_searched_again(dated: Tiny) -> None:
     """Exactly what reads a date that changed; and what weighed nothing stays as it was."""
-    dated.config["retrievers"] = {"bm25": BM25, "okapi": {**BM25, "engine": "rank_bm25"}}
+    dated.config["retrievers"] = {"bm25": {**BM25}, "okapi": {**BM25, "engine": "rank_bm25"}}
     dated.write_config()
     dated.run()
     dated.configure("okapi", recency=RECENCY)

@@ -23,7 +23,7 @@ class Contract(RetrieverContract):
 
 def check(options: Mapping[str, Any], folders: pytest.TempPathFactory) -> None:
     """Check one retriever alone."""
-    given = {"bm25": BM25, "checked": options}
+    given = {"bm25": {**BM25}, "checked": options}
     Contract().test_how_deep_a_search_goes_changes_nothing_above(given, "checked", folders)
 
 
