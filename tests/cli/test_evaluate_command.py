@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -265,10 +266,15 @@ def test_interrupted_and_run_again(
 ) -> None:
     output, errors = tiny.parent / "out.txt", tiny.parent / "errors.txt"
     place = Place(str(output), errors=str(errors))
-    process = forks.start(place, "evaluate", str(tiny), "--store", str(store))
-    wait_for(store, there)
-    os.kill(process, number)  # nobody has waited for it, so the id is still its own
-    assert (forks.wait(process), output.read_text(encoding="utf-8")) == (3, "")
+    for _ in range(5):
+        process = forks.start(place, "evaluate", str(tiny), "--store", str(store))
+        wait_for(store, there)
+        os.kill(process, number)  # nobody has waited for it, so the id is still its own
+        code = forks.wait(process)
+        if code != 0:
+            break
+        shutil.rmtree(store)  # on a busy machine the signal may come too late
+    assert (code, output.read_text(encoding="utf-8")) == (3, "")
     told = "interrupted; finished work is stored, run it again to go on\n"
     assert without_progress(errors.read_text(encoding="utf-8")) == told
     assert not list(store.rglob("*.tmp-*"))
