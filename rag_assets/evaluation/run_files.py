@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -256,10 +256,10 @@ def _listed_hits(row: Row, place: Place) -> Iterator[tuple[str, float]]:
     return zip(ids, map(float, scores), strict=True)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite number; neither JSON nor our Parquet has NaN here."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
+    is_other = isinstance(value, bool)
+    return not is_other and isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def _read_nested(path: Path) -> RunFile:
@@ -309,7 +309,7 @@ def _read_parquet(path: Path, id_columns: Sequence[str]) -> RunFile:
             score = 1 / rank if SCORE_COLUMN not in row else score
         if not _is_number(score):
             raise place.error("must be a finite number", SCORE_COLUMN)
-        rows.setdefault(query_id, []).append(RunRow(number, unit_id, float(score or 0.0)))
+        rows.setdefault(query_id, []).append(RunRow(number, unit_id, float(score)))
     listed = any(ranks.values())
     if listed:
         for query_id, own in ranks.items():
