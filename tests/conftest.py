@@ -106,7 +106,7 @@ def with_ray() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def no_lines_about_long_work() -> None:
     """Print none in this process: whether there are any depends on how busy the machine is."""
-    progress_bars.SAID = 1e9
+    progress_bars.LINE_INTERVAL_S = 1e9
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -151,7 +151,7 @@ def _run(place: Place, *arguments: str) -> None:
             from rag_assets.cli import progress_bars
             from rag_assets.cli.main import main
 
-            progress_bars.SAID = 3600.0  # how busy the machine is changes no output
+            progress_bars.LINE_INTERVAL_S = 3600.0  # how busy the machine is changes no output
 
             main.main(list(arguments), prog_name="rag-assets")
     except SystemExit as end:

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from tests.import_graph import PACKAGE, package_imports
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cli*", "definitions", "component", "testing*", "pytest_plugin"),
+    ("cli*", "definitions", "component", "testing*"),
     ("api", "question_api"),
     ("live*",),
     ("assets*",),

@@ -39,14 +39,14 @@ def test_what_a_process_is_left_with_is_told(
 def test_what_a_module_is_left_with_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     before = ModuleState.now()
     with monkeypatch.context() as patch:
-        patch.setattr(progress_bars, "SAID", 3.0)
-        patch.setattr(progress_bars, "_at_work", [("embed", None)])
+        patch.setattr(progress_bars, "LINE_INTERVAL_S", 3.0)
+        patch.setattr(progress_bars, "_open_boards", ["embed"])
         told = before.changes()
         assert {line.split(" was ")[0] for line in told if " was " in line} == {
-            "rag_assets.cli.progress_bars.SAID",
-            "rag_assets.cli.progress_bars._at_work",
+            "rag_assets.cli.progress_bars.LINE_INTERVAL_S",
+            "rag_assets.cli.progress_bars._open_boards",
         }
-        assert any(line.startswith("cli.progress_bars._at_work held []") for line in told)
+        assert any(line.startswith("cli.progress_bars._open_boards held []") for line in told)
     assert before.changes() == []
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from rag_assets.cli.progress_bars import (
-    WINDOW,
+    RATE_WINDOW_S,
     Pace,
     progress_bar,
     rate_text,
@@ -43,7 +43,7 @@ def test_a_slow_start_is_forgotten() -> None:
     pace = Pace(1000, clock)
     clock.now += 100
     pace.report(1, 1000)
-    for _ in range(int(WINDOW) + 2):
+    for _ in range(int(RATE_WINDOW_S) + 2):
         clock.now += 1
         pace.report(pace.done + 10, 1000)
     assert pace.rate() == pytest.approx(10.0)
@@ -95,11 +95,11 @@ def test_without_a_terminal_lines_tell_of_the_work(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while nothing advances: a line is printed all the same."""
-    monkeypatch.setattr("rag_assets.cli.progress_bars.SAID", 0.01)
+    monkeypatch.setattr("rag_assets.cli.progress_bars.LINE_INTERVAL_S", 0.01)
     with work_board(lambda: "3 of at most 9 computed  a[b=c]"):
         with progress_bar("embed chunks for minilm", 6328) as advance:
             advance(1216, None, "cached")
-            wait_for_line(capsys, r"c\]: embed chunks for minilm 1,216 of 6,328, .* left, cached$")
+            wait_for_line(capsys, r"c\]: embed chunks for minilm 1,216 of 6,328 .* left cached$")
         wait_for_line(capsys, r"^0:00 3 of at most 9 computed  a\[b=c\]$")
     capsys.readouterr()
     time.sleep(0.05)
@@ -109,19 +109,19 @@ def test_without_a_terminal_lines_tell_of_the_work(
 def test_a_bar_alone_has_its_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rag_assets.cli.progress_bars.SAID", 0.01)
+    monkeypatch.setattr("rag_assets.cli.progress_bars.LINE_INTERVAL_S", 0.01)
     with progress_bar("compare documents", 9) as advance:
         advance(3)
-        wait_for_line(capsys, r"^0:00 at work: compare documents 3 of 9, ")
+        wait_for_line(capsys, r"^0:00 at work: compare documents 3 of 9 ")
 
 
 def test_the_first_line_counts_from_the_beginning_of_the_program(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loading a command may take as long as the pause between two lines."""
-    monkeypatch.setattr("rag_assets.cli.progress_bars.SAID", 3600.0)
+    monkeypatch.setattr("rag_assets.cli.progress_bars.LINE_INTERVAL_S", 3600.0)
     monkeypatch.setattr("rag_assets.cli.progress_bars.seconds_since_beginning", lambda: 3599.99)
-    monkeypatch.setattr("rag_assets.cli.progress_bars.SOONEST", 0.01)
+    monkeypatch.setattr("rag_assets.cli.progress_bars.FIRST_LINE_S", 0.01)
     with work_board(lambda: "reading"):
         wait_for_line(capsys, "^0:00 reading$")
 
