@@ -12,7 +12,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from rag_assets.errors import UsageError
-from rag_assets.servers.client import LONGEST_WAIT, Retries
+from rag_assets.servers.client import MAX_WAIT, Retries
 from rag_assets.servers.secrets import host_of, is_loopback
 from rag_assets.servers.transport import MEBIBYTE, Server
 
@@ -58,7 +58,7 @@ class Endpoint:
     concurrency: int = 4
     retries: int = 4
     backoff: float = 1.0
-    max_backoff: float = LONGEST_WAIT
+    max_backoff: float = MAX_WAIT
     token_limit: str = "max_tokens"
 
     def __post_init__(self) -> None:

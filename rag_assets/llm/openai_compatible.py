@@ -95,7 +95,7 @@ class OpenAICompatible:
             return Failure(f"{place}: {failure.final} ({reason})", "endpoint")
         if failure.kind == "unconnected":
             reason = f"{place}: {reason}"
-        kind: FailureKind = "transient" if failure.transient else "answer"
+        kind: FailureKind = "transient" if failure.retryable else "answer"
         return Failure(reason, kind, paid)
 
 

@@ -180,7 +180,7 @@ class OpenAIEmbeddings:
             return self._retries.answer(lambda: self._attempt(texts), self._endpoint.place)
         except ServerFailure as failure:
             last = failure
-        if last.transient:
+        if last.retryable:
             raise NotServed(self._says(str(last)))
         refused = "the request is refused" if last.kind == "refused" else None
         means = last.final or refused

@@ -1,21 +1,53 @@
-"""When a request is sent again: one rule for whatever is served."""
+"""When a request is sent again, and when a server is left alone: one rule for all servers."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
-from rag_assets.servers.failures import ServerFailure
+from pydantic import Field
 
-LONGEST_WAIT = 60.0
+from rag_assets.options import Number, Options
+from rag_assets.servers.failures import Failed, ServerFailure
+
+MAX_WAIT = 60.0
 """Seconds before a retry; a server that wants to be left alone for longer is not asked again."""
 
-Result = TypeVar("Result")
+MAX_UNSERVED = 8
+"""Requests in a row that a server did not serve in spite of retries: it will not serve the rest."""
 
+Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
+
+
+class RequestOptions(Options):
+    """How long and how often a server is asked; no result depends on it."""
+
+    of_requests: ClassVar[frozenset[str]] = frozenset({"timeout", "retries", "backoff"})
+
+    timeout: Annotated[Number, Field(gt=0)] = 60.0
+    retries: Annotated[int, Field(ge=0, le=20, strict=True)] = 4
+    backoff: Annotated[Number, Field(ge=0)] = 1.0
+
+
+class ServedModelOptions(RequestOptions):
+    """Where a model is served, and how much it may be asked; ``api_key_env`` names a variable."""
+
+    of_requests: ClassVar[frozenset[str]] = RequestOptions.of_requests | {
+        "api_key_env",
+        "concurrency",
+        "max_calls",
+    }
+
+    model: str = Field(min_length=1)
+    base_url: str
+    api_key_env: str | None = None
+    concurrency: Annotated[int, Field(ge=1, strict=True)] = 4
+    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +63,7 @@ class Retries:
 
     count: int
     backoff: float
-    longest: float = LONGEST_WAIT
+    longest: float = MAX_WAIT
     sleep: Callable[[float], None] = time.sleep
 
     def answer(
@@ -55,7 +87,7 @@ class Retries:
                 return ask()
             except ServerFailure as failure:
                 last = failure
-            if not last.transient or attempt == self.count:
+            if not last.retryable or attempt == self.count:
                 break
             wait = self.wait_before(attempt, last.asked)
             if wait is None:
@@ -78,3 +110,32 @@ class Retries:
         if asked is not None and asked > self.longest:
             return None
         return max(min(self.backoff * 2.0 ** min(attempt, 60), self.longest), asked or 0.0)
+
+
+class Outage:
+    """Whether a server serves at all: where it does not, requests that are left are not sent.
+
+    It does not where no request can succeed, or after ``MAX_UNSERVED`` in a row that failed in
+    spite of retries. For any thread.
+
+    Attributes:
+        reason: why nothing is sent any more; None: the server serves.
+    """
+
+    def __init__(self) -> None:
+        """Begin with a server that serves."""
+        self.reason: str | None = None
+        self._lock = threading.Lock()
+        self._n_unserved = 0
+
+    def note(self, failure: Failed | ServerFailure | None) -> None:
+        """Take notice of how a request ended; None: it has an answer."""
+        with self._lock:
+            is_unserved = failure is not None and failure.retryable
+            self._n_unserved = self._n_unserved + 1 if is_unserved else 0
+            if self._n_unserved >= MAX_UNSERVED:
+                row = f"{MAX_UNSERVED} requests in a row were not served in spite of retries"
+                reason = failure.reason if failure is not None else ""
+                self.reason = f"{row}, the last one: {reason}"
+            elif isinstance(failure, ServerFailure) and failure.final is not None:
+                self.reason = f"{failure.final} ({failure})"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from rag_assets.errors import RagAssetsError
 from rag_assets.servers.secrets import Secrets
@@ -24,9 +24,23 @@ REFUSED: Mapping[int, str] = {
 """Statuses after which no request can succeed."""
 
 _TRANSIENT = (408, 409, 425, 429)
+MAX_WRAPPERS = 20
+"""Errors around ours, of which each has the next as its cause."""
 
 Kind = Literal["refused", "late", "unconnected", "malformed"]
 Result = TypeVar("Result")
+
+
+class Failed(NamedTuple):
+    """Why something has no result, where the others have theirs.
+
+    Attributes:
+        reason: one phrase, without any secret.
+        retryable: the server did not serve in spite of retries; it may later.
+    """
+
+    reason: str
+    retryable: bool = False
 
 
 class ServerFailure(Exception):
@@ -48,7 +62,12 @@ class ServerFailure(Exception):
         self.asked = asked
 
     @property
-    def transient(self) -> bool:
+    def reason(self) -> str:
+        """The line."""
+        return str(self)
+
+    @property
+    def retryable(self) -> bool:
         """Whether the same request may succeed later."""
         status = self.status or 0
         return self.kind in ("late", "unconnected") or status in _TRANSIENT or status >= 500
@@ -76,8 +95,8 @@ def malformed(what: str) -> ServerFailure:
 
 def refused(status: int, what: str, asked: float | None = None) -> ServerFailure:
     """Return the failure of a request that is answered by an error; ``what`` may be empty."""
-    told = what or next((s.phrase for s in HTTPStatus if s == status), "no reason given")
-    return ServerFailure(f"HTTP {status}: {told}", "refused", status, asked)
+    reason = what or next((s.phrase for s in HTTPStatus if s == status), "no reason given")
+    return ServerFailure(f"HTTP {status}: {reason}", "refused", status, asked)
 
 
 def answered(ask: Callable[[], Result], secrets: Secrets) -> Result:
@@ -103,25 +122,24 @@ def answered(ask: Callable[[], Result], secrets: Secrets) -> Result:
 def message_in(body: object) -> str | None:
     """Return what the content of an answer says is wrong, None where it says nothing."""
     for name in ("message", "detail", "error"):
-        told = body.get(name) if isinstance(body, Mapping) else None
-        if isinstance(told, list) and told:  # Weaviate's and FastAPI's
-            told = told[0]
-        if isinstance(told, Mapping):  # `reason` is Elasticsearch's, `msg` FastAPI's
-            told = told.get("message") or told.get("reason") or told.get("msg")
-        if told:
-            return str(told)
+        message = body.get(name) if isinstance(body, Mapping) else None
+        if isinstance(message, list) and message:  # Weaviate's and FastAPI's
+            message = message[0]
+        if isinstance(message, Mapping):  # `reason` is Elasticsearch's, `msg` FastAPI's
+            message = message.get("message") or message.get("reason") or message.get("msg")
+        if message:
+            return str(message)
     return None
 
 
 def _failure_of(error: BaseException, secrets: Secrets) -> ServerFailure:
     """Return our transport's failure, which libraries wrap; else the answer was not understood."""
-    seen: list[BaseException | None] = []
     inner: BaseException | None = error
-    while inner is not None and inner not in seen:
+    for _ in range(MAX_WRAPPERS):
         if isinstance(inner, ServerFailure):
             return ServerFailure(str(inner), inner.kind, inner.status, inner.asked)
-        seen.append(inner)
-        inner = inner.__cause__ or inner.__context__ or getattr(inner, "source", None)
+        if inner is not None:
+            inner = inner.__cause__ or inner.__context__ or getattr(inner, "source", None)
     if isinstance(error, RecursionError):
         return malformed("it is nested too deeply")
     if isinstance(error, TypeError | AttributeError | LookupError):
@@ -132,24 +150,17 @@ def _failure_of(error: BaseException, secrets: Secrets) -> ServerFailure:
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """Return the seconds that a ``Retry-After`` header asks for, None without a valid one.
 
-    It holds seconds or a date (RFC 9110, section 10.2.3).
-
     Args:
         headers: of the response; looked up as ``retry-after``.
         now: seconds since the epoch, for a header that holds a date; default: the clock's.
     """
     value = (headers.get("retry-after") or "").strip()
-    if not value:
-        return None
     try:
         seconds = float(value)
     except ValueError:
-        seconds = _until(value, time.time() if now is None else now)
+        try:  # a date (RFC 9110, section 10.2.3)
+            date = parsedate_to_datetime(value).timestamp()
+        except (ValueError, OverflowError):
+            return None
+        seconds = date - (time.time() if now is None else now)
     return max(seconds, 0.0) if math.isfinite(seconds) else None
-
-
-def _until(date: str, now: float) -> float:
-    try:
-        return parsedate_to_datetime(date).timestamp() - now
-    except (ValueError, OverflowError):
-        return math.nan

@@ -6,22 +6,17 @@ be made to lead here); to others, and to anything that is no plain HTTP request,
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Mapping
 
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rag_assets.errors import UsageError
 
 HOST = "127.0.0.1"
-
-IDLE_SECONDS = 30.0
-"""After so many seconds in which a client neither sends nor waits, its connection ends."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -56,9 +51,17 @@ class LocalServer:
             app: what answers.
             headers: of the answer to a request for another host.
         """
+        hosts = {f"{name}:{self.port}" for name in (HOST, "localhost")}
+        not_found = Response("not found\n", 404, headers)
+
+        async def for_this_host(scope: Scope, receive: Receive, send: Send) -> None:
+            is_http = scope["type"] == "http"  # the other one is the lifespan of the server
+            is_here = not is_http or Headers(scope=scope).get("host") in hosts
+            await (app if is_here else not_found)(scope, receive, send)
+
         config = uvicorn.Config(
-            _OwnHost(app, self.port, headers),
-            http=_ImpatientProtocol,
+            for_this_host,
+            http="h11",
             ws="none",
             access_log=False,
             log_level="error",  # a warning is of a request that is no HTTP
@@ -73,58 +76,3 @@ class LocalServer:
         """Answer until the process is interrupted."""
         with self._socket:
             self.server.run(sockets=[self._socket])
-
-
-class _OwnHost:
-    """Lets requests through that name this server; a body that nobody reads ends its connection."""
-
-    def __init__(self, app: ASGIApp, port: int, headers: Mapping[str, str]) -> None:
-        self._app, self._not_found = app, Response("not found\n", 404, headers)
-        self._hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)  # the lifespan of the server
-            return
-        headers = Headers(scope=scope)
-        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-
-        async def received() -> Message:
-            nonlocal has_body
-            message = await receive()
-            has_body = has_body and message.get("more_body", False)
-            return message
-
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start" and has_body:
-                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
-            await send(message)
-
-        app = self._app if headers.get("host") in self._hosts else self._not_found
-        await app(scope, received, sent)
-
-
-class _ImpatientProtocol(H11Protocol):
-    """A connection that ends when its client neither sends a request nor waits for an answer."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._last_heard = self.loop.time()
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        self._last_heard = self.loop.time()
-        super().data_received(data)
-
-    def _watch(self) -> None:
-        if self.transport.is_closing():
-            return
-        cycle = self.cycle  # None before the first request
-        is_waiting = bool(cycle) and not cycle.response_complete and not cycle.more_body
-        if is_waiting:
-            self._last_heard = self.loop.time()
-        left = self._last_heard + IDLE_SECONDS - self.loop.time()
-        if left <= 0:
-            self.transport.close()
-        else:
-            self.loop.call_later(left, self._watch)

@@ -17,13 +17,12 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -50,8 +49,6 @@ _CORES = {"httpx": "httpcore", "httpx2": "httpcore2"}
 """Library -> the package of its connections."""
 
 _log = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,15 @@ class Transport:
         Raises:
             ServerFailure: there is none within the bounds, or it is an error.
         """
-        return self._carried(lambda: self._answer(request))
+        status, headers, content = self._answer(self._with_credentials(request), check=True)
+        secrets = self._server.secrets
+        kind = headers.get("content-type", "application/json")
+        return self._library.Response(
+            status,
+            headers={"content-type": secrets.hide(kind)},
+            content=secrets.hide_in_answer(content),
+            request=request,
+        )
 
     def exchange(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes
@@ -155,28 +160,10 @@ class Transport:
         """
         whole = self._library.Request(method, url, headers=headers, content=content)
         # The address as it was signed: the library's own may escape other characters.
-        asked = self._core.Request(
+        signed = self._core.Request(
             method, self._core.URL(url), headers=whole.headers.raw, content=content
         )
-        return self._carried(lambda: self._exchanged(asked))
-
-    def _carried(self, ask: Callable[[], Result]) -> Result:
-        started = time.perf_counter()
-        failure: ServerFailure | None = None
-        try:
-            answer = ask()
-        except ServerFailure as error:
-            failure = error
-        except self._core.TimeoutException:
-            failure = late(self._server.timeout)
-        except Exception as error:  # whatever a library makes of what a server sends
-            what = self._server.secrets.line(str(error)) or type(error).__name__
-            failure = unconnected(what)
-        seconds = time.perf_counter() - started
-        _log.debug("%s: %s in %.2f s", self._server.place, failure or "answered", seconds)
-        if failure is not None:
-            raise ServerFailure(str(failure), failure.kind, failure.status, failure.asked)
-        return answer
+        return self._answer(signed, check=False)
 
     def post(self, path: str, content: object) -> bytes:
         """Return the answer to JSON that is posted to a path behind that of the address.
@@ -197,10 +184,8 @@ class Transport:
             ServerFailure: there is none within the bounds, or it is an error.
         """
         parts = urlsplit(self._server.address)
-        origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        request = self._library.Request(
-            method, f"{origin}{target}", headers=headers, content=content
-        )
+        url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{target}"
+        request = self._library.Request(method, url, headers=headers, content=content)
         answer: bytes = self.handle_request(request).content
         return answer
 
@@ -218,62 +203,67 @@ class Transport:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the connections."""
         self.close()
 
-    def _answer(self, request: Any) -> Any:  # noqa: ANN401
-        server = self._server
-        self._clock.start()
-        response = self._connections.handle_request(self._sent(request))
+    def _answer(self, request: Any, *, check: bool) -> tuple[int, dict[str, str], bytes]:  # noqa: ANN401
+        """Return status, headers in small letters, and content; ``check`` refuses an error."""
+        started = time.perf_counter()
         try:
-            status = int(response.status)
-            headers = self._library.Headers(response.headers)
-            if not 200 <= status < 300:
-                raise self._refused(response, headers, status)
-            most = server.most_bytes
-            content = _content(headers, response.stream, most) if most else b""
-        finally:
-            response.close()
-        kind = headers.get("content-type", "application/json")
-        return self._library.Response(
-            status,
-            headers={"content-type": server.secrets.hide(kind)},
-            content=server.secrets.hide_in_answer(content),
-            request=request,
-        )
+            self._clock.start()
+            response = self._connections.handle_request(request)
+            try:
+                answer = self._read(response, check=check)
+            finally:
+                response.close()
+            failure = None
+        except ServerFailure as error:
+            failure = error
+        except self._core.TimeoutException:
+            failure = late(self._server.timeout)
+        except Exception as error:  # whatever a library makes of what a server sends
+            failure = unconnected(self._server.secrets.line(str(error)) or type(error).__name__)
+        seconds = time.perf_counter() - started
+        _log.debug("%s: %s in %.2f s", self._server.place, failure or "answered", seconds)
+        if failure is not None:  # out here, nothing is its context
+            raise ServerFailure(str(failure), failure.kind, failure.status, failure.asked)
+        return answer
 
-    def _exchanged(self, request: Any) -> tuple[int, dict[str, str], bytes]:  # noqa: ANN401
-        self._clock.start()
-        response = self._connections.handle_request(request)
+    def _read(self, response: Any, *, check: bool) -> tuple[int, dict[str, str], bytes]:  # noqa: ANN401
+        status, most = int(response.status), self._server.most_bytes
+        headers = {n.decode("latin-1").lower(): t.decode("latin-1") for n, t in response.headers}
+        if check and not 200 <= status < 300:
+            raise self._refused(response, headers, status)
+        return status, headers, _content(headers, response.stream, most) if most else b""
+
+    def _refused(self, response: Any, headers: Mapping[str, str], status: int) -> ServerFailure:  # noqa: ANN401
+        secrets = self._server.secrets
+        if 300 <= status < 400:
+            parts = urlsplit(headers.get("location", ""))
+            other = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+            where = other if parts.netloc else "another path"
+            return refused(status, secrets.line(f"a redirect to {where}, which is not followed"))
         try:
-            headers = {
-                n.decode("latin-1").lower(): t.decode("latin-1") for n, t in response.headers
-            }
-            content = _content(headers, response.stream, self._server.most_bytes)
-        finally:
-            response.close()
-        return int(response.status), headers, content
+            content = _content(headers, response.stream, _OF_AN_ERROR, cut=True)
+            message = message_in(json.loads(content)) or ""
+        except (ServerFailure, ValueError, RecursionError):
+            message = ""
+        return refused(status, secrets.line(message), retry_after(headers))
 
-    def _sent(self, request: Any) -> Any:  # noqa: ANN401
+    def _with_credentials(self, request: Any) -> Any:  # noqa: ANN401
         """Return a request with its credentials, as the connections take it."""
         server = self._server
-        kept = {
+        headers = {
             name: text
             for name, text in request.headers.items()
             if name.lower() not in ("authorization", "api-key", "accept-encoding")
         }
         query = {"query": server.query.encode()} if server.query else {}
-        bounds = dict.fromkeys(("connect", "read", "write", "pool"), server.timeout)
         whole = self._library.Request(
             request.method,
             request.url.copy_with(**query),
-            headers={**kept, "accept-encoding": "gzip", **server.credentials},
+            headers={**headers, "accept-encoding": "gzip", **server.credentials},
             content=request.read(),
         )
         return self._core.Request(
@@ -281,7 +271,9 @@ class Transport:
             self._core_url(whole.url),
             headers=whole.headers.raw,
             content=whole.read(),
-            extensions={"timeout": bounds},
+            extensions={
+                "timeout": dict.fromkeys(("connect", "read", "write", "pool"), server.timeout)
+            },
         )
 
     def _opened_connections(self, proxy: str | None) -> Any:  # noqa: ANN401
@@ -304,21 +296,6 @@ class Transport:
         return self._core.URL(
             scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
         )
-
-    def _refused(self, response: Any, headers: Any, status: int) -> ServerFailure:  # noqa: ANN401
-        secrets = self._server.secrets
-        if 300 <= status < 400:
-            parts = urlsplit(headers.get("location", ""))
-            other = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-            where = other if parts.netloc else "another path"
-            return refused(status, secrets.line(f"a redirect to {where}, which is not followed"))
-        try:
-            content = _content(headers, response.stream, _OF_AN_ERROR, cut=True)
-            told = message_in(json.loads(content)) or ""
-        except (ServerFailure, ValueError, RecursionError):
-            told = ""
-        lower = {name.lower(): text for name, text in headers.items()}
-        return refused(status, secrets.line(told), retry_after(lower))
 
 
 class _Clock(threading.local):
@@ -348,8 +325,7 @@ class _Network:
     """Opens connections whose every read and write ends with the time of the request."""
 
     def __init__(self, inner: Any, clock: _Clock) -> None:  # noqa: ANN401
-        self._inner = inner
-        self._clock = clock
+        self._inner, self._clock = inner, clock
 
     def connect_tcp(self, host: str, port: int, timeout: float | None = None, **more: Any) -> Any:  # noqa: ANN401
         stream = self._inner.connect_tcp(host, port, timeout=self._clock.left(), **more)
@@ -363,8 +339,7 @@ class _Stream:
     """A connection; ``timeout``, of one read, is the library's and does not count."""
 
     def __init__(self, inner: Any, clock: _Clock) -> None:  # noqa: ANN401
-        self._inner = inner
-        self._clock = clock
+        self._inner, self._clock = inner, clock
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         content: bytes = self._inner.read(max_bytes, timeout=self._clock.left())
@@ -372,17 +347,13 @@ class _Stream:
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         for start in range(0, len(buffer), _SLICE):
-            part = buffer[start : start + _SLICE]
-            self._inner.write(part, timeout=self._clock.left())
+            self._inner.write(buffer[start : start + _SLICE], timeout=self._clock.left())
 
     def close(self) -> None:
         self._inner.close()
 
     def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None, timeout: float | None
     ) -> _Stream:
         stream = self._inner.start_tls(ssl_context, server_hostname, timeout=self._clock.left())
         return _Stream(stream, self._clock)
@@ -397,39 +368,25 @@ def _content(
     """Return the content of an answer; with ``cut``, the first ``most`` bytes of a longer one.
 
     Raises:
-        ServerFailure: it is longer, or compressed in a way that was not asked for.
+        ServerFailure: it is longer, damaged, or compressed in a way that was not asked for.
     """
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip"):
         raise malformed("it has a compression that was not requested")
     inflater = zlib.decompressobj(wbits=31) if coding == "gzip" else None
-    parts, size = [], 0
+    content = bytearray()
     for raw in stream:
-        part = _inflated(inflater, raw, most + 1 - size) if inflater is not None else raw
-        parts.append(part)
-        size += len(part)
-        if size > most:
-            if cut:
-                break
-            raise malformed(f"it is longer than {most // MEBIBYTE} MiB")
-    if inflater is not None and not inflater.eof and not cut:
+        try:
+            content += inflater.decompress(raw, most + 1 - len(content)) if inflater else raw
+        except zlib.error:
+            raise malformed("it is compressed and damaged") from None
+        if len(content) > most:
+            break
+    if not cut and len(content) > most:
+        raise malformed(f"it is longer than {most // MEBIBYTE} MiB")
+    if not cut and inflater is not None and not inflater.eof:
         raise malformed("it is compressed, and its end is missing")
-    return b"".join(parts)[:most]
-
-
-def _inflated(inflater: Any, raw: bytes, most: int) -> bytes:  # noqa: ANN401 (zlib names no type)
-    """Return at most ``most`` bytes.
-
-    Raises:
-        ServerFailure: the content is damaged.
-    """
-    try:
-        inflated: bytes = inflater.decompress(raw, most)
-    except zlib.error:
-        inflated = b""
-    else:
-        return inflated
-    raise malformed("it is compressed and damaged")
+    return bytes(content[:most])
 
 
 def _proxy_of(address: str) -> str | None:

@@ -155,7 +155,7 @@ class Outage:
 
     def _note(self, failure: ServerFailure) -> None:
         with self._lock:
-            self._n_unserved = self._n_unserved + 1 if failure.transient else 0
+            self._n_unserved = self._n_unserved + 1 if failure.retryable else 0
             if failure.final is not None:
                 self._reason = f"{failure.final} ({failure})"
             elif self._n_unserved >= GIVE_UP_AFTER:

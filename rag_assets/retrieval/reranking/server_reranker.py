@@ -25,14 +25,13 @@ from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.server_scores import (
     DocumentScorer,
-    Failed,
     RequestOptions,
     in_order,
     rerank_by_server,
     with_retries,
 )
 from rag_assets.retrieval.workspace import Usage, Workspace
-from rag_assets.servers.failures import answered
+from rag_assets.servers.failures import Failed, answered
 from rag_assets.servers.transport import Transport
 
 TRANSPORT_OPTIONS = frozenset(

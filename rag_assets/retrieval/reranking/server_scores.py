@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from rag_assets.llm.budget import CallLimit
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.retrieval.reranking.candidates import Candidates, Pair, Scores
 from rag_assets.retrieval.reranking.pair_scores import PairScoreCache, cache_scores
-from rag_assets.servers.failures import ServerFailure
+from rag_assets.servers.failures import Failed, ServerFailure
 from rag_assets.store.canonical import canonical_json, fingerprint
 
 GIVE_UP_AFTER = 8
@@ -33,13 +33,6 @@ FLUSH_PAIRS = 2_000
 
 
 FLUSH_SECONDS = 60.0
-
-
-class Failed(NamedTuple):
-    """Why a request has no scores; ``transient``: the server did not serve, despite retries."""
-
-    reason: str
-    transient: bool = False
 
 
 class DocumentScorer(Protocol):
@@ -177,7 +170,7 @@ def _unserved(question: _Question, before: int) -> int:
     Raises:
         NotServed: too many.
     """
-    if question.failed is None or not question.failed.transient:
+    if question.failed is None or not question.failed.retryable:
         return 0
     if before + 1 == GIVE_UP_AFTER:
         raise NotServed(
@@ -274,7 +267,7 @@ def with_retries(
             f"{endpoint.place}{path}, model '{endpoint.model}': {last.final} ({last}); "
             "check base_url, model and api_key_env"
         )
-    return Failed(str(last), last.transient)
+    return Failed(str(last), last.retryable)
 
 
 def in_order(rows: Sequence[tuple[object, object]], n: int) -> Scores | Failed:

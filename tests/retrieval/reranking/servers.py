@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.retrieval.reranking.server_scores import Failed
+from rag_assets.servers.failures import Failed
 from tests.llm.server import Reply, Server, json_reply, shared_words
 
 KEY = "sk-very-secret"
@@ -30,7 +30,7 @@ def results(*scores: object, name: str = "relevance_score", **more: object) -> R
 def check_refused(found: object, server: Server) -> None:
     """Fail if an answer that the protocol does not have is taken, or asked for again."""
     assert isinstance(found, Failed)
-    assert not found.transient
+    assert not found.retryable
     assert found.reason.startswith("the answer ")
     assert len(found.reason) < 300
     assert len(server.received) == 1

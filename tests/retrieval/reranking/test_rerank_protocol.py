@@ -12,7 +12,7 @@ import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.retrieval.reranking.server_reranker import RerankEndpoint
-from rag_assets.retrieval.reranking.server_scores import Failed
+from rag_assets.servers.failures import Failed
 from tests.llm.server import (
     Reply,
     Server,
@@ -154,13 +154,13 @@ def test_a_wait_that_is_too_long_ends_the_attempts(server: Server, reranker: Ope
     assert found.reason.endswith(
         "the server asked for 3600 s (Retry-After); at most 60 s are waited"
     )
-    assert found.transient
+    assert found.retryable
     assert len(server.received) == 1
 
 
 def test_retries_end(server: Server, reranker: Opened) -> None:
     server.on(QUERY, error(503, "busy"))
-    assert reranker().score(QUERY, DOCUMENTS) == Failed("HTTP 503: busy", transient=True)
+    assert reranker().score(QUERY, DOCUMENTS) == Failed("HTTP 503: busy", retryable=True)
     assert len(server.received) == 3
 
 
@@ -169,7 +169,7 @@ def test_a_time_out_is_tried_again(server: Server, reranker: Opened) -> None:
     assert isinstance(reranker(timeout=0.3).score(QUERY, DOCUMENTS), np.ndarray)
     server.on("slow", replace(results(1), hang=30))
     found = reranker(timeout=0.2, retries=0).score("slow", ["a"])
-    assert found == Failed("no answer within 0.2 s", transient=True)
+    assert found == Failed("no answer within 0.2 s", retryable=True)
 
 
 def test_an_answer_that_is_cut_off_is_tried_again(server: Server, reranker: Opened) -> None:
@@ -183,7 +183,7 @@ def test_a_server_that_is_not_there(reranker: Opened) -> None:
         port = closed.getsockname()[1]
     found = reranker(base_url=f"http://127.0.0.1:{port}", retries=0).score(QUERY, DOCUMENTS)
     assert isinstance(found, Failed)
-    assert found.transient
+    assert found.retryable
     assert found.reason.startswith("the connection failed (")
 
 
