@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import click
 
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS, AUTO
 from rag_assets.retrieval.lexical.bm25 import BM25
-from rag_assets.retrieval.lexical.index import LexicalIndex, WordSearcher
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, SortedTexts
+from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.sources.squad import SquadDataset
 
 
@@ -46,8 +46,8 @@ def measured(file: Path, analyzer: str) -> Measured:
         folder = Path(name)
         analysed = AnalysedTexts.of(SortedTexts.of(ids, texts), analyzer)
         BM25(type="bm25").build_of(analysed, folder)
-        index = LexicalIndex.load(folder, mmap=False)
-        found = WordSearcher(index).search(queries.column("text").to_pylist(), 10)
+        index = WordIndex.load(folder)
+        found = index.search(queries.column("text").to_pylist(), 10)
     total, n_empty = 0.0, 0
     for query_id, hits in zip(queries.column("query_id").to_pylist(), found, strict=True):
         n_empty += hits.positions.size == 0

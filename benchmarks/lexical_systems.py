@@ -55,19 +55,17 @@ class Ours:
     packages: tuple[str, ...] = ("numpy",)
 
     def index(self, texts: list[str], folder: Path) -> None:
-        from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
         from rag_assets.retrieval.lexical.bm25 import BM25
-        from rag_assets.retrieval.lexical.index import LexicalIndex
+        from rag_assets.retrieval.lexical.tokens import AnalysedTexts, SortedTexts
+        from rag_assets.retrieval.lexical.words import WordIndex
 
         ids = [f"chunk-{number:08d}" for number in range(len(texts))]
         analysed = AnalysedTexts.of(SortedTexts.of(ids, texts), "whitespace")
         BM25(type="bm25", k1=K1, b=B).build_of(analysed, folder)
-        self._index = LexicalIndex.load(folder)
+        self._index = WordIndex.load(folder)
 
     def search(self, queries: list[str], k: int) -> Any:
-        from rag_assets.retrieval.lexical.index import WordSearcher
-
-        return WordSearcher(self._index).search(queries, k)
+        return self._index.search(queries, k)
 
     def found(self, queries: list[str], k: int) -> Found:
         hits = self.search(queries, k)

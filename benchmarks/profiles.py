@@ -37,8 +37,8 @@ from result import Cell, Result, Table
 from zipf_corpus import EXPONENT, N_WORDS, VOCABULARY, ZipfWords, write_corpus
 
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
 from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, SortedTexts
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 QUICK = REPOSITORY / "build" / "benchmarks" / "profiles.quick.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from rag_assets.evaluation.run_files import read_run_rows
 from rag_assets.experiment import load_experiment
 from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS
-from rag_assets.retrieval.lexical.bm25_variants import VARIANTS
+from rag_assets.retrieval.lexical.bm25 import Variant
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.retrieval.reranking.diversity import mmr_order, novel
 from tests.option_tables import BLOCKS, PAGES, SHARED, meanings_in, options_of, table, tables_of
@@ -84,7 +85,7 @@ def test_tables_are_those_of_the_code(page: str, name: str) -> None:
 
 def test_names_that_an_option_takes_are_on_the_page() -> None:
     page = text_of("retrievers.md")
-    for name in (*ANALYZERS, *(variant for found in VARIANTS.values() for variant in found)):
+    for name in (*ANALYZERS, *get_args(Variant)):
         assert f"`{name}`" in page, name
 
 

@@ -115,7 +115,7 @@ CONFIG: dict[str, Any] = {
             "type": "bm25",
             "chunking": "parts",
             "analyzer": "standard",
-            "engine": "rank_bm25",
+            "variant": "okapi",
         },
         "hybrid": {"type": "rrf", "inputs": ["bm25", "bm25-whole"], "candidates": 100},
         "shallow": {"type": "rrf", "inputs": ["bm25", "okapi"], "candidates": "top_k"},

@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from textwrap import wrap
+from typing import get_args
 
-from rag_assets.retrieval.lexical.bm25_variants import VARIANTS
-from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
-from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
-from rag_assets.retrieval.lexical.tfidf_engine import WEIGHTINGS, TfIdfEngine
-from rag_assets.retrieval.lexical.token_counts import ChunkTokens
-from rag_assets.retrieval.lexical.word_engine import WordEngine
+from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.lexical.tfidf import TfIdf
+from rag_assets.retrieval.lexical.words import WordIndex
+from tests.retrieval.lexical.index_of_texts import bm25, tfidf
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 
@@ -31,27 +31,17 @@ HOLDING += [400, 450, 500, 501, 550, 600, 700, 800, 900, 950, 990, 1000]
 FREQUENCIES = range(1, 21)
 LENGTHS = [*range(10, 100, 10), *range(100, 401, 20)]
 
-Build = Callable[[ChunkTokens], WordEngine]
+VARIANTS = get_args(BM25.model_fields["variant"].annotation)
+WEIGHTINGS = get_args(TfIdf.model_fields["weighting"].annotation)
+
+Build = Callable[[list[list[str]]], WordIndex]
 Curve = list[float]
 
 
 def weightings() -> dict[str, Build]:
     """Return every weighting that there is, by its name on the page."""
-    found: dict[str, Build] = {}
-    for engine, variants in VARIANTS.items():
-        for variant in variants:
-            name = variant if variant not in found else f"{variant} ({engine})"
-            found[name] = _bm25(engine, variant)
-    return {**found, **{f"tfidf {name}": _tfidf(name) for name in WEIGHTINGS}}
-
-
-def _bm25(engine: str, variant: str) -> Build:
-    kind = BuiltinEngine if engine == "builtin" else RankBm25Engine
-    return lambda tokens: kind.build(tokens, K1, B, variant)
-
-
-def _tfidf(weighting: str) -> Build:
-    return lambda tokens: TfIdfEngine.build(tokens, weighting)
+    lexical: dict[str, Build] = {name: partial(bm25, k1=K1, b=B, variant=name) for name in VARIANTS}
+    return {**lexical, **{f"tfidf {n}": partial(tfidf, weighting=n) for n in WEIGHTINGS}}
 
 
 def _filled(tokens: list[str], number: int, length: int) -> list[str]:
@@ -65,7 +55,7 @@ def idf_curve(build: Build) -> Curve:
         _filled([f"in{held}" for held in HOLDING if number < held], number, MEAN_LENGTH)
         for number in range(N_CHUNKS)
     ]
-    engine = build(ChunkTokens.of(chunks))
+    engine = build(chunks)
     return _relative([float(engine.scores([f"in{held}"])[0]) for held in HOLDING], 0)
 
 
@@ -75,7 +65,7 @@ def saturation_curve(build: Build) -> Curve:
     chunks = [
         _filled(["word"] * times.get(number, 0), number, MEAN_LENGTH) for number in range(N_CHUNKS)
     ]
-    engine = build(ChunkTokens.of(chunks))
+    engine = build(chunks)
     return _relative(engine.scores(["word"])[: len(times)].tolist(), 0)
 
 
@@ -88,7 +78,7 @@ def length_curve(build: Build) -> Curve:
         _filled(["word"] if number < len(LENGTHS) else [], number, length)
         for number, length in enumerate(lengths)
     ]
-    engine = build(ChunkTokens.of(chunks))
+    engine = build(chunks)
     found = engine.scores(["word"])[: len(LENGTHS)].tolist()
     return _relative(found, LENGTHS.index(MEAN_LENGTH))
 

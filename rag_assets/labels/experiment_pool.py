@@ -44,8 +44,8 @@ from rag_assets.progress import Progress
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import index_key, load_units
 from rag_assets.retrieval.lexical.analyzers import AUTO
-from rag_assets.retrieval.lexical.index import LexicalIndex
-from rag_assets.retrieval.retriever import IndexSearcher, Searcher
+from rag_assets.retrieval.lexical.words import WordIndex
+from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
@@ -160,8 +160,8 @@ def readable_texts(pipeline: Pipeline) -> tuple[Passages, Search]:
         folder = pipeline.artifact(index_key(config.family, name)).folder
         searcher = config.open(folder)
         chunk_ids = load_units(folder, searcher.chunk_ids).column("chunk_id").to_pylist()
-        index = searcher.index if isinstance(searcher, IndexSearcher) else None
-        analyzer = index.analyzer if isinstance(index, LexicalIndex) else AUTO
+        index = getattr(searcher, "index", searcher)
+        analyzer = index.analyzer if isinstance(index, WordIndex) else AUTO
         chunks = pipeline.artifact(chunks_key(experiment.chunking_of(name))).table()
         columns = (chunks.column(c).to_pylist() for c in ("document_id", "start", "end"))
         spans = dict(zip(chunks.column("chunk_id").to_pylist(), map(Hit, *columns), strict=True))

@@ -14,7 +14,6 @@ from rag_assets.errors import UsageError
 from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.retrieval.external.base import UNCHUNKED, QueryResult
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis
 from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.retriever import BASE, Retriever, Searcher
 from rag_assets.retrieval.workspace import Workspace
@@ -84,14 +83,6 @@ class LexicalRetriever(BaseRetriever, ABC):
     """A retriever that finds chunks by their words."""
 
     family: ClassVar[str] = "lexical"
-
-    def analysis(self) -> Analysis | None:
-        """Return how texts are analysed for ``build_of``; None: ``build`` reads them itself."""
-        return None
-
-    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
-        """Index analysed texts like ``build``; they are shared by all of the same analysis."""
-        raise NotImplementedError
 
     @abstractmethod
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:

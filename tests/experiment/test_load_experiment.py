@@ -32,9 +32,7 @@ def test_every_default_of_a_folder_without_yaml(folder: Path) -> None:
     assert experiment.judge == "document"
     assert experiment.chunkings == {"whole": NoneChunking(strategy="none")}
     assert experiment.retrievers == {
-        "bm25": BM25(
-            type="bm25", chunking="whole", analyzer="auto", engine="builtin", k1=1.2, b=0.75
-        ),
+        "bm25": BM25(type="bm25", chunking="whole", analyzer="auto", k1=1.2, b=0.75),
         "minilm": BiEncoder(
             type="embedding",
             chunking="whole",

@@ -50,7 +50,7 @@ _BM25: Mapping[str, Mapping[str, Any]] = {
     "bm25 rm3": {"expand": {"type": "rm3"}},
     "bm25 identifiers": {"identifiers": True},
     "bm25 title": {"title_weight": 3},
-    "bm25 okapi": {"engine": "rank_bm25"},
+    "bm25 okapi": {"variant": "okapi"},
 }
 _TFIDF = {f"tfidf {w}": {"weighting": w} for w in ("raw", "length_normalised", "sklearn")}
 _DENSE = {

@@ -26,7 +26,7 @@ chunking:
   small: {strategy: recursive, max_tokens: 40, overlap: 5}
   lines: {strategy: sentences}
 retrievers:
-  words: {type: bm25, chunking: lines, engine: rank_bm25, analyzer: english}
+  words: {type: bm25, chunking: lines, variant: okapi, analyzer: english}
   vectors: {type: embedding, chunking: small, model: sentence-transformers/all-MiniLM-L6-v2}
   both: {type: rrf, inputs: [words, vectors]}
 top_k: [2]

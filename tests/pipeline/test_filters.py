@@ -132,7 +132,7 @@ def document(row: tuple[str, float]) -> str:
 
 
 def test_what_is_searched_again(seasons: Tiny) -> None:
-    seasons.config["retrievers"] = {"bm25": {**BM25}, "okapi": {**BM25, "engine": "rank_bm25"}}
+    seasons.config["retrievers"] = {"bm25": {**BM25}, "okapi": {**BM25, "variant": "okapi"}}
     seasons.config["baseline"] = "bm25"
     seasons.write_config()
     seasons.run()

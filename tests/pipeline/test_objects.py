@@ -60,7 +60,7 @@ def grid(one: Tiny, size: int) -> Tiny:
     kinds: list[dict[str, object]] = [
         {"type": "bm25", "b": 0.5},
         {"type": "bm25", "variant": "bm25plus"},
-        {"type": "bm25", "engine": "rank_bm25"},
+        {"type": "bm25", "variant": "okapi"},
         {"type": "bm25", "expand": {"type": "rm3"}},
         {"type": "tfidf"},
     ]

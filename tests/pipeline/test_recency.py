@@ -126,7 +126,7 @@ def test_a_question_that_stands_in_no_file(dated: Tiny) -> None:
 
 def test_what_is_searched_again(dated: Tiny) -> None:
     """Exactly what reads a date that changed; and what weighed nothing stays as it was."""
-    dated.config["retrievers"] = {"bm25": {**BM25}, "okapi": {**BM25, "engine": "rank_bm25"}}
+    dated.config["retrievers"] = {"bm25": {**BM25}, "okapi": {**BM25, "variant": "okapi"}}
     dated.write_config()
     dated.run()
     dated.configure("okapi", recency=RECENCY)

@@ -51,7 +51,7 @@ def test_searches_of_vectors(
 @pytest.mark.parametrize(
     "options",
     [
-        {"engine": "rank_bm25"},
+        {"variant": "okapi"},
         {"expand": {"type": "rm3", "documents": 3}},
     ],
     ids=str,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -17,19 +16,17 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from rag_assets.errors import DataError
 from rag_assets.models.encoder import Progress
 from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.token_counts import count_truncated, truncation_facts
 from rag_assets.models.vector_cache import SparseVector
-from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
-from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
+from rag_assets.ordering import Hits, byte_order_ranks, top_k
+from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
-from rag_assets.retrieval.retriever import IndexSearcher
-from rag_assets.retrieval.sparse_columns import SparseColumns, load_columns, save_columns
+from rag_assets.retrieval.sparse_index import SparseIndex, load_columns
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace, measured
 
 Kind = Literal["query", "document"]
@@ -95,7 +92,7 @@ class Splade(EmbeddingRetriever):
 
     def open(self, folder: Path) -> SparseSearcher:
         """Open the vectors."""
-        return SparseSearcher(load_index(folder))
+        return SparseSearcher(load_columns(ArrayFolder(folder)))
 
     def _vectors(
         self, texts: Sequence[str], kind: Kind, workspace: Workspace
@@ -111,69 +108,15 @@ class Splade(EmbeddingRetriever):
 
 
 @dataclass(frozen=True)
-class SparseIndex:
-    """Chunks and their vectors.
-
-    Attributes:
-        chunk_ids: ids of the chunks; positions refer to this order.
-        weights: a column for each component, a row for each chunk.
-    """
-
-    chunk_ids: tuple[str, ...]
-    weights: SparseColumns
-
-    @cached_property
-    def ids_rank(self) -> Positions:
-        """``byte_order_ranks`` of the chunk ids."""
-        return byte_order_ranks(self.chunk_ids)
-
-
-def build_index(
-    chunk_ids: Sequence[str], vectors: Sequence[SparseVector], folder: Path
-) -> dict[str, Any]:
-    """Write an index into an existing folder, ordered by id.
-
-    Returns:
-        Facts for the manifest: ``chunks``, ``bytes``, and ``mean_components`` of a chunk.
-
-    Raises:
-        DataError: an id occurs twice, or there is another number of vectors.
-    """
-    from scipy.sparse import csr_array
-
-    if len(chunk_ids) != len(vectors):
-        raise DataError(f"{len(chunk_ids)} chunks, but {len(vectors)} vectors")
-    order = np.argsort(byte_order_ranks(chunk_ids)).tolist()
-    lengths = [len(vectors[row].components) for row in order]
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    none = SparseVector(np.empty(0, np.int32), np.empty(0, np.float32))
-    parts = [none, *(vectors[row] for row in order)]
-    components = np.concatenate([part.components for part in parts]).astype(np.int32)
-    weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
-    shape = (len(order), int(components.max(initial=-1)) + 1)
-    turned = csr_array((weights, components, starts), shape=shape).tocsc()
-    chunks, first = turned.indices.astype(np.int32), turned.indptr.astype(np.int64)
-    files = ArrayFolder(folder)
-    size = save_columns(SparseColumns(turned.data, chunks, first, len(order)), files)
-    files.save(**{CHUNK_IDS: [chunk_ids[row] for row in order]})
-    mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
-    return {"chunks": len(lengths), "bytes": size, "mean_components": mean}
-
-
-def load_index(folder: Path) -> SparseIndex:
-    """Open what ``build_index`` wrote.
-
-    Raises:
-        StoreError: the folder holds no such index, or its files do not fit together.
-    """
-    files = ArrayFolder(folder)
-    chunk_ids = tuple(files.texts(CHUNK_IDS))
-    return SparseIndex(chunk_ids, load_columns(files, len(chunk_ids)))
-
-
-@dataclass(frozen=True)
-class SparseSearcher(IndexSearcher[SparseIndex]):
+class SparseSearcher:
     """Sparse vectors that are searched exactly."""
+
+    index: SparseIndex
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.chunk_ids
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
@@ -194,15 +137,47 @@ class SparseSearcher(IndexSearcher[SparseIndex]):
         Raises:
             UsageError: ``k`` is below 1.
         """
-        weights, ids_rank = self.index.weights, self.index.ids_rank
+        index = self.index
         hits: list[Hits] = []
         for query in queries:
-            known = query.components < weights.indptr.size - 1  # what no chunk has is left out
-            factors = query.weights[known].astype(np.float64)
-            scores = weights.sums(query.components[known].tolist(), factors.tolist())
+            held = query.components < index.indptr.size - 1  # what no chunk has is left out
+            factors = query.weights[held].astype(np.float64)
+            scores = index.sums(query.components[held].tolist(), factors.tolist())
             chunks = np.flatnonzero(scores)
-            best = top_k(scores[chunks], ids_rank[chunks], k)
+            best = top_k(scores[chunks], index.ids_rank[chunks], k)
             hits.append(Hits(chunks[best], scores[chunks][best]))
             if progress is not None:
                 progress(len(hits))
         return hits
+
+
+def build_index(
+    chunk_ids: Sequence[str], vectors: Sequence[SparseVector], folder: Path
+) -> dict[str, Any]:
+    """Write an index into an existing folder, ordered by id.
+
+    Returns:
+        Facts for the manifest: ``chunks``, ``bytes``, and ``mean_components`` of a chunk.
+
+    Raises:
+        DataError: an id occurs twice.
+    """
+    from scipy.sparse import csr_array
+
+    order = np.argsort(byte_order_ranks(chunk_ids)).tolist()
+    lengths = [len(vectors[row].components) for row in order]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    none = SparseVector(np.empty(0, np.int32), np.empty(0, np.float32))
+    parts = [none, *(vectors[row] for row in order)]
+    components = np.concatenate([part.components for part in parts]).astype(np.int32)
+    weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
+    shape = (len(order), int(components.max(initial=-1)) + 1)
+    turned = csr_array((weights, components, starts), shape=shape).tocsc()
+    chunks, first = turned.indices.astype(np.int32), turned.indptr.astype(np.int64)
+    index = SparseIndex([chunk_ids[row] for row in order], turned.data, chunks, first)
+    mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
+    return {
+        "chunks": len(lengths),
+        "bytes": index.save_columns(ArrayFolder(folder)),
+        "mean_components": mean,
+    }

@@ -1,5 +1,31 @@
 """``type: bm25``: lexical retrieval by BM25 over analysed words, with or without feedback.
 
+With N chunks of which n hold the token t, f occurrences of t in the chunk d, |d| tokens in d, avgdl
+tokens in a chunk on average, K = k1 * (1 - b + b * |d| / avgdl), and
+c = f / (1 - b + b * |d| / avgdl), a token t of the query that occurs f > 0 times in d adds::
+
+    lucene     ln(1 + (N - n + 0.5) / (n + 0.5))       * f / (f + K)
+    robertson  max(0, ln((N - n + 0.5) / (n + 0.5)))   * f / (f + K)
+    atire      ln(N / n)                               * (k1 + 1) * f / (f + K)
+    bm25l      ln((N + 1) / (n + 0.5))                 * (k1 + 1) * (c + delta) / (k1 + c + delta)
+    bm25plus   ln((N + 1) / n)                         * ((k1 + 1) * f / (f + K) + delta)
+    okapi      ln((N - n + 0.5) / (n + 0.5))           * (k1 + 1) * f / (f + K)
+
+and a token that does not occur in d adds nothing; one that is repeated in the query counts as often
+as it occurs. ``robertson`` and ``atire`` give 0 for a token in at least half of the chunks, or in
+all: chunks that hold nothing else of the query are no hits. The idf of ``okapi`` is that of the
+package rank-bm25: where it is negative, a quarter of the mean idf of all tokens.
+
+Sources: Kamphuis, de Vries, Boytsov, Lin: Which BM25 Do You Mean? (ECIR 2020), table 1; for bm25l
+Lv and Zhai: When Documents Are Very Long, BM25 Fails! (SIGIR 2011); for bm25plus Lv and Zhai:
+Lower-Bounding Term Frequency Normalization (CIKM 2011); for okapi Trotman, Jia, Crane: Towards an
+Efficient and Effective Search Engine (2012). Delta counts for tokens that query and chunk share;
+for absent tokens too, as some packages have it, it adds the same to every chunk.
+
+Weights have the bits that bm25s 0.3.16 computes in float64, and those of ``okapi`` the bits of
+rank-bm25 0.2.2: the operations and their order are the same, and the logarithm is that of Python
+for each number of chunks once.
+
 With pseudo-relevance feedback (RM3) a query grows by words of the chunks that it finds first.
 Lavrenko and Croft: Relevance-Based Language Models, SIGIR 2001; Abdul-Jaleel et al.: UMass at TREC
 2004: Novelty and HARD. With f(w, x) occurrences of w in x, |x| words in x, and s(d) the score of
@@ -17,39 +43,37 @@ their own order.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
+from itertools import pairwise
+from math import fsum, log
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator
+import numpy.typing as npt
+from pydantic import Field, model_validator
 
-from rag_assets.code_versions.closure import Root
-from rag_assets.errors import UsageError
-from rag_assets.options import Number
+from rag_assets.options import KeyProblem, Number
 from rag_assets.ordering import Hits, best_above_zero
-from rag_assets.package_versions import version
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
-from rag_assets.retrieval.lexical.analyzers import analyze_all, analyzer_versions
-from rag_assets.retrieval.lexical.bm25_variants import resolve_delta, resolve_variant
-from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
-from rag_assets.retrieval.lexical.index import (
-    LexicalIndex,
-    TermVectors,
-    engine_code,
-    write_index,
-)
-from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
-from rag_assets.retrieval.lexical.word_engine import WordEngine
-from rag_assets.retrieval.lexical.word_retriever import AnalysedRetriever
-from rag_assets.retrieval.retriever import IndexSearcher, Rm3Expansion, Searcher, WindowExpansion
+from rag_assets.retrieval.array_folder import ArrayFolder
+from rag_assets.retrieval.lexical.analyzers import analyze_all
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens, Longs, TokenCounts
+from rag_assets.retrieval.lexical.words import AnalysedRetriever, WordIndex
+from rag_assets.retrieval.retriever import Rm3Expansion, Searcher, WindowExpansion
+from rag_assets.retrieval.sparse_index import Floats
 
-_BUILD: Mapping[str, Callable[..., WordEngine]] = {
-    "builtin": BuiltinEngine.build,
-    "rank_bm25": RankBm25Engine.build,
-}
+Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25plus", "okapi"]
+
+DEFAULT_DELTA: Mapping[str, float] = {"bm25l": 0.5, "bm25plus": 1.0}
+"""Variant with the parameter -> the value that its authors propose."""
+
+EPSILON = 0.25
+"""Share of the mean idf that ``okapi`` gives a token whose own is negative."""
+
+ENTRIES_AT_ONCE = 1 << 16
+"""Entries that are weighed at a time, and those of one token more: they stay in memory that is used
+again, which takes longer to get from the system than to fill."""
 
 Expansion = Annotated[WindowExpansion | Rm3Expansion, Field(discriminator="type")]
 
@@ -57,41 +81,28 @@ Expansion = Annotated[WindowExpansion | Rm3Expansion, Field(discriminator="type"
 class BM25(AnalysedRetriever):
     """Lexical retrieval: BM25 over analysed words.
 
-    ``variant`` is the formula: with ``engine: builtin`` ``lucene`` (the default), ``robertson``,
-    ``atire``, ``bm25l`` or ``bm25plus``; with ``rank_bm25``, the reference implementation,
-    ``okapi`` (its default) or ``bm25plus``. ``delta`` belongs to ``bm25l`` and ``bm25plus``, and is
-    0.5 and 1 by default. ``expand: {type: rm3}`` searches again, with words of what is found first.
+    ``variant`` is the formula: ``lucene`` (the default), ``robertson``, ``atire``, ``bm25l``,
+    ``bm25plus``, or ``okapi``, that of the package rank-bm25. ``delta`` belongs to ``bm25l`` and
+    ``bm25plus``, and is 0.5 and 1 by default. ``expand: {type: rm3}`` searches again, with words of
+    what is found first.
     """
 
     search_kind: ClassVar[str | None] = "bm25"
 
     type: Literal["bm25"]
-    engine: Literal["builtin", "rank_bm25"] = "builtin"
-    variant: str | None = Field(default=None, validate_default=True)
+    variant: Variant = "lucene"
     k1: Number = Field(default=1.2, ge=0)
     b: Number = Field(default=0.75, ge=0, le=1)
-    delta: Number | None = Field(default=None, validate_default=True)
+    delta: Number | None = Field(default=None, gt=0)
     expand: Expansion | None = None  # type: ignore[assignment]
 
-    @field_validator("variant")
-    @classmethod
-    def _engine_computes_it(cls, variant: str | None, info: ValidationInfo) -> str | None:
-        if "engine" not in info.data:  # refused already
-            return variant
-        try:
-            return resolve_variant(info.data["engine"], variant)
-        except UsageError as error:
-            raise ValueError(str(error)) from error
-
-    @field_validator("delta")
-    @classmethod
-    def _variant_has_it(cls, delta: float | None, info: ValidationInfo) -> float | None:
-        if not info.data.get("variant"):
-            return delta
-        try:
-            return resolve_delta(info.data["variant"], delta)
-        except UsageError as error:
-            raise ValueError(str(error)) from error
+    @model_validator(mode="after")
+    def _delta_of_the_variant(self) -> Self:
+        if self.delta is not None and self.variant not in DEFAULT_DELTA:
+            owners = " and ".join(DEFAULT_DELTA)
+            problem = f"delta belongs to the variants {owners}, not to {self.variant}"
+            raise KeyProblem(("delta",), problem)
+        return self
 
     @property
     def feedback(self) -> Rm3Expansion | None:
@@ -104,37 +115,161 @@ class BM25(AnalysedRetriever):
         return self.feedback is None
 
     def index_options(self) -> Mapping[str, Any]:
-        """Return the options of the index; for feedback it also holds the words of each chunk."""
-        held = {"term_vectors": True} if self.feedback else {}
-        return {**super().index_options(), **held}
+        """Return the options of the index, and whether it also holds the words of each chunk."""
+        delta = DEFAULT_DELTA.get(self.variant) if self.delta is None else self.delta
+        return {**super().index_options(), "delta": delta, "feedback": self.feedback is not None}
 
     def search_config(self) -> Mapping[str, Any]:
         """Return the options of the search, with those of the feedback."""
         own = {"expand": self.feedback.model_dump(mode="json")} if self.feedback else {}
         return {**super().search_config(), **own}
 
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of the engine and the analyzer."""
-        packages = ("rank-bm25",) if self.engine == "rank_bm25" else ()
-        return {name: version(name) for name in packages} | analyzer_versions(self.full_analyzer)
-
-    def code_roots(self) -> list[Root]:
-        """Return the roots with those of the engine."""
-        own = f"{__name__}:_BUILD[{self.engine}]"
-        return [*super().code_roots(), own, *engine_code(self.engine)]
+    def weighted(self, analysed: AnalysedTexts) -> WordIndex:
+        """Weigh the words."""
+        counts = analysed.tokens.counts()
+        delta = self.delta or DEFAULT_DELTA.get(self.variant, 0.0)
+        idf = inverse_frequencies(self.variant, counts, analysed.tokens)
+        return WordIndex(
+            analysed.chunk_ids,
+            bm25_weights(counts, idf, self.variant, self.k1, self.b, delta),
+            counts.chunks,
+            counts.indptr,
+            analysed.analyzer,
+            {word: number for number, word in enumerate(counts.words)},
+            "added",
+            np.empty(0),
+        )
 
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
-        """Weight the words."""
-        variant = resolve_variant(self.engine, self.variant)
-        engine = _BUILD[self.engine](analysed.tokens, self.k1, self.b, variant, self.delta)
-        held = self.feedback is not None
-        return write_index(analysed, self.engine, engine, folder, term_vectors=held)
+        """Index analysed texts; for feedback the words of each chunk lie beside the index."""
+        if self.feedback is not None:
+            TermVectors.of(analysed.tokens).save(folder)
+        return super().build_of(analysed, folder)
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
         """Open the index."""
+        index = WordIndex.load(folder)
         if self.feedback is None:
-            return super().open(folder)
-        return FeedbackSearcher(LexicalIndex.load(folder), TermVectors.load(folder), self.feedback)
+            return index
+        return FeedbackSearcher(index, TermVectors.load(folder), self.feedback)
+
+
+_IDF: Mapping[str, Callable[[int, int], float]] = {
+    "lucene": lambda n, held: log(1 + (n - held + 0.5) / (held + 0.5)),
+    "robertson": lambda n, held: log(max(1, (n - held + 0.5) / (held + 0.5))),
+    "atire": lambda n, held: log(n / held),
+    "bm25l": lambda n, held: log((n + 1) / (held + 0.5)),
+    "bm25plus": lambda n, held: log((n + 1) / held),
+    "okapi": lambda n, held: log(n - held + 0.5) - log(held + 0.5),
+}
+"""Variant -> weight of a token that ``held`` of ``n`` chunks hold."""
+
+
+def inverse_frequencies(variant: str, counts: TokenCounts, tokens: ChunkTokens) -> Floats:
+    """Return the idf of each token, float64, shape (tokens,)."""
+    different, places = np.unique(counts.holding, return_inverse=True)
+    n_chunks = counts.lengths.size
+    each = [_IDF[variant](n_chunks, held) for held in different.tolist()]
+    idf: Floats = np.array(each, dtype=np.float64)[places]
+    if variant == "okapi" and idf.size:
+        # the mean as rank-bm25 adds it up: one token after the other, as the chunks bring them
+        _, first = np.unique(tokens.numbers, return_index=True)
+        total = float(np.cumsum(idf[np.argsort(first)])[-1])
+        idf[idf < 0] = EPSILON * (total / idf.size)
+    return idf
+
+
+def bm25_weights(
+    counts: TokenCounts, idf: Floats, variant: str, k1: float, b: float, delta: float
+) -> Floats:
+    """Return the weight of each entry of ``counts``, float64, shape (entries,).
+
+    Args:
+        counts: how often the tokens occur.
+        idf: of each token.
+        variant: the formula.
+        k1: saturation of the term frequency, >= 0.
+        b: strength of the length normalisation, 0 to 1.
+        delta: parameter of ``bm25l`` and ``bm25plus``; others do not look at it.
+    """
+    weights = np.empty(counts.chunks.size)
+    if not weights.size:
+        return weights  # the mean length would be nothing to divide by
+    norms = 1 - b + b * counts.lengths / counts.lengths.mean()
+    for tokens in _token_runs(counts.indptr):
+        entries = slice(int(counts.indptr[tokens.start]), int(counts.indptr[tokens.stop]))
+        held = np.diff(counts.indptr[tokens.start : tokens.stop + 1])
+        f, norm = counts.counts[entries].astype(np.float64), norms[counts.chunks[entries]]
+        if variant in ("lucene", "robertson"):
+            saturation = f / (k1 * norm + f)
+        elif variant == "bm25l":
+            c = f / norm
+            saturation = ((k1 + 1) * (c + delta)) / (k1 + c + delta)
+        else:
+            saturation = (f * (k1 + 1)) / (f + k1 * norm)
+        part = np.repeat(idf[tokens], held) * saturation
+        if variant == "bm25plus":
+            part = part + np.repeat(delta * np.log((counts.lengths.size + 1) / held), held)
+        if variant == "bm25l":  # bm25s subtracts and adds what an absent token would have
+            absent = np.repeat(idf[tokens] * (((k1 + 1) * delta) / (k1 + delta)), held)
+            part = (part - absent) + absent
+        weights[entries] = part
+    return weights
+
+
+def _token_runs(indptr: Longs) -> Iterator[slice]:
+    """Yield runs of tokens with about :data:`ENTRIES_AT_ONCE` entries each."""
+    bounds = np.searchsorted(indptr, np.arange(0, indptr[-1], ENTRIES_AT_ONCE))
+    ends = np.unique([*bounds.tolist(), indptr.size - 1]).tolist()
+    for start, stop in pairwise(ends):
+        yield slice(start, stop)
+
+
+@dataclass(frozen=True)
+class TermVectors:
+    """The tokens of chunk i lie at ``first[i]`` to ``first[i + 1]``, by ascending number.
+
+    Attributes:
+        words: all tokens, ascending.
+        tokens: number of a token, int32, shape (entries,).
+        counts: how often it occurs in the chunk, int32, shape (entries,).
+        first: int64, shape (chunks + 1,).
+    """
+
+    words: Sequence[str]
+    tokens: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int32]
+    first: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tokens: ChunkTokens) -> TermVectors:
+        """Count the tokens of each chunk."""
+        by_chunk = tokens.matrix().copy()  # what follows sorts in place
+        by_chunk.sum_duplicates()
+        first = by_chunk.indptr.astype(np.int64)
+        return cls(tokens.words, by_chunk.indices.astype(np.int32), by_chunk.data, first)
+
+    @classmethod
+    def load(cls, folder: Path) -> TermVectors:
+        """Read them back; arrays are mapped.
+
+        Raises:
+            StoreError: a file is missing or damaged.
+        """
+        files = ArrayFolder(folder)
+        arrays = (files.array(f"terms.{name}") for name in ("tokens", "counts", "first"))
+        return cls(files.texts("terms.words"), *arrays)
+
+    def save(self, folder: Path) -> None:
+        """Write them as ``.npy`` and JSON files."""
+        content = {**vars(self), "words": list(self.words)}
+        ArrayFolder(folder).save(**{f"terms.{name}": value for name, value in content.items()})
+
+    def of_chunk(self, chunk: int) -> dict[str, int]:
+        """Return token -> frequency in one chunk."""
+        entries = slice(int(self.first[chunk]), int(self.first[chunk + 1]))
+        numbers, counts = self.tokens[entries].tolist(), self.counts[entries].tolist()
+        return {self.words[token]: n for token, n in zip(numbers, counts, strict=True)}
 
 
 def expanded(
@@ -144,41 +279,39 @@ def expanded(
 
     Args:
         query: tokens of the query.
-        hits: of the query, best first, with scores above 0.
+        hits: of the query, best first, with scores above 0; without any there is no weight.
         vectors: of all chunks.
         feedback: how much is added.
     """
-    own = {token: n / len(query) for token, n in Counter(query).items()}
-    found = _feedback_words(hits, vectors, feedback)
-    if not found:
-        return dict(sorted(own.items()))
-    share = feedback.original_weight
-    tokens = sorted({*own, *found})
-    return {t: share * own.get(t, 0.0) + (1 - share) * found.get(t, 0.0) for t in tokens}
-
-
-def _feedback_words(
-    hits: Hits, vectors: TermVectors, feedback: Rm3Expansion
-) -> Mapping[str, float]:
-    chunks = hits.positions[: feedback.documents].tolist()
-    scores = hits.scores[: feedback.documents].tolist()
     weights: defaultdict[str, float] = defaultdict(float)
-    for chunk, score in zip(chunks, scores, strict=True):
+    chunks, scores = hits.positions[: feedback.documents], hits.scores[: feedback.documents]
+    for chunk, score in zip(chunks.tolist(), scores.tolist(), strict=True):
         counts = vectors.of_chunk(chunk)
         length = sum(counts.values())
         for token, n in counts.items():
             weights[token] += score * n / length
     best = sorted(weights.items(), key=lambda item: (-item[1], item[0]))[: feedback.terms]
+    if not best:
+        return {}
     total = fsum(weight for _, weight in best)
-    return {token: weight / total for token, weight in best}
+    added = {token: weight / total for token, weight in best}
+    own = {token: n / len(query) for token, n in Counter(query).items()}
+    share, tokens = feedback.original_weight, sorted({*own, *added})
+    return {t: share * own.get(t, 0.0) + (1 - share) * added.get(t, 0.0) for t in tokens}
 
 
 @dataclass(frozen=True)
-class FeedbackSearcher(IndexSearcher[LexicalIndex]):
+class FeedbackSearcher:
     """An opened index that is searched twice: the second time for the expanded query."""
 
+    index: WordIndex
     vectors: TermVectors
     feedback: Rm3Expansion
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.chunk_ids
 
     def search(
         self,
@@ -188,22 +321,19 @@ class FeedbackSearcher(IndexSearcher[LexicalIndex]):
     ) -> list[Hits]:
         """Return for each query, expanded, the chunks that score above 0, at most ``depth``.
 
-        Order and arguments are those of :class:`.index.WordSearcher`. A query without hits is not
+        Order and arguments are those of :class:`.words.WordIndex`. A query without hits is not
         expanded, and has none.
 
         Raises:
             UsageError: ``depth`` is below 1.
         """
-        index, feedback = self.index, self.feedback
+        index, vocabulary = self.index, self.index.vocabulary
         hits: list[Hits] = []
-        analysed = analyze_all(index.analyzer, queries)
-        unexpanded = index.engine.best(analysed, index.ids_rank, feedback.documents)
-        for tokens, first in zip(analysed, unexpanded, strict=True):
-            has_hits = bool(len(first.positions))
-            weights = expanded(tokens, first, self.vectors, feedback) if has_hits else {}
-            scores = np.zeros(len(index.chunk_ids))
-            for token, weight in weights.items():
-                scores += weight * index.engine.scores([token])
+        for tokens in analyze_all(index.analyzer, queries):
+            first = index.ranked(tokens, self.feedback.documents)
+            weights = expanded(tokens, first, self.vectors, self.feedback)
+            held = {token: weight for token, weight in weights.items() if token in vocabulary}
+            scores = index.sums([vocabulary[token] for token in held], list(held.values()))
             hits.append(best_above_zero(scores, index.ids_rank, depth))
             if progress is not None:
                 progress(len(hits))

@@ -33,30 +33,24 @@ from rag_assets.retrieval.base_runs_stage import (
     search_kinds,
     units_of,
 )
-from rag_assets.retrieval.lexical.analysed_texts import (
-    BLOCKS_FILE,
-    AnalysedTexts,
-    Analysis,
-    SortedTexts,
-)
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
+from rag_assets.retrieval.lexical.tokens import BLOCKS_FILE, AnalysedTexts, Analysis, SortedTexts
+from rag_assets.retrieval.lexical.words import AnalysedRetriever
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
+FAMILY = "lexical"
+
 
 def term_counts_key(experiment: Experiment, retriever: str) -> ArtifactKey | None:
     """Return the analysed texts that a retriever's index is made of; None: it has none."""
     config = experiment.retrievers[retriever]
-    analysis = config.analysis() if isinstance(config, LexicalRetriever) else None
-    if analysis is None:
+    if not isinstance(config, AnalysedRetriever):
         return None
     chunking = experiment.chunking_of(retriever)
-    return ArtifactKey.of("term_counts", analysis=f"{chunking}:{analysis.label}")
-
-
-FAMILY = "lexical"
+    return ArtifactKey.of("term_counts", analysis=f"{chunking}:{config.analysis.label}")
 
 
 class TermCounts(Stage):
@@ -74,12 +68,7 @@ class TermCounts(Stage):
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         _, analysis = _analyses(experiment)[key]
-        readers = [
-            one for one in experiment.of_family(FAMILY) if term_counts_key(experiment, one) == key
-        ]
-        owners = {_owner(type(experiment.retrievers[one])) for one in readers}
-        said = [root_of(owner, "analysis") for owner in sorted(owners, key=repr)]
-        return [*analyzer_code(analysis.analyzer), *said]
+        return [*analyzer_code(analysis.analyzer), root_of(AnalysedRetriever, "analysis")]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking, _ = _analyses(experiment)[key]
@@ -114,19 +103,14 @@ class TermCounts(Stage):
             yield key, FolderProduct(count, carry_over_file=BLOCKS_FILE)
 
 
-def _owner(retriever: type) -> type:
-    """Return the class whose ``analysis`` it is: one of many types, which all share the counts."""
-    return next(one for one in retriever.__mro__ if "analysis" in vars(one))
-
-
 def _count(
     analyzer: str, texts: SortedTexts, units: pa.Table, alike: Artifact | None, folder: Path
 ) -> tuple[int, Mapping[str, Any]]:
-    known = None
+    earlier = None
     if alike is not None:
         with suppress(StoreError):  # damaged: everything is analysed
-            known = AnalysedTexts.load(alike.folder)
-    analysed = AnalysedTexts.of(texts, analyzer, known)
+            earlier = AnalysedTexts.load(alike.folder)
+    analysed = AnalysedTexts.of(texts, analyzer, earlier)
     analysed.save(folder)
     save_units(folder, units)
     return units.num_rows, analysed.facts
@@ -134,13 +118,12 @@ def _count(
 
 def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]:
     """Return the partitions of ``term_counts``, each with its chunking and analysis."""
-    found = {}
+    analyses = {}
     for name in experiment.of_family(FAMILY):
-        key = term_counts_key(experiment, name)
-        analysis = LexicalRetriever.named(name, experiment.retrievers).analysis()
-        if key is not None and analysis is not None:
-            found[key] = (experiment.chunking_of(name), analysis)
-    return found
+        config, key = experiment.retrievers[name], term_counts_key(experiment, name)
+        if key is not None and isinstance(config, AnalysedRetriever):
+            analyses[key] = (experiment.chunking_of(name), config.analysis)
+    return analyses
 
 
 class LexicalIndexes(FamilyStage):
@@ -161,25 +144,22 @@ class LexicalIndexes(FamilyStage):
         return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
         chunking = context.experiment.chunking_of(key["retriever"])
-        return {
-            **LexicalRetriever.named(
-                key["retriever"], context.experiment.retrievers
-            ).index_options(),
-            "indexed": indexed_fields(context.experiment, chunking),
-        }
+        indexed = indexed_fields(context.experiment, chunking)
+        return {**config.index_options(), "indexed": indexed}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
         config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
         counted = term_counts_key(context.experiment, key["retriever"])
-        if counted is not None:
+        if counted is not None and isinstance(config, AnalysedRetriever):
             return FolderProduct(partial(_index_counts, config, context.artifact(counted)))
         chunking = context.experiment.chunking_of(key["retriever"])
         return FolderProduct(partial(_index, config, *indexed_rows(context, chunking)))
 
 
 def _index_counts(
-    config: LexicalRetriever, counted: Artifact, folder: Path
+    config: AnalysedRetriever, counted: Artifact, folder: Path
 ) -> tuple[int, Mapping[str, Any]]:
     facts = config.build_of(AnalysedTexts.load(counted.folder), folder)
     copyfile(counted.folder / UNITS_FILE, folder / UNITS_FILE)

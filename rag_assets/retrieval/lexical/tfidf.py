@@ -1,21 +1,38 @@
-"""``type: tfidf``: lexical retrieval by TF-IDF over analysed words."""
+"""``type: tfidf``: lexical retrieval by TF-IDF over analysed words, in four weightings.
+
+With N chunks of which n(t) hold the token t, f(t, d) occurrences of t in d, |d| tokens in d, a
+query q scores a chunk d by the sum, over its tokens, of::
+
+    raw                f(t, d)                  * log10(N / n(t))
+    length_normalised  f(t, d) / |d|            * log10(N / n(t))
+    saturated          f(t, d) / (f(t, d) + k1) * log10(N / n(t))
+
+where a token that is repeated in the query counts as often as it occurs. A token that all chunks
+hold scores 0. ``sklearn`` is the cosine of the vectors that scikit-learn's ``TfidfVectorizer``
+gives with its defaults (``smooth_idf``, ``norm="l2"``, no ``sublinear_tf``); tokens that no chunk
+holds are left out of the query::
+
+    w(t, x) = f(t, x) * (ln((1 + N) / (1 + n(t))) + 1)
+    score   = sum over t of w(t, q) * w(t, d) / (|w(q)| * |w(d)|)
+
+Sources: Sparck Jones: A Statistical Interpretation of Term Specificity (1972) for the idf;
+Robertson and Walker: Some Simple Effective Approximations to the 2-Poisson Model (SIGIR 1994) for
+f / (f + k1), here without a part for the length; scikit-learn's user guide, "Tf-idf term
+weighting".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
-from rag_assets.code_versions.closure import Root
 from rag_assets.options import Number
-from rag_assets.package_versions import version
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
-from rag_assets.retrieval.lexical.analyzers import analyzer_versions
-from rag_assets.retrieval.lexical.index import engine_code, write_index
-from rag_assets.retrieval.lexical.tfidf_engine import DEFAULT_K1, TfIdfEngine
-from rag_assets.retrieval.lexical.word_retriever import AnalysedRetriever
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts
+from rag_assets.retrieval.lexical.words import AnalysedRetriever, WordIndex
+
+DEFAULT_K1 = 1.2
 
 
 class TfIdf(AnalysedRetriever):
@@ -27,6 +44,7 @@ class TfIdf(AnalysedRetriever):
     """
 
     search_kind: ClassVar[str | None] = "tfidf"
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
 
     type: Literal["tfidf"]
     weighting: Literal["raw", "length_normalised", "saturated", "sklearn"] = "sklearn"
@@ -42,15 +60,31 @@ class TfIdf(AnalysedRetriever):
             raise ValueError(f"k1 belongs to weighting saturated, not to {weighting}")
         return k1
 
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of the engine and the analyzer."""
-        return {"numpy": version("numpy")} | analyzer_versions(self.full_analyzer)
-
-    def code_roots(self) -> list[Root]:
-        """Return the roots with those of the engine."""
-        return [*super().code_roots(), *engine_code("tfidf")]
-
-    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
-        """Weight the words."""
-        engine = TfIdfEngine.build(analysed.tokens, self.weighting, self.k1 or DEFAULT_K1)
-        return write_index(analysed, "tfidf", engine, folder)
+    def weighted(self, analysed: AnalysedTexts) -> WordIndex:
+        """Weigh the words."""
+        counts = analysed.tokens.counts()
+        n_chunks, holding, chunks = counts.lengths.size, counts.holding, counts.chunks
+        is_cosine = self.weighting == "sklearn"
+        if is_cosine:
+            idf = np.log((1 + n_chunks) / (1 + holding)) + 1
+        else:
+            idf = np.log10(n_chunks / holding)
+        weights = counts.counts.astype(np.float64)
+        if self.weighting == "length_normalised":
+            weights = weights / counts.lengths[chunks]
+        elif self.weighting == "saturated":
+            weights = weights / (weights + (self.k1 or DEFAULT_K1))
+        weights = weights * np.repeat(idf, holding)
+        if is_cosine:
+            norms = np.sqrt(np.bincount(chunks, weights=weights * weights, minlength=n_chunks))
+            weights = weights / norms[chunks]
+        return WordIndex(
+            analysed.chunk_ids,
+            weights,
+            chunks,
+            counts.indptr,
+            analysed.analyzer,
+            {word: number for number, word in enumerate(counts.words)},
+            "cosine" if is_cosine else "multiplied",
+            idf if is_cosine else np.empty(0),
+        )

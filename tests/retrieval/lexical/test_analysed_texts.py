@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, SortedTexts
 from rag_assets.retrieval.lexical.analyzers import analyze_all
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, SortedTexts
 from rag_assets.store import blocks
 from rag_assets.store.canonical import file_digests
 
@@ -81,7 +81,7 @@ def test_only_texts_of_other_blocks_are_analysed(monkeypatch: pytest.MonkeyPatch
         asked.extend(some)
         return analyze_all(analyzer, some)
 
-    monkeypatch.setattr("rag_assets.retrieval.lexical.analysed_texts.analyze_all", watched)
+    monkeypatch.setattr("rag_assets.retrieval.lexical.tokens.analyze_all", watched)
     analysed(texts, known)
     assert asked == []
     now = changed(texts, [("edit", 100)])

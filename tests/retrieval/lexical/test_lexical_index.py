@@ -4,14 +4,19 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError
-from rag_assets.retrieval.lexical.index import LexicalIndex, WordSearcher
+from rag_assets.retrieval.lexical.tokens import ChunkTokens
+from rag_assets.retrieval.lexical.words import WordIndex
 from tests.retrieval.lexical.index_of_texts import build_index
 
 TEXTS = {
@@ -20,32 +25,22 @@ TEXTS = {
     "\u00e9": "Cooling water for the crew",
     "c": "",
 }
-ENGINES = ("builtin", "rank_bm25")
+CORPORA = st.lists(st.lists(st.sampled_from("gfedcba"), max_size=9), max_size=12)
 
 
-def build(folder: Path, texts: dict[str, str], engine: str = "builtin") -> Mapping[str, object]:
+def build(folder: Path, texts: dict[str, str]) -> Mapping[str, object]:
     folder.mkdir(parents=True)
-    return build_index(
-        list(texts),
-        list(texts.values()),
-        engine=engine,
-        analyzer="auto",
-        k1=1.2,
-        b=0.75,
-        folder=folder,
-    )
+    return build_index(list(texts), list(texts.values()), analyzer="auto", folder=folder)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_facts(tmp_path: Path, engine: str) -> None:
-    facts = build(tmp_path / "index", TEXTS, engine)
+def test_facts(tmp_path: Path) -> None:
+    facts = build(tmp_path / "index", TEXTS)
     sizes = [len(content) for content in contents(tmp_path / "index").values()]
     assert facts == {
-        "engine": engine,
         "analyzer": "english",
         "chunks": 4,
         "empty_chunks": 1,
@@ -55,13 +50,12 @@ def test_facts(tmp_path: Path, engine: str) -> None:
     }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_order_of_the_corpus_leaves_every_byte_as_it_is(tmp_path: Path, engine: str) -> None:
+def test_the_order_of_the_corpus_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     shuffled = list(TEXTS.items())
     random.Random(3).shuffle(shuffled)
     assert shuffled != list(TEXTS.items())
-    build(tmp_path / "one", TEXTS, engine)
-    build(tmp_path / "two", dict(shuffled), engine)
+    build(tmp_path / "one", TEXTS)
+    build(tmp_path / "two", dict(shuffled))
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
@@ -69,8 +63,8 @@ def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; "
         "from tests.retrieval.lexical.index_of_texts import build_index; "
-        "build_index(list('abc'), ['pump water', 'valve pump', 'crew of water'], engine='builtin', "
-        "analyzer='english', k1=1.2, b=0.75, folder=Path(sys.argv[1]))"
+        "build_index(list('abc'), ['pump water', 'valve pump', 'crew of water'], "
+        "analyzer='english', folder=Path(sys.argv[1]))"
     )
     for seed in ("1", "2"):
         (tmp_path / seed).mkdir()
@@ -81,65 +75,87 @@ def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
 
 
-@pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])
-def test_the_folder_holds_plain_files(tmp_path: Path, engine: str) -> None:
-    build(tmp_path / "index", TEXTS, engine)
-    files = list((tmp_path / "index").iterdir())
-    assert {file.suffix for file in files} <= {".json", ".npy"}
-    for file in files:
-        if file.suffix == ".npy":
-            np.load(file, allow_pickle=False)  # raises for pickled objects
-
-
 def test_loaded_ids_and_analyzer(tmp_path: Path) -> None:
     build(tmp_path / "index", TEXTS)
-    index = LexicalIndex.load(tmp_path / "index")
+    index = WordIndex.load(tmp_path / "index")
     assert index.chunk_ids == ["a", "b", "c", "\u00e9"]
     assert index.analyzer == "english"
     assert index.ids_rank.tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("texts", [{}, {"a": ""}, {"a": "...", "b": "\U0001f600"}])
-def test_corpora_without_a_token(tmp_path: Path, engine: str, texts: dict[str, str]) -> None:
-    facts = build(tmp_path / "index", texts, engine)
+def test_corpora_without_a_token(tmp_path: Path, texts: dict[str, str]) -> None:
+    facts = build(tmp_path / "index", texts)
     assert (facts["vocabulary"], facts["mean_length"]) == (0, 0.0)
-    index = LexicalIndex.load(tmp_path / "index")
-    assert [hits.positions.size for hits in WordSearcher(index).search(["pump", ""], 10)] == [0, 0]
+    index = WordIndex.load(tmp_path / "index")
+    assert [hits.positions.size for hits in index.search(["pump", ""], 10)] == [0, 0]
 
 
 def test_damaged_folders_are_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"lexical_index\.json: .* No such file"):
-        LexicalIndex.load(tmp_path)
+    with pytest.raises(StoreError, match=r"word_index\.json: .* No such file"):
+        WordIndex.load(tmp_path)
     build(tmp_path / "index", TEXTS)
-    description = tmp_path / "index" / "lexical_index.json"
+    description = tmp_path / "index" / "word_index.json"
     whole = description.read_text()
-    description.write_text(whole.replace('"format": 1', '"format": 99'))
-    with pytest.raises(StoreError, match="format 99; allowed: 1"):
-        LexicalIndex.load(tmp_path / "index")
     description.write_text("{}")
     with pytest.raises(StoreError, match="not a JSON object with the keys"):
-        LexicalIndex.load(tmp_path / "index")
+        WordIndex.load(tmp_path / "index")
     description.write_text(whole)
-    objects = np.array([{}, None], dtype=object)
-    np.save(tmp_path / "index" / "data.csc.index.npy", objects, allow_pickle=True)
-    for mmap in (True, False):
-        with pytest.raises(StoreError, match=r"data\.csc\.index\.npy"):
-            LexicalIndex.load(tmp_path / "index", mmap=mmap)
+    for array in (np.array([{}, None], dtype=object), np.zeros(3)):
+        np.save(tmp_path / "index" / "weights.npy", array, allow_pickle=True)
+        with pytest.raises(StoreError, match=r"weights\.npy|3 values for 9 rows"):
+            WordIndex.load(tmp_path / "index")
 
 
 def test_ids_must_be_unique_and_as_many_as_texts(tmp_path: Path) -> None:
-    options = {"engine": "builtin", "analyzer": "auto", "k1": 1.2, "b": 0.75, "folder": tmp_path}
     with pytest.raises(DataError, match="id 'a' occurs twice"):
-        build_index(["a", "a"], ["x", "y"], **options)  # type: ignore[arg-type]
+        build_index(["a", "a"], ["x", "y"], analyzer="auto", folder=tmp_path)
     with pytest.raises(DataError, match="1 chunk ids but 2 texts"):
-        build_index(["a"], ["x", "y"], **options)  # type: ignore[arg-type]
+        build_index(["a"], ["x", "y"], analyzer="auto", folder=tmp_path)
 
 
-def test_importing_loads_no_engine() -> None:
-    code = (
-        "import sys, rag_assets.retrieval.lexical.index; "
-        "sys.exit(bool({'bm25s', 'rank_bm25', 'Stemmer'} & set(sys.modules)))"
-    )
+def test_importing_loads_no_stemmer() -> None:
+    code = "import sys, rag_assets.retrieval.lexical.bm25; sys.exit('Stemmer' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+@settings(deadline=None)
+@given(CORPORA)
+def test_counts_are_those_of_counters(chunks: list[list[str]]) -> None:
+    counts = ChunkTokens.joined([iter(chunks)]).counts()
+    assert list(counts.words) == sorted({token for chunk in chunks for token in chunk})
+    assert counts.lengths.tolist() == [len(chunk) for chunk in chunks]
+    expected = [
+        (number, chunk, Counter(chunks[chunk])[token])
+        for number, token in enumerate(counts.words)
+        for chunk in range(len(chunks))
+        if token in chunks[chunk]
+    ]
+    tokens = np.repeat(np.arange(len(counts.words)), counts.holding)
+    entries = zip(tokens.tolist(), counts.chunks.tolist(), counts.counts.tolist(), strict=True)
+    assert list(entries) == expected
+    arrays = counts.indptr, counts.chunks, counts.counts
+    assert [array.dtype.name for array in arrays] == ["int64", "int32", "uint8"]
+
+
+@settings(deadline=None)
+@given(CORPORA, st.lists(st.integers(0, 12), max_size=3), st.booleans())
+def test_blocks_of_any_size_give_the_tokens_of_all(
+    chunks: list[list[str]], cuts: list[int], stored: bool
+) -> None:
+    bounds = [0, *sorted(min(cut, len(chunks)) for cut in cuts)]
+    whole = ChunkTokens.joined([chunks])
+    known = [whole.part(start, end) for start, end in pairwise(bounds)] if stored else []
+    new = [chunks[start:end] for start, end in pairwise(bounds)] if not stored else []
+    joined = ChunkTokens.joined([*known, *new, chunks[bounds[-1] :]])
+    assert list(joined.texts()) == chunks
+    assert joined.words == whole.words
+
+
+def test_a_count_beyond_a_byte_is_kept() -> None:
+    assert ChunkTokens.joined([[["a"] * 300 + ["b"], ["a"]]]).counts().counts.tolist() == [
+        300,
+        1,
+        1,
+    ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.retrieval.lexical.index import LexicalIndex, WordSearcher
+from rag_assets.retrieval.lexical.words import WordIndex
 from tests.retrieval.lexical.index_of_texts import build_index
 
 pytestmark = pytest.mark.real_data
@@ -23,15 +23,12 @@ def run_of(folder: Path, corpus: dict[str, str], queries: dict[str, str], k: int
     facts = build_index(
         list(corpus),
         list(corpus.values()),
-        engine="builtin",
         analyzer="auto",
-        k1=1.2,
-        b=0.75,
         folder=folder,
     )
     (folder / "facts.txt").write_text(str(facts["analyzer"]))
-    index = LexicalIndex.load(folder)
-    found = WordSearcher(index).search(list(queries.values()), k)
+    index = WordIndex.load(folder)
+    found = index.search(list(queries.values()), k)
     return {
         query: {
             index.chunk_ids[position]: score

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.lexical.tfidf import TfIdf
-from rag_assets.retrieval.lexical.tfidf_engine import WEIGHTINGS
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
+WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")
 TEXTS = {
     "b": "Die Pumpe KFP-30417 wird gek\u00fchlt",
     "a": "Die Pumpen KFP-30418 und das Ventil 30417",
@@ -27,7 +27,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "lucene": {"type": "bm25"},
     "robertson": {"type": "bm25", "variant": "robertson"},
     "bm25l": {"type": "bm25", "variant": "bm25l"},
-    "plus of rank_bm25": {"type": "bm25", "variant": "bm25plus", "engine": "rank_bm25"},
+    "plus": {"type": "bm25", "variant": "bm25plus"},
     **{name: {"type": "tfidf", "weighting": name} for name in WEIGHTINGS},
     "identifiers": {"type": "tfidf", "analyzer": "german", "identifiers": True},
     "feedback": {"type": "bm25", "expand": {"type": "rm3", "documents": 2}},
@@ -104,11 +104,10 @@ def test_identifiers_lift_the_chunk_that_holds_the_whole(tmp_path: Path) -> None
 
 def test_a_default_that_is_written_out_changes_no_index() -> None:
     silent = BM25(type="bm25").index_options()
-    assert silent == BM25(type="bm25", variant="lucene", engine="builtin").index_options()
+    assert silent == BM25(type="bm25", variant="lucene").index_options()
     assert silent != BM25(type="bm25", variant="atire").index_options()
     plus = BM25(type="bm25", variant="bm25plus")
     assert plus.index_options() == BM25(type="bm25", variant="bm25plus", delta=1.0).index_options()
-    assert BM25(type="bm25", engine="rank_bm25").variant == "okapi"
     saturated = TfIdf(type="tfidf", weighting="saturated")
     assert saturated.k1 == 1.2
     assert saturated.index_options() != TfIdf(type="tfidf", weighting="raw").index_options()
@@ -147,7 +146,6 @@ def test_a_feedback_is_part_of_index_and_search_and_returns_no_more() -> None:
     assert plain.index_options() != grown.index_options()
     assert plain.search_config() != grown.search_config()
     assert grown.neighbours is None
-    assert "title_weight" not in plain.index_options()
     window = BM25.model_validate({"type": "bm25", "expand": {"type": "window", "chunks": 2}})
     assert (window.index_options(), window.search_config()) == (
         plain.index_options(),

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.lexical.bm25 import FeedbackSearcher, expanded
-from rag_assets.retrieval.lexical.index import LexicalIndex, TermVectors, WordSearcher
-from rag_assets.retrieval.lexical.token_counts import ChunkTokens
+from rag_assets.retrieval.lexical.bm25 import FeedbackSearcher, TermVectors, expanded
+from rag_assets.retrieval.lexical.tokens import ChunkTokens
+from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.retrieval.retriever import Rm3Expansion
 from tests.retrieval.lexical.index_of_texts import build_index
 
@@ -23,19 +23,17 @@ Feedback = partial(Rm3Expansion, type="rm3")
 TEXTS = {"a": "dog dog fare crown", "b": "dog leash", "c": "leash rope", "d": "crown king", "e": ""}
 
 
-def index(folder: Path, engine: str = "builtin") -> tuple[LexicalIndex, TermVectors]:
+def index(folder: Path) -> tuple[WordIndex, TermVectors]:
     folder.mkdir(exist_ok=True)
     build_index(
         list(TEXTS),
         list(TEXTS.values()),
-        engine=engine,
         analyzer="whitespace",
-        k1=1.2,
         b=0.0,
         folder=folder,
         expand={"type": "rm3"},
     )
-    return LexicalIndex.load(folder), TermVectors.load(folder)
+    return WordIndex.load(folder), TermVectors.load(folder)
 
 
 def test_term_vectors_are_counts(tmp_path: Path) -> None:
@@ -46,7 +44,7 @@ def test_term_vectors_are_counts(tmp_path: Path) -> None:
 
 
 def test_weights_of_an_expanded_query() -> None:
-    vectors = TermVectors.of(ChunkTokens.of([text.split() for text in TEXTS.values()]))
+    vectors = TermVectors.of(ChunkTokens.joined([[text.split() for text in TEXTS.values()]]))
     hits = Hits(np.array([0, 1]), np.array([3.0, 1.0]))
     # a holds dog 1/2, fare 1/4, crown 1/4 and counts 3 times as much as b: dog 1/2, leash 1/2.
     # dog 3 * 1/2 + 1/2 = 2, crown and fare 3/4 each, leash 1/2; of the best three the sum is 3.5.
@@ -64,10 +62,9 @@ def test_weights_of_an_expanded_query() -> None:
     assert list(weights) == sorted(weights)
 
 
-@pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])
-def test_a_chunk_without_a_word_of_the_query_is_found(tmp_path: Path, engine: str) -> None:
-    one, vectors = index(tmp_path, engine)
-    (plain,) = WordSearcher(one).search(["fare"], 9)
+def test_a_chunk_without_a_word_of_the_query_is_found(tmp_path: Path) -> None:
+    one, vectors = index(tmp_path)
+    (plain,) = one.search(["fare"], 9)
     (grown,) = FeedbackSearcher(one, vectors, Feedback(documents=1)).search(["fare"], 9)
     assert plain.positions.tolist() == [0]
     assert grown.positions.tolist()[0] == 0
@@ -96,7 +93,7 @@ def test_with_all_weight_on_the_query_the_order_stays(
 ) -> None:
     one, vectors = index(tmp_path_factory.getbasetemp() / "shared")
     query = " ".join(words)
-    (plain,) = WordSearcher(one).search([query], 9)
+    (plain,) = one.search([query], 9)
     feedback = Feedback(documents=2, terms=5, original_weight=1.0)
     (grown,) = FeedbackSearcher(one, vectors, feedback).search([query], 9)
     assert grown.positions.tolist() == plain.positions.tolist()

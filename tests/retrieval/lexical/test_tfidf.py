@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.retrieval.lexical.tfidf_engine import WEIGHTINGS, TfIdfEngine
-from rag_assets.retrieval.lexical.token_counts import ChunkTokens
+from rag_assets.retrieval.lexical.words import WordIndex
+from tests.retrieval.lexical.index_of_texts import tfidf
+
+WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")
 
 TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)
 QUERIES = st.lists(st.sampled_from("abcdefgxyz"), max_size=6)
@@ -25,17 +27,17 @@ def dogs() -> list[list[str]]:
 
 def test_worked_example_of_dogs() -> None:
     """log10(3 / 2) = 0.176; the slide prints 0.0212 for 0.528 / 25."""
-    raw = TfIdfEngine.build(ChunkTokens.of(dogs()), "raw").scores(["dogs"])
+    raw = tfidf(dogs(), "raw").scores(["dogs"])
     assert raw.tolist() == pytest.approx([0.176, 0.528, 0], abs=5e-4)
     assert raw.tolist() == pytest.approx([math.log10(1.5), 3 * math.log10(1.5), 0], rel=1e-15)
-    normalised = TfIdfEngine.build(ChunkTokens.of(dogs()), "length_normalised").scores(["dogs"])
+    normalised = tfidf(dogs(), "length_normalised").scores(["dogs"])
     assert normalised.tolist() == pytest.approx([0.0352, 0.0211, 0], abs=5e-5)
     assert np.argsort(-raw)[0] == 1
     assert np.argsort(-normalised)[0] == 0
 
 
 def test_worked_example_of_saturation() -> None:
-    saturated = TfIdfEngine.build(ChunkTokens.of(dogs()), "saturated", 1.2).scores(["dogs"])
+    saturated = tfidf(dogs(), "saturated", 1.2).scores(["dogs"])
     idf = math.log10(1.5)
     assert saturated.tolist() == pytest.approx([idf / 2.2, idf * 3 / 4.2, 0], rel=1e-15)
 
@@ -60,7 +62,7 @@ def by_the_formula(
 def test_against_the_formulas(
     chunks: list[list[str]], query: list[str], k1: float, weighting: str
 ) -> None:
-    scores = TfIdfEngine.build(ChunkTokens.of(chunks), weighting, k1).scores(query)
+    scores = tfidf(chunks, weighting, k1 if weighting == "saturated" else None).scores(query)
     np.testing.assert_allclose(scores, by_the_formula(weighting, chunks, query, k1), rtol=1e-12)
 
 
@@ -70,7 +72,7 @@ def test_against_scikit_learn(chunks: list[list[str]], query: list[str]) -> None
     text = pytest.importorskip("sklearn.feature_extraction.text")
     vectorizer = text.TfidfVectorizer(analyzer=lambda tokens: tokens)
     expected = (vectorizer.fit_transform(chunks) @ vectorizer.transform([query]).T).toarray()[:, 0]
-    scores = TfIdfEngine.build(ChunkTokens.of(chunks), "sklearn").scores(query)
+    scores = tfidf(chunks, "sklearn").scores(query)
     np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-15)
 
 
@@ -89,18 +91,15 @@ def test_the_cosine_against_dictionaries(chunks: list[list[str]], query: list[st
 
     asked = vector(query)
     expected = [sum(asked.get(t, 0) * w for t, w in vector(chunk).items()) for chunk in chunks]
-    np.testing.assert_allclose(
-        TfIdfEngine.build(ChunkTokens.of(chunks), "sklearn").scores(query), expected
-    )
+    np.testing.assert_allclose(tfidf(chunks, "sklearn").scores(query), expected)
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
-@pytest.mark.parametrize("mmap", [True, False])
-def test_saved_and_loaded_it_scores_the_same(tmp_path: Path, weighting: str, mmap: bool) -> None:
-    built = TfIdfEngine.build(ChunkTokens.of([["a", "b", "\u65e5"], [], ["b", "b"]]), weighting)
+def test_saved_and_loaded_it_scores_the_same(tmp_path: Path, weighting: str) -> None:
+    built = tfidf([["a", "b", "\u65e5"], [], ["b", "b"]], weighting)
     built.save(tmp_path)
-    loaded = TfIdfEngine.load(tmp_path, mmap=mmap)
-    assert loaded.vocabulary_size == built.vocabulary_size == 3
+    loaded = WordIndex.load(tmp_path)
+    assert len(loaded.vocabulary) == len(built.vocabulary) == 3
     for query in (["a"], ["b", "\u65e5", "b"], ["x"], []):
         np.testing.assert_array_equal(loaded.scores(query), built.scores(query))
 
@@ -108,8 +107,8 @@ def test_saved_and_loaded_it_scores_the_same(tmp_path: Path, weighting: str, mma
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("chunks", [[], [[]], [[], [], []]])
 def test_no_tokens_at_all(tmp_path: Path, weighting: str, chunks: list[list[str]]) -> None:
-    built = TfIdfEngine.build(ChunkTokens.of(chunks), weighting)
+    built = tfidf(chunks, weighting)
     built.save(tmp_path)
-    for engine in (built, TfIdfEngine.load(tmp_path)):
-        assert engine.vocabulary_size == 0
+    for engine in (built, WordIndex.load(tmp_path)):
+        assert len(engine.vocabulary) == 0
         assert engine.scores(["a"]).tolist() == [0.0] * len(chunks)

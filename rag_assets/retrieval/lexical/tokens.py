@@ -1,0 +1,291 @@
+"""The tokens of chunks as a folder, from which every index over the same words is put together.
+
+Tokens are kept as numbers of words, in the order of the texts. A block of chunks whose texts did
+not change is taken over; what is counted is counted anew, in a tenth of the time of analysing.
+Chunks are kept in ascending order of their ids: the same chunks give the same files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, chain, islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rag_assets.errors import DataError
+from rag_assets.ordering import byte_order_ranks
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
+from rag_assets.retrieval.lexical.analyzers import analyze_all, resolve_analyzer
+from rag_assets.store.artifacts import Block
+from rag_assets.store.blocks import block_ends, records_digest
+
+TEXTS_AT_ONCE = 4096
+"""Texts that are analysed together: the tokens of all would take many times their memory."""
+
+_BLOCKS = "blocks"
+BLOCKS_FILE = f"{_BLOCKS}.json"
+"""Digests of texts, for the next analysis; other texts of the same words change this file alone."""
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """The entries of token t lie at ``indptr[t]`` to ``indptr[t + 1]``, by ascending chunk.
+
+    Attributes:
+        words: the tokens, ascending.
+        indptr: first entry of each token, int64, shape (tokens + 1,).
+        chunks: the chunk of each entry, int32, shape (entries,).
+        counts: how often the token occurs in it, of the smallest type that holds the largest.
+        lengths: tokens of each chunk, repeated ones counted, int64, shape (chunks,).
+    """
+
+    words: Sequence[str]
+    indptr: Longs
+    chunks: Ints
+    counts: npt.NDArray[np.unsignedinteger]
+    lengths: Longs
+
+    @property
+    def holding(self) -> Longs:
+        """Number of chunks that hold each token, int64, shape (tokens,)."""
+        return np.diff(self.indptr)
+
+
+@dataclass(frozen=True)
+class ChunkTokens:
+    """The tokens of chunks, one after the other.
+
+    Attributes:
+        words: the different tokens, ascending.
+        numbers: the place in ``words`` of each token, int32, shape (tokens,).
+        lengths: tokens of each chunk, int64, shape (chunks,).
+    """
+
+    words: Sequence[str]
+    numbers: Ints
+    lengths: Longs
+
+    @classmethod
+    def joined(cls, blocks: Iterable[Iterable[Sequence[str]] | ChunkTokens]) -> ChunkTokens:
+        """Return the tokens of blocks of chunks: the tokens of each chunk, or what is stored."""
+        places: defaultdict[str, int] = defaultdict()
+        places.default_factory = places.__len__  # a new word gets the next number
+        numbers, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        for block in blocks:
+            if isinstance(block, ChunkTokens):
+                numbers.append(block._renumbered(places))
+                lengths.append(block.lengths)
+                continue
+            chunks = iter(block)
+            while part := [*islice(chunks, TEXTS_AT_ONCE)]:
+                lengths.append(np.fromiter(map(len, part), np.int64, len(part)))
+                tokens = map(places.__getitem__, chain.from_iterable(part))
+                numbers.append(np.fromiter(tokens, np.int32, int(lengths[-1].sum())))
+        words = sorted(places)
+        final = np.empty(len(words), np.int32)
+        final[[places[word] for word in words]] = np.arange(len(words))
+        return cls(words, final[np.concatenate(numbers)], np.concatenate(lengths))
+
+    def _renumbered(self, places: defaultdict[str, int]) -> Ints:
+        used = np.flatnonzero(np.bincount(self.numbers, minlength=len(self.words)))
+        place = np.zeros(len(self.words), np.int32)
+        place[used] = [places[self.words[number]] for number in used.tolist()]
+        return place[self.numbers]
+
+    @cached_property
+    def starts(self) -> Longs:
+        """Where the tokens of each chunk begin, and the end of the last."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
+
+    def part(self, start: int, end: int) -> ChunkTokens:
+        """Return the tokens of the chunks from ``start`` to ``end``."""
+        tokens = self.numbers[self.starts[start] : self.starts[end]]
+        return ChunkTokens(self.words, tokens, self.lengths[start:end])
+
+    def texts(self) -> Iterator[list[str]]:
+        """Yield the tokens of each chunk."""
+        for start, end in pairwise(self.starts.tolist()):
+            yield [self.words[number] for number in self.numbers[start:end].tolist()]
+
+    def counts(self) -> TokenCounts:
+        """Count the tokens of each chunk."""
+        by_word = self.matrix().tocsc()
+        by_word.sum_duplicates()
+        counts = by_word.data.astype(np.min_scalar_type(int(by_word.data.max(initial=0))))
+        indptr, chunks = by_word.indptr.astype(np.int64), by_word.indices.astype(np.int32)
+        return TokenCounts(self.words, indptr, chunks, counts, self.lengths)
+
+    def matrix(self) -> Any:  # noqa: ANN401 (scipy)
+        """Return a scipy CSR array with a 1 for each token, shape (chunks, words)."""
+        from scipy.sparse import csr_array
+
+        ones = np.ones(self.numbers.size, np.int32)
+        shape = (self.lengths.size, len(self.words))
+        return csr_array((ones, self.numbers, self.starts), shape=shape)
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """How chunks are analysed: the analyzer, and how often the words of a chunk's title count."""
+
+    analyzer: str
+    title_weight: int = 1
+
+    @property
+    def label(self) -> str:
+        """A name for people: ``english``, or with weighted titles ``english.titles_x3``."""
+        weighted = f".titles_x{self.title_weight}" if self.title_weight != 1 else ""
+        return f"{self.analyzer}{weighted}"
+
+
+@dataclass(frozen=True)
+class SortedTexts:
+    """What is indexed of each chunk, whatever analyzer reads it.
+
+    Attributes:
+        chunk_ids: in ascending order of their bytes.
+        texts: in the same order.
+        blocks: of the chunks, in their order; the digest of each is of its texts.
+    """
+
+    chunk_ids: Sequence[str]
+    texts: Sequence[str]
+    blocks: Sequence[Block]
+
+    @classmethod
+    def of(cls, chunk_ids: Sequence[str], texts: Sequence[str]) -> SortedTexts:
+        """Sort the texts of chunks with unique ids.
+
+        Raises:
+            DataError: an id occurs twice, or there are not as many texts as ids.
+        """
+        if len(chunk_ids) != len(texts):
+            raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
+        order = byte_order_ranks(chunk_ids).argsort().tolist()
+        ids, ordered = [chunk_ids[i] for i in order], [texts[i] for i in order]
+        blocks, start = [], 0
+        for end in block_ends(ids, map(len, ordered)):
+            contents = [text.encode() for text in ordered[start:end]]
+            blocks.append(Block(records_digest(contents, "texts"), end - start))
+            start = end
+        return cls(ids, ordered, blocks)
+
+    @classmethod
+    def of_chunks(cls, chunks: pa.Table, texts: Sequence[str], title_weight: int) -> SortedTexts:
+        """Sort the texts of chunks, whose titles count ``title_weight`` times.
+
+        Args:
+            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+            texts: what is indexed of each chunk; the title, where there is one, is its beginning.
+            title_weight: how often the words of a chunk's title count.
+        """
+        if title_weight != 1:
+            both = zip(texts, chunks.column("title").to_pylist(), strict=True)
+            texts = [
+                f"{title}\n" * title_weight + text.removeprefix(title).removeprefix("\n")
+                if title
+                else text
+                for text, title in both
+            ]
+        return cls.of(chunks.column("chunk_id").to_pylist(), texts)
+
+
+@dataclass(frozen=True)
+class AnalysedTexts:
+    """The words of texts; chunk i of the tokens is ``chunk_ids[i]``.
+
+    Attributes:
+        chunk_ids: in ascending order of their bytes.
+        analyzer: its name, with ``auto`` resolved.
+        tokens: of each chunk.
+        blocks: of the chunks, in their order; the digest of each is of its texts.
+    """
+
+    chunk_ids: Sequence[str]
+    analyzer: str
+    tokens: ChunkTokens
+    blocks: Sequence[Block] = ()
+
+    @classmethod
+    def of(
+        cls, texts: SortedTexts, analyzer: str, earlier: AnalysedTexts | None = None
+    ) -> AnalysedTexts:
+        """Analyse texts.
+
+        Args:
+            texts: what is indexed.
+            analyzer: ``auto``, which looks at a sample of all texts, or the name of an analyzer.
+            earlier: texts that the same code analysed; their blocks are not analysed again.
+
+        Raises:
+            UsageError: an unknown analyzer.
+        """
+        resolved = resolve_analyzer(analyzer, texts.texts)
+        stored: dict[str, ChunkTokens] = {}
+        if earlier is not None and earlier.analyzer == resolved:
+            for block, start, end in _places(earlier.blocks):
+                stored[block.digest] = earlier.tokens.part(start, end)
+        blocks = (
+            stored.get(block.digest) or _analysed(resolved, texts.texts[start:end])
+            for block, start, end in _places(texts.blocks)
+        )
+        return cls(texts.chunk_ids, resolved, ChunkTokens.joined(blocks), texts.blocks)
+
+    @classmethod
+    def load(cls, folder: Path) -> AnalysedTexts:
+        """Read them back; arrays are mapped.
+
+        Raises:
+            StoreError: a file is missing or damaged.
+        """
+        files = ArrayFolder(folder)
+        analyzer = files.mapping("analysed_texts", ["analyzer"])["analyzer"]
+        blocks = [Block(*block) for block in files.mapping(_BLOCKS, ["blocks"])["blocks"]]
+        tokens = ChunkTokens(files.texts("words"), files.array("tokens"), files.array("lengths"))
+        return cls(files.texts(CHUNK_IDS), analyzer, tokens, blocks)
+
+    def save(self, folder: Path) -> None:
+        """Write them as ``.npy`` and JSON files."""
+        files, tokens = ArrayFolder(folder), self.tokens
+        files.save(words=list(tokens.words), tokens=tokens.numbers, lengths=tokens.lengths)
+        blocks = [(block.digest, block.rows) for block in self.blocks]
+        files.save(**{CHUNK_IDS: list(self.chunk_ids), _BLOCKS: {"blocks": blocks}})
+        files.save(analysed_texts={"analyzer": self.analyzer})
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What is worth showing.
+
+        ``analyzer``, with ``auto`` resolved; ``chunks``; ``empty_chunks``, those without a token;
+        ``vocabulary``, the number of distinct tokens; ``mean_length`` of a chunk in tokens.
+        """
+        lengths = self.tokens.lengths.tolist()
+        return {
+            "analyzer": self.analyzer,
+            "chunks": len(lengths),
+            "empty_chunks": lengths.count(0),
+            "vocabulary": len(self.tokens.words),
+            "mean_length": sum(lengths) / len(lengths) if lengths else 0.0,
+        }
+
+
+def _places(blocks: Sequence[Block]) -> Iterator[tuple[Block, int, int]]:
+    """Yield each block with its first chunk and the end of its last."""
+    ends = accumulate(block.rows for block in blocks)
+    for block, end in zip(blocks, ends, strict=True):
+        yield block, end - block.rows, end
+
+
+def _analysed(analyzer: str, texts: Sequence[str]) -> Iterator[list[str]]:
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        yield from analyze_all(analyzer, texts[start : start + TEXTS_AT_ONCE])

@@ -1,0 +1,195 @@
+"""Lexical retrieval over analysed words: the options that all such types share, and their index."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, field_validator
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.ordering import Hits, best_above_zero
+from rag_assets.retrieval.array_folder import ArrayFolder
+from rag_assets.retrieval.base import LexicalRetriever
+from rag_assets.retrieval.lexical.analyzers import (
+    ANALYZERS,
+    AUTO,
+    IDENTIFIERS,
+    analyze_all,
+    analyzer_code,
+    analyzer_versions,
+    check_analyzer,
+)
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, Analysis, SortedTexts
+from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.sparse_index import Floats, SparseIndex, load_columns
+
+PROGRESS_EVERY = 100
+"""Queries between two reports of progress."""
+
+_DESCRIPTION = "word_index"
+
+Repeats = Literal["added", "multiplied", "cosine"]
+"""What a token that stands n times in the query counts: its weight added n times or times n, or
+its part of the cosine of query and chunk."""
+
+
+@dataclass(frozen=True)
+class WordIndex(SparseIndex):
+    """Words with a weight in each chunk that holds them; searched for texts.
+
+    Attributes:
+        analyzer: its name; queries are analysed like the chunks.
+        vocabulary: token -> its column; numbered in ascending order of the tokens.
+        repeats: what a token counts that is repeated in the query.
+        idf: of each token, for the cosine; empty for others.
+    """
+
+    analyzer: str
+    vocabulary: Mapping[str, int]
+    repeats: Repeats
+    idf: Floats
+
+    @classmethod
+    def load(cls, folder: Path) -> WordIndex:
+        """Open what ``save`` wrote; the arrays are mapped.
+
+        Raises:
+            StoreError: a file is missing or damaged.
+        """
+        files = ArrayFolder(folder)
+        described = files.mapping(_DESCRIPTION, ["analyzer", "repeats"])
+        columns = load_columns(files)
+        return cls(
+            columns.chunk_ids,
+            columns.data,
+            columns.indices,
+            columns.indptr,
+            described["analyzer"],
+            files.mapping("vocabulary"),
+            described["repeats"],
+            files.array("idf"),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the index as ``.npy`` and JSON files."""
+        files = ArrayFolder(folder)
+        self.save_columns(files)
+        files.save(
+            vocabulary=dict(self.vocabulary),
+            idf=self.idf,
+            **{_DESCRIPTION: {"analyzer": self.analyzer, "repeats": self.repeats}},
+        )
+
+    def scores(self, query_tokens: Sequence[str]) -> Floats:
+        """Return the score of every chunk, float64, shape (chunks,); 0 where no token occurs."""
+        columns = [self.vocabulary[token] for token in query_tokens if token in self.vocabulary]
+        if self.repeats == "added":
+            return self.sums(columns)
+        counts = Counter(columns)  # in the order in which tokens occur first
+        factors = np.array(list(counts.values()), dtype=np.float64)
+        if self.repeats == "cosine" and counts:
+            factors *= self.idf[list(counts)]
+            factors /= np.sqrt(np.sum(factors * factors))
+        return self.sums(list(counts), factors.tolist())
+
+    def ranked(self, query_tokens: Sequence[str], depth: int) -> Hits:
+        """Return the chunks that score above 0 for the tokens of one query, at most ``depth``."""
+        return best_above_zero(self.scores(query_tokens), self.ids_rank, depth)
+
+    def search(
+        self,
+        queries: Sequence[str],
+        depth: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Hits]:
+        """Return for each query the chunks that score above 0, at most ``depth``.
+
+        Order: score descending, then id descending by UTF-8 bytes, exact at the cut. A query
+        without a token that is in the index has no hits.
+
+        Args:
+            queries: the texts to search for; analysed like the chunks.
+            depth: hits a query at most.
+            progress: called now and then, and at the end, with the number of queries done so far.
+
+        Raises:
+            UsageError: ``depth`` is below 1.
+        """
+        hits: list[Hits] = []
+        for tokens in analyze_all(self.analyzer, queries):
+            hits.append(self.ranked(tokens, depth))
+            is_due = len(hits) % PROGRESS_EVERY == 0 or len(hits) == len(queries)
+            if progress is not None and is_due:
+                progress(len(hits))
+        return hits
+
+
+class AnalysedRetriever(LexicalRetriever, ABC):
+    """Options of a retriever over analysed words.
+
+    ``analyzer`` is ``auto`` or a name; with ``identifiers`` part numbers, error codes, CamelCase
+    names and paths are also indexed and searched for as wholes. ``title_weight`` is how often the
+    words of a document's title count: Robertson, Zaragoza and Taylor: Simple BM25 Extension to
+    Multiple Weighted Fields (CIKM 2004), in which a word's frequency is the weighted sum of those
+    in the fields, as if the title stood there so often.
+    """
+
+    analyzer: str = AUTO
+    identifiers: bool = False
+    title_weight: int = Field(default=1, ge=0, le=100, strict=True)
+
+    @field_validator("analyzer")
+    @classmethod
+    def _analyzer_exists(cls, name: str) -> str:
+        names = (AUTO, *ANALYZERS)
+        if name not in names:
+            raise ValueError(f"unknown analyzer {allowed_names(name, names)}")
+        try:
+            check_analyzer(name)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return name
+
+    @property
+    def analysis(self) -> Analysis:
+        """The analyzer, with identifiers where wanted, and how often a title counts."""
+        ending = IDENTIFIERS if self.identifiers else ""
+        return Analysis(f"{self.analyzer}{ending}", self.title_weight)
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of the analyzer."""
+        return {**super().versions(), **analyzer_versions(self.analysis.analyzer)}
+
+    def code_roots(self) -> list[Root]:
+        """Return the roots with those of the analyzer."""
+        return [*super().code_roots(), *analyzer_code(self.analysis.analyzer)]
+
+    @abstractmethod
+    def weighted(self, analysed: AnalysedTexts) -> WordIndex:
+        """Return the index of analysed texts; those of equal analysis share their words."""
+
+    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
+        """Index analysed texts into an empty folder; no text is analysed again.
+
+        Returns:
+            The facts of the analysed texts, and ``bytes`` of all files.
+        """
+        self.weighted(analysed).save(folder)
+        return {**analysed.facts, "bytes": sum(file.stat().st_size for file in folder.iterdir())}
+
+    def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
+        """Analyse and index the texts."""
+        indexed = SortedTexts.of_chunks(chunks, texts, self.title_weight)
+        return self.build_of(AnalysedTexts.of(indexed, self.analysis.analyzer), folder)
+
+    def open(self, folder: Path) -> Searcher[Sequence[str]]:
+        """Open the index."""
+        return WordIndex.load(folder)
