@@ -53,14 +53,22 @@ class Took(NamedTuple):
 
 def ours(folder: Path) -> Means:
     """The means by this package."""
+    import pyarrow as pa
+
+    from rag_assets.evaluation.leaderboard import mean
     from rag_assets.evaluation.metric_names import Metric
-    from rag_assets.evaluation.score import mean_metrics
+    from rag_assets.evaluation.metrics import query_metrics
+    from rag_assets.store.parquet_files import read_parquet
 
     metrics = [Metric(measure, k) for measure in NAMES for k in CUTOFFS]
     metrics.append(Metric("mrr", max(CUTOFFS)))
     run, judgments = folder / "run.parquet", folder / "judgments.parquet"
-    found = mean_metrics({"run": run}, judgments, metrics)["run"]
-    named = {str(metric): value or 0.0 for metric, value in found.items()}
+    queries = pa.table({"query_id": read_parquet(judgments, ["query_id"])["query_id"].unique()})
+    cells = [("run", k) for k in CUTOFFS]
+    tables = query_metrics({"run": run}, {"j": judgments}, {"run": "j"}, queries, cells, metrics)
+    named = {
+        str(m): mean(tables["run", m.cutoff or 0][m.column].to_pylist()) or 0.0 for m in metrics
+    }
     return {"mrr": named.pop(f"mrr@{max(CUTOFFS)}"), **named}
 
 

@@ -17,8 +17,7 @@ from rag_assets.text_files import opened
 COMMENT = "#"
 BEIR_COLUMNS = 3
 TREC_COLUMNS = 4
-
-_BEIR_HEADER = ["query-id", "corpus-id", "score"]
+BEIR_HEADER = ["query-id", "corpus-id", "score"]
 _INTEGRAL = re.compile(r"([+-]?[0-9]{1,18})(?:\.0*)?")
 _GRADE_LIMIT = 2**31
 
@@ -48,17 +47,6 @@ def read_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
             fields = [_decoded(field, path, number) for field in line.split()]
             if fields and not fields[0].startswith(COMMENT):
                 yield number, fields
-
-
-def read_qrel_lines(path: Path, columns: tuple[int, ...] = (TREC_COLUMNS,)) -> Iterator[QrelLine]:
-    """Yield every judgment of a qrels file; a header of BEIR is skipped where it may be one.
-
-    Raises:
-        DataError: a line is not one judgment.
-    """
-    for number, fields in read_fields(path):
-        if BEIR_COLUMNS not in columns or fields != _BEIR_HEADER:
-            yield qrel_line(path, number, fields, columns)
 
 
 def qrel_line(

@@ -6,13 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from rag_assets.evaluation.metric_names import RANKING_MEASURES, Metric
+from rag_assets.evaluation.measures import MEASURE_TYPES, GroupMeasure
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.schemas import RELEVANT_UNITS, RUNS
 
 Row = dict[str, float | None]
 Label = tuple[str, str, str | None, int]
 """Query, evidence, unit, grade."""
+
+GROUP_MEASURES = tuple(n for n, kind in MEASURE_TYPES.items() if issubclass(kind, GroupMeasure))
+RANKING_MEASURES = tuple(name for name in MEASURE_TYPES if name not in GROUP_MEASURES)
+"""Those without groups, for which there is a second implementation of each."""
 
 ALL_METRICS = tuple(Metric(measure) for measure in RANKING_MEASURES)
 

@@ -22,16 +22,10 @@ from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.cli import main as program
 from rag_assets.cli.main import SUMMARIES
 from rag_assets.compute.options import ComputeConfig
-from rag_assets.evaluation import answer_hits, grouped
+from rag_assets.evaluation import returned_texts
 from rag_assets.evaluation.measure import Measure
 from rag_assets.evaluation.measures import MEASURE_TYPES
-from rag_assets.evaluation.metric_names import (
-    ALIASES,
-    GROUP_MEASURES,
-    MEASURES,
-    needs_cutoff,
-    parameters_of,
-)
+from rag_assets.evaluation.metric_names import ALIASES, MEASURES, needs_cutoff, parameters_of
 from rag_assets.experiment import config
 from rag_assets.experiment.config import ChecksConfig, DriftConfig
 from rag_assets.experiment.llm import LlmConfig
@@ -202,10 +196,7 @@ def metrics_page() -> str:
     """Return the page of metrics."""
     formulas = {
         **{name: _formula(measure) for name, measure in MEASURE_TYPES.items()},
-        **_formulas(grouped.__doc__ or "", GROUP_MEASURES),
-        "answer_hit": _prose((answer_hits.__doc__ or "").split("\n")[0].split(": ", 1)[1]).rstrip(
-            "."
-        ),
+        "answer_hit": _prose(returned_texts.ANSWER_HIT),
     }
     parts = ["# Metrics\n\n", WRITTEN]
     parts.append(
@@ -231,16 +222,6 @@ def metrics_page() -> str:
 
 def _formula(measure: type[Measure]) -> str:
     return _prose(f"{measure.formula} ({measure.source})" if measure.source else measure.formula)
-
-
-def _formulas(text: str, measures: tuple[str, ...]) -> dict[str, str]:
-    """Return measure -> formula, of the list in a module's docstring."""
-    items = re.findall(r"^- (``.*?)(?=^- ``|\n\n)", text, re.DOTALL | re.MULTILINE)
-    found: dict[str, str] = {}
-    for item in items:
-        name, _, formula = item.partition(": ")
-        found[re.split(r"[@(]", name.strip("`"))[0]] = " ".join(formula.split())
-    return {measure: _prose(found[measure]).rstrip(".") for measure in measures}
 
 
 def tables_page() -> str:

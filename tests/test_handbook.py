@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.evaluation.answer_hits import holds
 from rag_assets.sources.document_folder import MarkdownDataset
+from tests.evaluation.answer_text import holds
 
 HANDBOOK = Path(__file__).resolve().parents[1] / "data" / "handbook"
 TAGS = {"identifier", "keyword", "long", "multi_evidence", "paraphrase", "typo", "unanswerable"}

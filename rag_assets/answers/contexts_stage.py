@@ -29,9 +29,9 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.contexts import context_column, text_of
 from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
 from rag_assets.evaluation.relevant_units_stage import relevant_units
+from rag_assets.evaluation.units import context_column, text_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.package_versions import version

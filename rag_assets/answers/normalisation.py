@@ -18,7 +18,7 @@ import string
 import unicodedata
 from typing import Literal, get_args
 
-from rag_assets.evaluation.answer_hits import WITHOUT_BLANKS
+from rag_assets.evaluation.returned_texts import WITHOUT_BLANKS
 
 Language = Literal["standard", "cjk"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)

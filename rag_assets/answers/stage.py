@@ -26,8 +26,8 @@ from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.contexts_stage import document_texts
+from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.schemas import ANSWERS

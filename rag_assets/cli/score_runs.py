@@ -11,8 +11,7 @@ from rag_assets.cli.terminal import messages, output, print_data, print_note
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.label_files import Labels
 from rag_assets.evaluation.run_files import read_run_file
-from rag_assets.evaluation.score import nothing_shared
-from rag_assets.evaluation.score_runs import RunScores, score_runs
+from rag_assets.evaluation.score import RunScores, nothing_shared, score_runs
 from rag_assets.report.formats import as_json, formatted, interval_text, p_text, signed_text
 from rag_assets.report.paper_tables import runs_table
 from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line

@@ -19,12 +19,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.contexts import create_returned
-from rag_assets.evaluation.families import all_metrics
-from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, Metric, needs_cutoff, parse_metric
-from rag_assets.evaluation.metrics import WHOLE_RANKING
+from rag_assets.evaluation.metric_names import Metric, needs_cutoff, parse_metric
+from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.schemas import RUNS
-from rag_assets.scratch_duckdb import scratch_connection
 
 _RUN = "run"
 
@@ -58,8 +56,8 @@ class Kept(NamedTuple):
 
         All of their units fit, and there are ``depth`` of them, at which the run was cut.
         """
-        rows = zip(self.queries["n_kept"].to_pylist(), self._retrieved(), strict=True)
-        return sum(n_kept == n_retrieved >= depth for n_kept, n_retrieved in rows)
+        columns = (self.queries[name].to_pylist() for name in ("n_kept", "n_retrieved"))
+        return sum(kept == retrieved >= depth for kept, retrieved in zip(*columns, strict=True))
 
     def n_nothing_fits(self) -> int:
         """Return for how many queries the first unit alone exceeds the budget."""
@@ -68,10 +66,6 @@ class Kept(NamedTuple):
     def of_queries(self, query_ids: pa.ChunkedArray) -> Kept:
         """Return what is about these queries only."""
         return Kept(*(t.filter(pc.is_in(t["query_id"], value_set=query_ids)) for t in self))
-
-    def _retrieved(self) -> list[int]:
-        counts: list[int] = self.queries["n_retrieved"].to_pylist()
-        return counts
 
 
 def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str) -> Kept:
@@ -82,10 +76,11 @@ def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str
         contexts: table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`.
         budget: tokens, at least 0.
         column: the column of a run that names the text, see
-            :func:`rag_assets.evaluation.contexts.context_column`.
+            :func:`rag_assets.evaluation.units.context_column`.
     """
-    with scratch_connection() as connection:
-        create_returned(connection, {_RUN: run}, {_RUN: contexts}, {_RUN: _RUN}, column)
+    ids = run.select(["query_id"])
+    texts = ReturnedTexts({_RUN: run}, {_RUN: contexts}, {_RUN: _RUN}, ids, column)
+    with texts.opened() as connection:
         queries = connection.sql(_WITHIN, params={"budget": budget}).to_arrow_table()
         connection.register("kept", queries)
         connection.register("whole", run)
@@ -109,8 +104,7 @@ def budget_metrics(
         ``query_id`` and a float64 column a measure, sorted by query id; null for a query without
         a positive judgment.
     """
-    parsed = [parse_metric(name) for name in measures]
-    metrics = [metric for metric in parsed if metric.measure not in CONTEXT_MEASURES]
+    metrics = [parse_metric(name) for name in measures]
     whole = _measured(kept.run, relevant_units, queries, WHOLE_RANKING, metrics)
     names = [name for name in measures if name in whole.column_names]
     divided = [name for name in names if needs_cutoff(name.partition("(")[0])]
@@ -134,7 +128,7 @@ def _measured(
     metrics: Sequence[Metric],
 ) -> pa.Table:
     cell, labels = (_RUN, top_k), {_RUN: relevant_units}
-    return all_metrics({_RUN: run}, labels, {_RUN: _RUN}, queries, [cell], metrics)[cell]
+    return query_metrics({_RUN: run}, labels, {_RUN: _RUN}, queries, [cell], metrics)[cell]
 
 
 def _by_length(kept: Kept, queries: pa.Table) -> Iterator[tuple[int, pa.Table, pa.Table]]:
@@ -142,13 +136,10 @@ def _by_length(kept: Kept, queries: pa.Table) -> Iterator[tuple[int, pa.Table, p
 
     Those that keep none go with 1: they score 0 whatever they are divided by.
     """
-    pairs = zip(
-        kept.queries["query_id"].to_pylist(), kept.queries["n_kept"].to_pylist(), strict=True
-    )
-    lengths = dict(pairs)
-    ids = queries["query_id"].to_pylist()
+    columns = (kept.queries[name].to_pylist() for name in ("query_id", "n_kept"))
+    lengths: dict[str, int] = dict(zip(*columns, strict=True))
     groups: dict[int, list[str]] = {}
-    for query_id in ids:
+    for query_id in queries["query_id"].to_pylist():
         groups.setdefault(max(lengths.get(query_id, 0), 1), []).append(query_id)
     for n_units, members in sorted(groups.items()):
         ids_of_length = pa.array(members, pa.string())

@@ -1,20 +1,38 @@
-"""``contexts`` and ``retriever_contexts``: what is returned for a chunk, and its tokens."""
+"""``contexts`` and ``retriever_contexts``: what is returned for a chunk, and its tokens.
+
+A retriever searches chunks and returns the parent of a chunk that has one, else the chunk. What is
+returned is text of the document, ``text[start:end]``; titles and headings, which are indexed with
+it, are not counted.
+
+With ``expand`` the units beside a hit are returned with it, as one span, from the first character
+of its window to the last: chunks that overlap repeat nothing, and what lies between them is part of
+it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.contexts import CountTokens, contexts, expanded_contexts, of_retriever
+from rag_assets.evaluation.units import (
+    CountTokens,
+    Span,
+    context_column,
+    text_digest,
+    text_of,
+    unit_ids,
+    with_neighbours,
+)
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.model_files import sha256
 from rag_assets.models.model_names import context_tokenizer_file
@@ -22,7 +40,6 @@ from rag_assets.models.token_counts import counts_by
 from rag_assets.package_versions import version
 from rag_assets.retrieval.external.stage import units_key
 from rag_assets.retrieval.external.units import own_contexts, texts_not_located
-from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -56,12 +73,10 @@ class Contexts(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         chunks = context.artifact(chunks_key(key["chunking"]))
-        count = partial(_count_tokens, context, key=key)
+        count = partial(_count_tokens, context, key)
         if context.experiment.chunkings[key["chunking"]].has_parents:
             return TableProduct(contexts(chunks.table(), document_texts(context), count))
-        else:
-            known = KnownBlocks(self.similar_artifacts(context, key))
-            return _by_blocks(chunks, count, known)
+        return _by_blocks(chunks, count, KnownBlocks(self.similar_artifacts(context, key)))
 
 
 def _by_blocks(chunks: Artifact, count: CountTokens, known: KnownBlocks) -> TableProduct:
@@ -101,10 +116,9 @@ class RetrieverContexts(Stage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunkings = experiment.chunkings_of(key["retriever"])
-        own = experiment.located_of(key["retriever"])
-        inputs = [
-            Input(f"contexts_{number}", contexts_key(name)) for number, name in enumerate(chunkings)
-        ] + [Input(f"units_{number}", units_key(name)) for number, name in enumerate(own)]
+        located = experiment.located_of(key["retriever"])
+        inputs = [Input(f"contexts_{n}", contexts_key(name)) for n, name in enumerate(chunkings)]
+        inputs += [Input(f"units_{n}", units_key(name)) for n, name in enumerate(located)]
         # An edge of the graph exists for all partitions or for none.
         if any(config.neighbours is not None for config in experiment.retrievers.values()):
             expands = experiment.retrievers[key["retriever"]].neighbours is not None
@@ -122,34 +136,105 @@ class RetrieverContexts(Stage):
         return _tokenizer_versions(context) if counts else {}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        chunkings = context.experiment.chunkings_of(key["retriever"])
-        tables = [context.artifact(contexts_key(name)).table() for name in chunkings]
-        count = partial(_count_tokens, context, key=key)
-        for name in context.experiment.located_of(key["retriever"]):
-            tables.append(own_contexts(context.artifact(units_key(name)).table(), count))
-        expand = context.experiment.retrievers[key["retriever"]].neighbours
+        experiment, name = context.experiment, key["retriever"]
+        count = partial(_count_tokens, context, key)
+        tables = [context.artifact(contexts_key(c)).table() for c in experiment.chunkings_of(name)]
+        for located in experiment.located_of(name):
+            tables.append(own_contexts(context.artifact(units_key(located)).table(), count))
+        expand = experiment.retrievers[name].neighbours
         if expand is not None:
-            tables = _expanded(context, key, tables, expand)
-        return TableProduct(of_retriever(tables, context.experiment.judge))
+            documents = document_texts(context)
+            tables = [expanded_contexts(table, expand.chunks, documents, count) for table in tables]
+        return TableProduct(of_retriever(tables, experiment.judge))
 
 
-def _expanded(
-    context: StageContext,
-    key: ArtifactKey,
-    tables: Sequence[pa.Table],
-    expand: WindowExpansion,
-) -> list[pa.Table]:
-    documents = document_texts(context)
+def contexts(chunks: pa.Table, documents: Mapping[str, str], count: CountTokens) -> pa.Table:
+    """Return what is returned for every chunk.
 
-    def count(texts: Sequence[str]) -> list[int]:
-        return _count_tokens(context, texts, key)
+    Args:
+        chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+        documents: the texts of the documents by id; may be empty where no chunk has a parent.
+        count: counts tokens; each distinct span is counted once.
 
-    return [expanded_contexts(table, expand.chunks, documents, count) for table in tables]
+    Returns:
+        Table of :data:`rag_assets.schemas.CONTEXTS`, in the order of the chunks.
+    """
+    spans = {
+        "chunk_id": chunks["chunk_id"],
+        "unit_id": unit_ids(chunks, "evidence"),
+        "document_id": chunks["document_id"],
+        "start": pc.coalesce(chunks["parent_start"], chunks["start"]),
+        "end": pc.coalesce(chunks["parent_end"], chunks["end"]),
+    }
+    table = pa.table(spans)
+    has_parent = pc.is_valid(chunks["parent_chunk_id"]).to_pylist()
+    texts: dict[Span, str] = {}
+    for span, parent, text in zip(
+        _spans(table), has_parent, chunks["text"].to_pylist(), strict=True
+    ):
+        if span not in texts:
+            texts[span] = text_of(documents, span) if parent else text
+    return _counted(table, texts, count)
 
 
-def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:
-    digest = sha256(_tokenizer(context))
-    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": digest}
+def expanded_contexts(
+    contexts: pa.Table, neighbours: int, documents: Mapping[str, str], count: CountTokens
+) -> pa.Table:
+    """Return what is returned for every chunk together with its neighbours.
+
+    Args:
+        contexts: table of :data:`rag_assets.schemas.CONTEXTS`, of one chunking.
+        neighbours: how many units on either side.
+        documents: the texts of the documents by id.
+        count: counts tokens; each distinct span is counted once.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.CONTEXTS`, in the same order.
+    """
+    table = with_neighbours(contexts.drop_columns(["n_tokens", "text_digest"]), neighbours)
+    texts = {span: text_of(documents, span) for span in dict.fromkeys(_spans(table))}
+    return _counted(table, texts, count)
+
+
+def _spans(table: pa.Table) -> Iterable[Span]:
+    columns = (table[name].to_pylist() for name in ("document_id", "start", "end"))
+    return zip(*columns, strict=True)
+
+
+def _counted(spans: pa.Table, texts: Mapping[Span, str], count: CountTokens) -> pa.Table:
+    """Return spans with the tokens and the digest of the text of each."""
+    tokens = dict(zip(texts, count(list(texts.values())), strict=True))
+    digests = {span: text_digest(text) for span, text in texts.items()}
+    values = {
+        "n_tokens": pa.array([tokens[span] for span in _spans(spans)], pa.int64()),
+        "text_digest": pa.array([digests[span] for span in _spans(spans)], pa.string()),
+    }
+    columns = {name: spans[name] for name in spans.column_names}
+    return CONTEXTS.check(pa.table(columns | values, schema=CONTEXTS.arrow()).combine_chunks())
+
+
+def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
+    """Return the texts that a retriever can return, by what stands for them in its runs.
+
+    Args:
+        tables: :data:`rag_assets.schemas.CONTEXTS` of all chunkings that its runs can hold.
+        judge: the unit that is judged; see :func:`rag_assets.evaluation.units.context_column`.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`, sorted by id. Where documents are
+        judged and a fusion's chunkings return different texts for the same chunk, it is the
+        longest: a run does not say which of them it was.
+    """
+    names = RETRIEVER_CONTEXTS.arrow().names
+    table = pa.concat_tables(tables).select([context_column(judge), *names[1:]])
+    longest = [("context_id", "ascending"), ("n_tokens", "descending"), ("start", "ascending")]
+    table = table.rename_columns(names).sort_by(longest).combine_chunks()
+    ids = table["context_id"]
+    if not len(ids):
+        return RETRIEVER_CONTEXTS.empty()
+    is_first = pc.not_equal(ids[1:].combine_chunks(), ids[:-1].combine_chunks())
+    keep = pa.concat_arrays([pa.array([True]), is_first])
+    return RETRIEVER_CONTEXTS.check(table.filter(keep).combine_chunks())
 
 
 def document_texts(context: StageContext) -> dict[str, str]:
@@ -162,17 +247,22 @@ def document_texts(context: StageContext) -> dict[str, str]:
     return texts
 
 
-def _count_tokens(context: StageContext, texts: Sequence[str], key: ArtifactKey) -> list[int]:
+def _tokenizer(context: StageContext) -> Path:
+    return context_tokenizer_file(context.experiment.config.context.tokenizer)
+
+
+def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:
+    digest = sha256(_tokenizer(context))
+    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": digest}
+
+
+def _count_tokens(context: StageContext, key: ArtifactKey, texts: Sequence[str]) -> list[int]:
     """Count tokens; those of a text that was counted before are in a cache."""
     file, cache = _tokenizer(context), context.cache_folder("token_counts")
     _, name = key.partition[0]
     with context.progress(f"count tokens of {name}", len(texts)) as advance:
         counts = counts_by(file, sha256(file), texts, cache, special=False, progress=advance)
     return list(counts.tolist())
-
-
-def _tokenizer(context: StageContext) -> Path:
-    return context_tokenizer_file(context.experiment.config.context.tokenizer)
 
 
 def contexts_key(chunking: str) -> ArtifactKey:

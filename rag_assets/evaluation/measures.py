@@ -50,8 +50,8 @@ def _persistence(value: object) -> object:
     raise ValueError("must be between 0 and 1, such as 0.8")
 
 
-class LevelMeasure(Measure):
-    """A measure over relevant units or evidences at a level; ``rel`` is the lowest relevant grade.
+class RelevanceMeasure(Measure):
+    """A measure over relevant units or evidences, at the level 1.
 
     Attributes:
         sql: the value, over the sums of ``level_{rel}`` and of :attr:`sums`; null counts 0.
@@ -61,7 +61,21 @@ class LevelMeasure(Measure):
     sql: ClassVar[str]
     sums: ClassVar[str] = ""
 
+
+class LevelMeasure(RelevanceMeasure):
+    """A measure at a level; ``rel`` is the lowest relevant grade."""
+
     rel: Annotated[int, BeforeValidator(_grade)] = 1
+
+
+class GroupMeasure(RelevanceMeasure):
+    """A measure over evidences as groups: a query needs every group (AND), any unit of one (OR).
+
+    G is their number, and ``first(g)`` the rank of the first unit that satisfies g. All are at most
+    1, and each group counts once however many of its units are retrieved. Recall, F1, MRR and MAP
+    are AutoRAG's definitions (``autorag/evaluation/metric/retrieval.py``, 0.3.27) of the list cut
+    at k, where no document repeats; its nDCG is not bounded, and ours is another.
+    """
 
 
 class GainMeasure(Measure):
@@ -313,6 +327,70 @@ class Judged(Measure):
     formula = "judged units / units retrieved in the first k; null when there are none"
 
 
+class GroupRecall(GroupMeasure):
+    """Recall, by AutoRAG's name."""
+
+    name = "group_recall"
+    formula = "groups with first(g) <= k / G. The same number as `recall@k`"
+    sql = Recall.sql
+
+
+class GroupF1(GroupMeasure):
+    """F1 of what was retrieved, however many that is."""
+
+    name = "group_f1"
+    formula = (
+        "harmonic mean of `group_recall@k` and the share of relevant units among those *retrieved* "
+        "in the first k. (`precision@k` divides by k.)"
+    )
+    sql = (
+        "2 * (n_found_{rel} / r_{rel}) * (n_units_{rel} / n_retrieved) "
+        "/ (n_found_{rel} / r_{rel} + n_units_{rel} / n_retrieved)"
+    )
+
+
+class GroupMrr(GroupMeasure):
+    """Mean over the groups, each with a first unit of its own."""
+
+    name = "group_mrr"
+    formula = "mean over groups of 1 / first(g), 0 below k"
+    sql = "group_reciprocals / r_{rel}"
+
+
+class GroupMap(GroupMeasure):
+    """Mean over the groups, each with a precision of its own."""
+
+    name = "group_map"
+    formula = (
+        "mean over groups of the average precision of each: with the group's units in the first k "
+        "at ranks r(1) < r(2) < ..., the mean of i / r(i); 0 without one"
+    )
+    sql = "group_precisions / r_{rel}"
+
+
+class GroupNdcg(GroupMeasure):
+    """A unit that satisfies two groups at once gains both, and still at most the ideal.
+
+    Where no unit satisfies two groups it is ``ndcg@k``.
+    """
+
+    name = "group_ndcg"
+    formula = (
+        "only the first unit of a not yet satisfied group gains, its grade. The j-th group in the "
+        "order of first(g) gains at position max(first(g), j), discount log2(position + 1), "
+        "nothing below k; the ideal has one entry a group, highest grades first, cut at k"
+    )
+    sql = "group_dcg / ideal_ndcg"
+
+
+class FullRecall(GroupMeasure):
+    """Whether nothing that is needed is missing."""
+
+    name = "full_recall"
+    formula = "1 when every group has first(g) <= k"
+    sql = "(n_found_{rel} = r_{rel})::INTEGER"
+
+
 OWN_MEASURES: tuple[type[Measure], ...] = (
     HitRate,
     ReciprocalRank,
@@ -335,6 +413,12 @@ OWN_MEASURES: tuple[type[Measure], ...] = (
     RankBiasedPrecision,
     ExpectedReciprocalRank,
     Judged,
+    GroupRecall,
+    GroupF1,
+    GroupMrr,
+    GroupMap,
+    GroupNdcg,
+    FullRecall,
 )
 """In the order in which columns stand."""
 

@@ -20,22 +20,11 @@ from rag_assets.evaluation.measures import MEASURE_TYPES, OWN_MEASURES
 RANKING_MEASURES = tuple(MEASURE_TYPES)
 """Computed by :mod:`rag_assets.evaluation.metrics`; those of packages are the last."""
 
-GROUP_MEASURES = (
-    "group_recall",
-    "group_f1",
-    "group_mrr",
-    "group_map",
-    "group_ndcg",
-    "full_recall",
-)
-"""Over evidences as groups; computed by :mod:`rag_assets.evaluation.grouped`."""
-
 CONTEXT_MEASURES = ("answer_hit",)
-"""Over the text that is returned; computed by a family of their own."""
+"""Over the text that is returned: :mod:`rag_assets.evaluation.returned_texts`."""
 
-_OWN = tuple(measure.name for measure in OWN_MEASURES)
-
-MEASURES = tuple(dict.fromkeys((*_OWN, *GROUP_MEASURES, *CONTEXT_MEASURES, *RANKING_MEASURES)))
+MEASURES = (*(each.name for each in OWN_MEASURES), *CONTEXT_MEASURES)
+MEASURES += tuple(name for name in RANKING_MEASURES if name not in MEASURES)
 """All canonical measures, in the order in which columns stand."""
 
 ALIASES = {alias: measure.name for measure in OWN_MEASURES for alias in measure.aliases}
@@ -143,12 +132,20 @@ def parse_metric(name: str) -> Metric:
     measure = match["measure"].lower() if match else name
     measure = ALIASES.get(measure, measure)
     if match is None or measure not in MEASURES:
-        raise UsageError(_unknown(name, measure))
+        near = get_close_matches(measure.lower(), [*MEASURES, *ALIASES], n=1)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        allowed = f"allowed: {', '.join(MEASURES)}, each with or without @k"
+        raise UsageError(f"unknown metric '{name}'{hint}; {allowed}")
     cutoff = int(match["cutoff"]) if match["cutoff"] else None
     if cutoff is not None and not 1 <= cutoff <= LARGEST_CUTOFF:
         problem = f"the cut-off must be at least 1 and at most {LARGEST_CUTOFF}"
         raise UsageError(f"metric '{name}': {problem}")
-    texts = _texts(name, match["params"])
+    texts: dict[str, str] = {}
+    for part in [] if match["params"] is None else match["params"].split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not key or key in texts:
+            raise UsageError(f"metric '{name}': parameters are written (name=value), each once")
+        texts[key] = value.strip("'\"")
     if measure == "ndcg" and "dcg" in texts:
         measure = {"exp-log2": "ndcg_exp", "log2": "ndcg"}.get(texts.pop("dcg"), "")
         if not measure:
@@ -184,25 +181,8 @@ def metric_columns(names: Iterable[str]) -> list[str]:
     return sorted(columns, key=lambda name: (MEASURES.index(name.partition("(")[0]), name))
 
 
-def _unknown(name: str, measure: str) -> str:
-    near = get_close_matches(measure.lower(), [*MEASURES, *ALIASES], n=1)
-    hint = f" (did you mean '{near[0]}'?)" if near else ""
-    allowed = ", ".join(MEASURES)
-    return f"unknown metric '{name}'{hint}; allowed: {allowed}, each with or without @k"
-
-
-def _texts(name: str, params: str | None) -> dict[str, str]:
-    """Return parameter -> its value as written, without quotes."""
-    texts: dict[str, str] = {}
-    for part in (params or "").split(",") if params is not None else []:
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not key or key in texts:
-            raise UsageError(f"metric '{name}': parameters are written (name=value), each once")
-        texts[key] = value.strip("'\"")
-    return texts
-
-
 def _params(name: str, measure: str, texts: dict[str, str]) -> tuple[tuple[str, float], ...]:
+    """Return the parameters that differ from their defaults, by name."""
     defaults = parameters_of(measure)
     for key in sorted(texts):
         if key not in defaults:
@@ -213,7 +193,9 @@ def _params(name: str, measure: str, texts: dict[str, str]) -> tuple[tuple[str, 
     try:
         given = MEASURE_TYPES[measure].model_validate({k: _number(v) for k, v in texts.items()})
     except ValidationError as error:
-        raise UsageError(f"metric '{name}': {_first(error)}") from error
+        first = min(error.errors(), key=lambda each: str(each["loc"]))
+        message = str(first.get("ctx", {}).get("error", first["msg"])).removeprefix("Input ")
+        raise UsageError(f"metric '{name}': {first['loc'][0]} {message}") from error
     values = given.model_dump()
     return tuple((key, values[key]) for key in sorted(texts) if values[key] != defaults[key])
 
@@ -222,12 +204,6 @@ def _number(text: str) -> float | str:
     if not _NUMBER.fullmatch(text):
         return text
     return int(text) if text.isdecimal() else float(text)
-
-
-def _first(error: ValidationError) -> str:
-    problem = min(error.errors(), key=lambda each: str(each["loc"]))
-    message = str(problem.get("ctx", {}).get("error", problem["msg"])).removeprefix("Input ")
-    return f"{problem['loc'][0]} {message}"
 
 
 def _always_shown(measure: str) -> dict[str, float]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rag_assets.evaluation.measures import OWN_MEASURES, GainMeasure, LevelMeasure
+from rag_assets.evaluation.measures import OWN_MEASURES, GainMeasure, GroupMeasure, RelevanceMeasure
 from rag_assets.evaluation.metric_names import Metric, parameters_of
 
 _GAINS = {one.name: one for one in OWN_MEASURES if issubclass(one, GainMeasure)}
-_LEVELS = {one.name: one for one in OWN_MEASURES if issubclass(one, LevelMeasure)}
+_LEVELS = {one.name: one for one in OWN_MEASURES if issubclass(one, RelevanceMeasure)}
 """Over relevant units or evidences in the first top_k, at relevance level {rel}."""
 
 _LABELS = """
@@ -111,6 +111,31 @@ first_{rel} AS (
     FROM relevant_{rel} JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
 )"""
 
+_GROUPS = """
+group_units AS (
+    SELECT run, q, evidence_id, rank, grade,
+           row_number() OVER (PARTITION BY run, q, evidence_id ORDER BY rank) AS nth
+    FROM matched WHERE grade > 0
+), group_firsts AS (
+    SELECT run, q, rank, grade,
+           row_number() OVER (
+               PARTITION BY run, q ORDER BY rank, grade DESC, evidence_id
+           ) AS nth_group
+    FROM group_units WHERE nth = 1
+), group_sums AS (
+    SELECT run, q, top_k,
+           sum(1 / rank ORDER BY nth_group) AS group_reciprocals,
+           sum(grade / log2(greatest(rank, nth_group) + 1) ORDER BY nth_group)
+               FILTER (nth_group <= top_k) AS group_dcg
+    FROM group_firsts JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
+), group_means AS (
+    SELECT run, q, top_k, evidence_id, sum(nth / rank ORDER BY rank) / count(*) AS precision
+    FROM group_units JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
+), group_mean_sums AS (
+    SELECT run, q, top_k, sum(precision ORDER BY evidence_id) AS group_precisions
+    FROM group_means GROUP BY ALL
+)"""
+
 _SELECT = """
 SELECT run, top_k, query_id,
        coalesce(r_1, 0)::INTEGER AS n_relevant,
@@ -148,9 +173,13 @@ def metrics_statement(metrics: Sequence[Metric], cutoffs: Sequence[int]) -> str:
         _TIES.format(edges=", ".join(str(edge) for k in cutoffs for edge in (k, k + 1))),
     ]
     joined = ["judged_units"]
-    if any(metric.measure in {*_GAINS, "err"} for metric in metrics):
+    measures = {metric.measure for metric in metrics}
+    if measures & {*_GAINS, "err", "group_ndcg"}:
         tables.append(_earnings(metrics))
         joined += ["gains", "ideals"]
+    if any(issubclass(_LEVELS[name], GroupMeasure) for name in measures & {*_LEVELS}):
+        tables.append(_GROUPS)
+        joined += ["group_sums", "group_mean_sums"]
     for rel in levels:
         tables.append(_level_tables(rel, metrics))
         joined.append(f"level_{rel}")
@@ -181,6 +210,7 @@ def _formula(metric: Metric) -> str:
 
 def _earnings(metrics: Sequence[Metric]) -> str:
     measures = {metric.measure for metric in metrics}
+    measures |= {"ndcg"} if "group_ndcg" in measures else set()
     discounted = [
         (name, f"sum({one.gain} / {one.discount} ORDER BY rank)")
         for name, one in _GAINS.items()
@@ -201,7 +231,7 @@ def _level_tables(rel: int, metrics: Sequence[Metric]) -> str:
 
 
 def _level(metric: Metric) -> int:
-    return int(metric.parameter("rel"))
+    return int(dict(metric.params).get("rel", 1))
 
 
 def _filled(template: str, metric: Metric) -> str:

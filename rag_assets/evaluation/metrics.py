@@ -1,7 +1,7 @@
 """Metrics of all queries of all runs at all cut-offs: ours in one SQL statement.
 
 What they are is in :mod:`rag_assets.evaluation.measures`. Measures that packages add are computed
-query by query, in Python.
+query by query, in Python. A run that is no ranking is refused.
 """
 
 from __future__ import annotations
@@ -9,135 +9,23 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from rag_assets.errors import UsageError
+from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.measure import Evidence, JudgedRanking, RankingMeasure
-from rag_assets.evaluation.measures import MEASURE_TYPES
-from rag_assets.evaluation.metric_inputs import Cell, check_grades, check_ranks, check_units, load
-from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
+from rag_assets.evaluation.measures import LARGEST_GMAX, MEASURE_TYPES
+from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
 from rag_assets.schemas import QUERY_METRICS
 from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.sql_paths import parquet_rows
 
-_Labels = Mapping[str, Sequence[tuple[str, str | None, int]]]
-"""Query -> (evidence, unit, grade)."""
-
-
-def added_metrics(
-    runs: Mapping[str, pa.Table],
-    relevant_units: Mapping[str, pa.Table],
-    judged_by: Mapping[str, str],
-    queries: Sequence[str],
-    cells: Iterable[Cell],
-    metrics: Sequence[Metric],
-) -> dict[Cell, dict[str, list[float | None]]]:
-    """Return (run, k) -> column -> the value of each query, in their order.
-
-    Args:
-        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
-        relevant_units: name -> table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
-        judged_by: run -> the name of its relevant units.
-        queries: ids.
-        cells: the (run, k) pairs that are wanted.
-        metrics: of measures that are a :class:`RankingMeasure`.
-
-    Raises:
-        UsageError: a measure fails, or gives what is no number from 0 to 1.
-    """
-    labels = {name: _labels(table) for name, table in relevant_units.items()}
-    rankings = {name: _rankings(table) for name, table in runs.items()}
-    measures = {metric: _measure(metric) for metric in metrics}
-    columns: dict[Cell, dict[str, list[float | None]]] = {}
-    for run, k in cells:
-        judged = [
-            judged_ranking(rankings[run].get(query, ()), labels[judged_by[run]].get(query, ()), k)
-            for query in queries
-        ]
-        columns[run, k] = {
-            metric.column: [
-                _value(metric, measure, ranking, k, query)
-                for query, ranking in zip(queries, judged, strict=True)
-            ]
-            for metric, measure in measures.items()
-        }
-    return columns
-
-
-def judged_ranking(
-    units: Sequence[str], labels: Sequence[tuple[str, str | None, int]], k: int
-) -> JudgedRanking:
-    """Return a ranking as its labels see it.
-
-    Args:
-        units: best first.
-        labels: (evidence, unit that satisfies it, or None, grade).
-        k: the cut-off.
-    """
-    ranks = {unit: rank for rank, unit in enumerate(units[:k], start=1)}
-    grades: list[int | None] = [None] * len(ranks)
-    evidences: dict[str, Evidence] = {}
-    for name, unit, grade in labels:
-        rank = ranks.get(unit) if unit is not None else None
-        if rank is not None and grade >= 0:
-            grades[rank - 1] = max(grade, grades[rank - 1] or 0)
-        if grade > 0:
-            evidence = evidences.get(name, Evidence(grade, None, 0))
-            is_first = rank is not None and rank < (evidence.rank or math.inf)
-            first = (rank, grade) if is_first else evidence[1:]
-            evidences[name] = Evidence(max(grade, evidence.grade), *first)
-    return JudgedRanking(grades, list(evidences.values()))
-
-
-def _measure(metric: Metric) -> RankingMeasure:
-    measure = MEASURE_TYPES[metric.measure].model_validate(dict(metric.params))
-    if not isinstance(measure, RankingMeasure):
-        raise TypeError(f"{metric.measure} is not computed query by query")
-    return measure
-
-
-def _labels(relevant_units: pa.Table) -> _Labels:
-    labels = defaultdict(list)
-    names = ("query_id", "evidence_id", "unit_id", "grade")
-    columns = (relevant_units.column(name).to_pylist() for name in names)
-    for query, *label in sorted(zip(*columns, strict=True), key=_no_none):
-        labels[query].append(tuple(label))
-    return labels
-
-
-def _no_none(row: tuple[str, str, str | None, int]) -> tuple[object, ...]:
-    return row[0], row[1], row[2] or "", row[3]
-
-
-def _rankings(run: pa.Table) -> Mapping[str, Sequence[str]]:
-    rankings = defaultdict(list)
-    columns = (run.column(name).to_pylist() for name in ("query_id", "rank", "unit_id"))
-    for query, _, unit in sorted(zip(*columns, strict=True)):
-        rankings[query].append(unit)
-    return rankings
-
-
-def _value(
-    metric: Metric, measure: RankingMeasure, ranking: JudgedRanking, k: int, query: str
-) -> float | None:
-    """Return the value of one query; None where nothing is relevant."""
-    if not ranking.evidences:
-        return None
-    of = f"metric '{metric}' of {MEASURE_TYPES.owner(metric.measure)}"
-    try:
-        value = float(measure.value(ranking, k))
-    except Exception as error:  # whatever the package does
-        problem = f"failed on query '{query}': {type(error).__name__}: {error}"
-        raise UsageError(f"{of} {problem}") from error
-    if not 0 <= value <= 1:
-        raise UsageError(f"{of} must lie from 0 to 1; found {value!r} for query '{query}'")
-    return value
-
+if TYPE_CHECKING:
+    import duckdb
 
 WHOLE_RANKING = LARGEST_CUTOFF
 """Cut-off that cuts nothing."""
@@ -146,8 +34,15 @@ DEFAULT_METRICS = tuple(
     Metric(measure) for measure in ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
 )
 
+Cell = tuple[str, int]
+"""A run and a cut-off."""
+
 Source: TypeAlias = pa.Table | Path
 """A table, or the path of a Parquet file that holds one."""
+
+_RUN_COLUMNS = ("query_id", "rank", "score", "unit_id")
+_LABEL_COLUMNS = ("query_id", "evidence_id", "unit_id", "grade")
+_GLOB = frozenset("*?[{")  # in a path, these would be read as a pattern
 
 
 def query_metrics(
@@ -169,72 +64,251 @@ def query_metrics(
         judged_by: run -> the name of its relevant units.
         queries: a table with the column ``query_id``; each gets a row, retrieved or not.
         cutoffs: the (run, k) pairs that are wanted.
-        metrics: what to compute; their own cut-offs are not read.
+        metrics: what to compute; their own cut-offs are not read, and those of texts are left out.
 
     Returns:
         (run, k) -> table of :data:`rag_assets.schemas.QUERY_METRICS` with one column a metric
         (:attr:`Metric.column`), sorted by query id.
 
     Raises:
-        UsageError: a metric is not one of a ranking.
         DataError: a unit stands twice for a query of a run, or two have one rank; a grade is
             higher than a metric allows.
+        UsageError: a measure of a package fails, or gives what is no number from 0 to 1.
     """
     cells = list(dict.fromkeys(cutoffs))
-    uncut = list({metric.column: metric._replace(cutoff=None) for metric in metrics}.values())
-    for metric in uncut:
-        if metric.measure not in RANKING_MEASURES:
-            raise UsageError(f"{metric.column} is not computed from a ranking and its judgments")
+    uncut = {m.column: m._replace(cutoff=None) for m in metrics if m.measure in MEASURE_TYPES}
     if not cells:
         return {}
-    added = [m for m in uncut if issubclass(MEASURE_TYPES[m.measure], RankingMeasure)]
-    in_sql = [metric for metric in uncut if metric not in added]
-    with ThreadPoolExecutor(1) as pool:
-        units = pool.submit(check_units, runs)
-        try:
-            with scratch_connection() as connection:
-                names = load(connection, runs, relevant_units, judged_by, queries, cells)
-                check_ranks(connection, names)
-                check_grades(connection, in_sql)
-                statement = metrics_statement(in_sql, sorted({top_k for _, top_k in cells}))
-                table = connection.sql(statement).to_arrow_table()
-        finally:
-            units.result()
-    order = sorted((names.index(run), top_k) for run, top_k in cells)
-    tables = _by_cell(table, order, names, cells)
-    if not added:
-        return tables
-    ids = tables[cells[0]].column("query_id").to_pylist()
-    columns = added_metrics(
-        read_sources(runs), read_sources(relevant_units), judged_by, ids, cells, added
-    )
-    return {cell: _beside(tables[cell], columns[cell]) for cell in cells}
-
-
-def read_sources(sources: Mapping[str, Source]) -> dict[str, pa.Table]:
-    """Return tables as they are, and files read."""
-    return {
-        name: source if isinstance(source, pa.Table) else read_parquet(source)
-        for name, source in sources.items()
-    }
-
-
-def _beside(table: pa.Table, columns: Mapping[str, Sequence[float | None]]) -> pa.Table:
-    for name, values in columns.items():
-        table = table.append_column(name, pa.array(values, pa.float64()))
-    return table
-
-
-def _by_cell(
-    table: pa.Table, order: list[tuple[int, int]], names: list[str], cells: list[Cell]
-) -> dict[Cell, pa.Table]:
-    """Cut the result, in which each cell has one row a query, in order of run and cut-off."""
-    measures = [pa.field(name, pa.float64()) for name in table.column_names[10:]]
+    added = [m for m in uncut.values() if issubclass(MEASURE_TYPES[m.measure], RankingMeasure)]
+    in_sql = [metric for metric in uncut.values() if metric not in added]
+    with scratch_connection() as connection:
+        names, judged = sorted(runs), sorted(relevant_units)
+        stack(connection, "runs", "run", [runs[name] for name in names], _RUN_COLUMNS)
+        labels = [relevant_units[name] for name in judged]
+        stack(connection, "relevant_units", "judged", labels, _LABEL_COLUMNS)
+        pairs = [
+            (names.index(run), judged.index(by)) for run, by in judged_by.items() if run in runs
+        ]
+        connection.register("judged_by", number_pairs("run", "judged", pairs))
+        register_cells(connection, names, queries, cells)
+        _check_runs(connection, names)
+        _check_grades(connection, in_sql)
+        statement = metrics_statement(in_sql, sorted({top_k for _, top_k in cells}))
+        table = connection.sql(statement).to_arrow_table()
+    measures = [pa.field(metric.column, pa.float64()) for metric in in_sql]
     schema = pa.schema([*QUERY_METRICS.arrow(), *measures])
+    tables = by_cell(table, schema, names, cells)
+    if added:
+        ids = tables[cells[0]]["query_id"].to_pylist()
+        columns = _added_columns(runs, relevant_units, judged_by, ids, cells, added)
+        for cell, by_column in columns.items():
+            for column, values in by_column.items():
+                tables[cell] = tables[cell].append_column(column, pa.array(values, pa.float64()))
+    return {cell: QUERY_METRICS.check(table) for cell, table in tables.items()}
+
+
+def stack(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    label: str,
+    sources: Sequence[Source],
+    columns: Sequence[str],
+) -> None:
+    """Make a view of all sources, with their numbers in the column ``label``."""
+    parts = []
+    for number, source in enumerate(sources):
+        part = f"{name}_{number}"
+        if isinstance(source, Path) and not _GLOB & set(str(source)):
+            connection.execute(f"CREATE TEMP VIEW {part} AS FROM {parquet_rows(source)}")
+        else:
+            table = source if isinstance(source, pa.Table) else read_parquet(source, list(columns))
+            connection.register(part, table.select(list(columns)))
+        selected = ", ".join(f'"{column}"' for column in columns)
+        parts.append(f"SELECT {number} AS {label}, {selected} FROM {part}")
+    connection.execute(f"CREATE TEMP VIEW {name} AS {' UNION ALL '.join(parts)}")
+
+
+def number_pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Table:
+    """Return pairs of numbers as a table of two columns."""
+    columns = {first: [a for a, _ in pairs], second: [b for _, b in pairs]}
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+
+
+def register_cells(
+    connection: duckdb.DuckDBPyConnection,
+    names: Sequence[str],
+    queries: pa.Table,
+    cells: Iterable[Cell],
+) -> None:
+    """Register ``cutoffs`` (number of the run, top_k) and ``queries`` (query_id)."""
+    numbers = [(names.index(run), top_k) for run, top_k in cells]
+    connection.register("cutoffs", number_pairs("run", "top_k", numbers))
+    connection.register("queries", queries.select(["query_id"]))
+
+
+def by_cell(
+    table: pa.Table, schema: pa.Schema, names: Sequence[str], cells: Sequence[Cell]
+) -> dict[Cell, pa.Table]:
+    """Cut a table in which each cell has one row a query, in order of run and cut-off."""
     table = table.drop_columns(["run", "top_k"]).cast(schema).combine_chunks()
-    rows = table.num_rows // len(order)
-    parts = {
-        (names[run], top_k): QUERY_METRICS.check(table.slice(number * rows, rows))
-        for number, (run, top_k) in enumerate(order)
+    rows = table.num_rows // len(cells)
+    order = {
+        cell: n for n, cell in enumerate(sorted(cells, key=lambda c: (names.index(c[0]), c[1])))
     }
-    return {cell: parts[cell] for cell in cells}
+    return {cell: table.slice(order[cell] * rows, rows) for cell in cells}
+
+
+_REPEATED = "SELECT count(*) > count(DISTINCT hash(run, query_id, unit_id)) FROM runs"
+_LISTS = """
+    CREATE TEMP TABLE lists AS
+    SELECT run, query_id, count(*) AS n, max(rank) AS last, sum(rank) AS ranks,
+           sum(rank::DOUBLE * rank) AS squares
+    FROM runs GROUP BY run, query_id
+"""
+_NOT_1_TO_N = """
+    SELECT count(*) > 0 FROM lists
+    WHERE last != n OR 2 * ranks != n * (n + 1)
+       OR abs(6 * squares / (n * (n + 1) * (2 * n + 1)) - 1) > 1e-12
+"""
+_CLASHES = """
+    SELECT run, query_id, {what}, min({other}), max({other})
+    FROM runs GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1
+"""
+_RETRIEVED = """
+    CREATE TEMP VIEW retrieved AS
+    SELECT run, query_id, top_k, {n} AS n_retrieved
+    FROM {rows} JOIN cutoffs USING (run) {condition}
+"""
+_OF_LISTS = {"n": "least(n, top_k)", "rows": "lists", "condition": ""}
+_OF_ROWS = {"n": "count(*)", "rows": "runs", "condition": "WHERE rank <= top_k GROUP BY ALL"}
+_HIGHEST = """
+    SELECT query_id, grade FROM relevant_units WHERE grade > ? ORDER BY grade DESC, query_id LIMIT 1
+"""
+
+
+def _check_runs(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
+    """Check that no unit and no rank stands twice for a query, and count what was retrieved.
+
+    What is quick comes first: hashes are compared, and ranks are taken to be 1 to n when their
+    number, the last of them, their sum and the sum of their squares are. Makes the view
+    ``retrieved`` (run, query_id, top_k, n_retrieved); a list that is empty has no row.
+
+    Raises:
+        DataError: names the run, the query, the unit or rank, and where it stands.
+    """
+    connection.execute(_LISTS)
+    has_gaps = _is_so(connection, _NOT_1_TO_N)
+    checks = {"unit_id": _is_so(connection, _REPEATED), "rank": has_gaps}
+    for what, other in (("unit_id", "rank"), ("rank", "unit_id")):
+        if not checks[what]:
+            continue
+        clash = connection.execute(_CLASHES.format(what=what, other=other)).fetchone()
+        if clash is not None:  # else the hashes are equal by chance, or ranks are left out
+            run, query_id, value, first, last = clash
+            of = f"of query '{query_id}' in run '{names[run]}'"
+            if what == "rank":
+                problem = f"rank {value} {of} is held by unit '{first}' and by unit '{last}'"
+            else:
+                problem = f"unit '{value}' {of} stands twice, at ranks {first} and {last}"
+            raise DataError(problem)
+    connection.execute(_RETRIEVED.format(**(_OF_ROWS if has_gaps else _OF_LISTS)))
+
+
+def _is_so(connection: duckdb.DuckDBPyConnection, query: str) -> bool:
+    row = connection.execute(query).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _check_grades(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> None:
+    """Check that no grade is higher than a metric of exponential gain allows.
+
+    Raises:
+        DataError: names the query and the grade, and what to ask for.
+    """
+    for metric in metrics:
+        if metric.measure not in ("err", "ndcg_exp", "dcg_exp"):
+            continue
+        is_err = metric.measure == "err"
+        highest = metric.parameter("gmax") if is_err else float(LARGEST_GMAX)
+        clash = connection.execute(_HIGHEST, [highest]).fetchone()
+        if clash is not None:
+            query_id, grade = clash
+            hint = f"; ask for err(gmax={grade})" if is_err else ""
+            problem = f"query '{query_id}' has a grade of {grade}; {metric.column} allows at most"
+            raise DataError(f"{problem} {highest:g}{hint}")
+
+
+def _added_columns(
+    runs: Mapping[str, Source],
+    relevant_units: Mapping[str, Source],
+    judged_by: Mapping[str, str],
+    queries: Sequence[str],
+    cells: Iterable[Cell],
+    metrics: Sequence[Metric],
+) -> dict[Cell, dict[str, list[float | None]]]:
+    """Return (run, k) -> column -> the value of each query, of measures of packages."""
+    labels = {
+        name: _rows_by_query(source, ("evidence_id", "unit_id", "grade"))
+        for name, source in relevant_units.items()
+    }
+    rankings = {name: _rows_by_query(source, ("rank", "unit_id")) for name, source in runs.items()}
+    columns: dict[Cell, dict[str, list[float | None]]] = defaultdict(dict)
+    for run, k in cells:
+        units_of, labels_of = rankings[run], labels[judged_by[run]]
+        judged = [
+            _judged_ranking([unit for _, unit in units_of[query]], labels_of[query], k)
+            for query in queries
+        ]
+        for metric in metrics:
+            columns[run, k][metric.column] = [
+                _value(metric, ranking, k, query)
+                for query, ranking in zip(queries, judged, strict=True)
+            ]
+    return columns
+
+
+def _rows_by_query(source: Source, names: Sequence[str]) -> defaultdict[str, list[Any]]:
+    """Return query -> its rows, sorted; a null unit sorts as an empty one."""
+    table = source if isinstance(source, pa.Table) else read_parquet(source)
+    columns = (table[name].to_pylist() for name in ("query_id", *names))
+    by_query: defaultdict[str, list[Any]] = defaultdict(list)
+    rows = sorted(zip(*columns, strict=True), key=lambda row: ["" if x is None else x for x in row])
+    for query, *row in rows:
+        by_query[query].append(tuple(row))
+    return by_query
+
+
+def _judged_ranking(
+    units: Sequence[str], labels: Sequence[tuple[str, str | None, int]], k: int
+) -> JudgedRanking:
+    """Return a ranking, best first, as its labels (evidence, unit or None, grade) see it."""
+    ranks = {unit: rank for rank, unit in enumerate(units[:k], start=1)}
+    grades: list[int | None] = [None] * len(ranks)
+    evidences: dict[str, Evidence] = {}
+    for name, unit, grade in labels:
+        rank = None if unit is None else ranks.get(unit)
+        if rank is not None and grade >= 0:
+            grades[rank - 1] = max(grade, grades[rank - 1] or 0)
+        if grade > 0:
+            evidence = evidences.get(name, Evidence(grade, None, 0))
+            is_first = rank is not None and rank < (evidence.rank or math.inf)
+            first = (rank, grade) if is_first else evidence[1:]
+            evidences[name] = Evidence(max(grade, evidence.grade), *first)
+    return JudgedRanking(grades, list(evidences.values()))
+
+
+def _value(metric: Metric, ranking: JudgedRanking, k: int, query: str) -> float | None:
+    """Return the value of one query; None where nothing is relevant."""
+    if not ranking.evidences:
+        return None
+    measure = MEASURE_TYPES[metric.measure].model_validate(dict(metric.params))
+    assert isinstance(measure, RankingMeasure)
+    of = f"metric '{metric}' of {MEASURE_TYPES.owner(metric.measure)}"
+    try:
+        value = float(measure.value(ranking, k))
+    except Exception as error:  # whatever the package does
+        problem = f"failed on query '{query}': {type(error).__name__}: {error}"
+        raise UsageError(f"{of} {problem}") from error
+    if not 0 <= value <= 1:
+        raise UsageError(f"{of} must lie from 0 to 1; found {value!r} for query '{query}'")
+    return value

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.failures import failures_of
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
-from rag_assets.evaluation.answer_hits import answer_hits
-from rag_assets.evaluation.contexts import context_column, context_tokens
 from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key
-from rag_assets.evaluation.families import all_metrics, family_code
 from rag_assets.evaluation.leaderboard import leaderboard, summarise
-from rag_assets.evaluation.metric_inputs import Cell
-from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.measures import MEASURE_TYPES
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, Metric, parse_metric
+from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import not_in_corpus, relevant_units_key
+from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.evaluation.ties import TIES, with_ties
+from rag_assets.evaluation.units import context_column
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
@@ -33,7 +33,6 @@ from rag_assets.store.canonical import fingerprint
 from rag_assets.store.parquet_files import read_parquet
 
 LEADERBOARD_KEY = ArtifactKey.of("leaderboard")
-_OF_ANSWERS: Mapping[str, Callable[..., dict[Cell, pa.Table]]] = {"answer_hit": answer_hits}
 
 
 class Metrics(Stage):
@@ -56,11 +55,8 @@ class Metrics(Stage):
         ]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        answers = _measures_answers(experiment, int(key["top_k"]))
-        return [
-            *family_code(_asked_metrics(experiment, [key])),
-            *answer_code(has_answers=answers),
-        ]
+        metrics = _asked_metrics(experiment, [key])
+        return sorted(root_of(MEASURE_TYPES[m.measure]) for m in metrics if _is_of_ranking(m))
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         # The digest of all contexts is also of their texts, so it stands for the documents.
@@ -92,39 +88,51 @@ class Metrics(Stage):
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = context.experiment
-        names = {key: f"{key['retriever']}|{key['top_k']}" for key in keys}
-        runs, judged_by, judged = {}, {}, {}
-        for key, name in names.items():
-            run = run_key(experiment, key["retriever"], key["top_k"])
-            runs[name] = context.artifact(run)
-            judged_by[name] = key["retriever"]
-            judged[key["retriever"]] = relevant_units_key(key["retriever"])
-        cells = [(name, int(key["top_k"])) for key, name in names.items()]
-        tables = all_metrics(
-            {name: run.file for name, run in runs.items()},
-            {name: context.artifact(item).file for name, item in judged.items()},
-            judged_by,
-            context.artifact(QUERIES_KEY).table(),
-            cells,
+        cells = {key: (f"{key['retriever']}|{key['top_k']}", int(key["top_k"])) for key in keys}
+        artifacts = {
+            name: context.artifact(run_key(experiment, key["retriever"], top_k))
+            for key, (name, top_k) in cells.items()
+        }
+        read_by = {name: key["retriever"] for key, (name, _) in cells.items()}
+        retrievers = dict.fromkeys(read_by.values())
+        queries = context.artifact(QUERIES_KEY).table()
+        tables = query_metrics(
+            {name: run.file for name, run in artifacts.items()},
+            {name: context.artifact(relevant_units_key(name)).file for name in retrievers},
+            read_by,
+            queries,
+            cells.values(),
             _asked_metrics(experiment, keys),
         )
-        texts = {name: run.table() for name, run in runs.items()}
-        answer_cells = [cell for cell in cells if _measures_answers(experiment, cell[1])]
-        for cell, column, values in _context_columns(
-            context, texts, judged_by, cells, answer_cells
-        ):
-            others = [other for other in tables[cell].column_names if other != column]
-            tables[cell] = tables[cell].select(others).append_column(column, values)
-        for key, name in names.items():
-            top_k = int(key["top_k"])
-            counts = list(QUERY_METRICS.arrow().names)
-            columns = [*counts, *experiment.measures_at(top_k)]
-            failed = _failures(context, key)
-            ties = runs[name].manifest.facts.get(TIES, {})
-            table = with_ties(tables[name, top_k].select(columns), ties)
+        texts = ReturnedTexts(
+            {name: run.table() for name, run in artifacts.items()},
+            {name: context.artifact(retriever_contexts_key(name)).table() for name in retrievers},
+            read_by,
+            queries,
+            context_column(experiment.judge),
+        )
+        tokens = texts.tokens(list(cells.values()))
+        with_answers = [cell for cell in cells.values() if _measures_answers(experiment, cell[1])]
+        hits = {}
+        if with_answers:
+            answers = context.artifact(QUERY_FACTS_KEY).table()
+            hits = texts.answer_hits(with_answers, document_texts(context), answers)
+        for key, cell in cells.items():
+            manifest = artifacts[cell[0]].manifest
+            table = tables[cell].drop_columns(["tokens"]).append_column(*_column(tokens[cell]))
+            if cell in hits:
+                table = table.append_column(*_column(hits[cell]))
+            columns = [*QUERY_METRICS.arrow().names, *experiment.measures_at(cell[1])]
+            failed = failures_of(manifest)
+            table = with_ties(table.select(columns), manifest.facts.get(TIES, {}))
             table = without_failed(table, failed)
-            facts = {"n_failed": sum(table.column("failed").to_pylist())}
+            facts = {"n_failed": sum(table["failed"].to_pylist())}
             yield key, TableProduct(table, facts if failed else {})
+
+
+def _column(table: pa.Table) -> tuple[pa.Field, pa.ChunkedArray]:
+    """Return the column beside the query ids."""
+    return table.schema.field(1), table.column(1)
 
 
 def _asked_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[Metric]:
@@ -135,7 +143,11 @@ def _asked_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[
 
 
 def _measures_answers(experiment: Experiment, top_k: int) -> bool:
-    return any(name in ANSWER_MEASURES for name in experiment.measures_at(top_k))
+    return any(name in CONTEXT_MEASURES for name in experiment.measures_at(top_k))
+
+
+def _is_of_ranking(metric: Metric) -> bool:
+    return metric.measure in MEASURE_TYPES
 
 
 def cells_read(experiment: Experiment, retriever: str) -> list[Input]:
@@ -144,6 +156,13 @@ def cells_read(experiment: Experiment, retriever: str) -> list[Input]:
         Input(f"top_k_{top_k}", metrics_key(retriever, top_k), optional=True)
         for top_k in experiment.top_k
     ]
+
+
+def current_cells(context: StageContext, retriever: str) -> dict[int, pa.Table]:
+    """Return top_k -> the metrics of those cells of a retriever that are up to date."""
+    keys = {top_k: metrics_key(retriever, top_k) for top_k in context.experiment.top_k}
+    cells = {top_k: context.current(key) for top_k, key in keys.items()}
+    return {top_k: cell.table() for top_k, cell in cells.items() if cell is not None}
 
 
 class MetricsSummary(Stage):
@@ -170,12 +189,11 @@ class MetricsSummary(Stage):
         experiment = context.experiment
         counting = context.artifact(QUERY_FACTS_KEY).table()
         qrels = context.artifact(QRELS_KEY).table()
-        missing = _not_in_corpus(context, qrels) if experiment.keeps_unknown else {}
-        cells = {}
-        for top_k in experiment.top_k:
-            artifact = context.current(metrics_key(key["retriever"], top_k))
-            if artifact is not None:
-                cells[top_k] = artifact.table()
+        missing = {}
+        if experiment.keeps_unknown:
+            documents = read_parquet(context.artifact(DOCUMENTS_KEY).file, ["document_id"])
+            missing = not_in_corpus(qrels, documents)
+        cells = current_cells(context, key["retriever"])
         measures = {top_k: experiment.measures_at(top_k) for top_k in cells}
         return TableProduct(summarise(cells, measures, counting, missing, qrels))
 
@@ -211,18 +229,6 @@ class Leaderboard(Stage):
         return TableProduct(board)
 
 
-def _failures(context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-    """Return the queries on which the retriever of a cell failed, each with the reason."""
-    run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
-    return failures_of(run.manifest)
-
-
-def _not_in_corpus(context: StageContext, qrels: pa.Table) -> dict[str, int]:
-    corpus = context.artifact(DOCUMENTS_KEY).file
-    documents = read_parquet(corpus, ["document_id"])
-    return not_in_corpus(qrels, documents)
-
-
 def metrics_key(retriever: str, top_k: int | str) -> ArtifactKey:
     """Return the metrics of one cell."""
     return ArtifactKey.of("metrics", retriever=retriever, top_k=top_k)
@@ -231,53 +237,6 @@ def metrics_key(retriever: str, top_k: int | str) -> ArtifactKey:
 def summary_key(retriever: str) -> ArtifactKey:
     """Return the summary of one retriever."""
     return ArtifactKey.of("metrics_summary", retriever=retriever)
-
-
-def answer_code(*, has_answers: bool) -> list[Root]:
-    """Return the root of what looks for answers in texts, where queries have answers."""
-    names = ["", "answer_hit"] if has_answers else [""]
-    return [f"{__name__}:_OF_ANSWERS[{name}]" for name in names]
-
-
-def _context_columns(
-    context: StageContext,
-    runs: Mapping[str, pa.Table],
-    read_by: Mapping[str, str],
-    cells: Sequence[Cell],
-    with_answers: Sequence[Cell],
-) -> Iterator[tuple[Cell, str, pa.ChunkedArray]]:
-    """Yield (cell, column, values in the order of query ids).
-
-    Args:
-        context: gives contexts, queries and their answers.
-        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
-        read_by: run -> its retriever.
-        cells: for which ``tokens`` is wanted.
-        with_answers: for which ``answer_hit`` is wanted too.
-    """
-    column = context_column(context.experiment.judge)
-    contexts = {
-        name: context.artifact(retriever_contexts_key(name)).table()
-        for name in dict.fromkeys(read_by.values())
-    }
-    queries = context.artifact(QUERIES_KEY).table()
-    tokens = context_tokens(runs, contexts, read_by, queries, cells, column=column)
-    for cell, table in tokens.items():
-        yield cell, "tokens", table["tokens"]
-    if not with_answers:
-        return
-    hits = _OF_ANSWERS["answer_hit"](
-        {name: runs[name] for name, _ in with_answers},
-        contexts,
-        read_by,
-        queries,
-        with_answers,
-        column=column,
-        documents=document_texts(context),
-        answers=context.artifact(QUERY_FACTS_KEY).table(),
-    )
-    for cell, table in hits.items():
-        yield cell, "answer_hit", table["answer_hit"]
 
 
 def without_failed(table: pa.Table, failed: Collection[str]) -> pa.Table:

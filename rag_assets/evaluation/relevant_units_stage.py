@@ -19,10 +19,9 @@ from rag_assets.chunking.stage import Chunks
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.contexts import with_neighbours
 from rag_assets.evaluation.query_facts import DEV
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
-from rag_assets.evaluation.units import unit_spans
+from rag_assets.evaluation.units import unit_spans, with_neighbours
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.retriever import WindowExpansion

@@ -1,21 +1,23 @@
 """Reads and writes run files; a name says which of four layouts it is, ``.gz`` after it or not.
 
-- TREC: ``query Q0 document rank score tag`` a line, or MS MARCO's ``query document rank``
-  (:mod:`rag_assets.evaluation.trec_files`); any name that is none of the others.
+- TREC: ``query Q0 document rank score tag`` a line, whose rank is ignored, or MS MARCO's ``query
+  document rank``; any name that is none of the others.
 - ``.jsonl``: one query a line, with the list of what was retrieved for it, as AutoRAG names them:
   ``{"qid": "q1", "retrieved_ids": ["d3", "d1"], "retrieve_scores": [2.5, 1.0]}``. ``query_id`` and
-  ``scores`` are taken too. Without scores, that of rank i is 1 / i. A line with an ``error`` says
-  why a query failed. Other keys are ignored.
+  ``scores`` are taken too. A line with an ``error`` says why a query failed.
 - ``.json``: one object, as ranx and pytrec_eval have it: query to document to score.
 - ``.parquet``: one retrieved unit of one query a row, with ``query_id`` (``q_id`` in ranx), an id
   (``chunk_id``, ``unit_id``, ``document_id`` or ``doc_id``, the first that is there), and ``rank``,
-  ``score`` or both. A rank goes before a score.
+  ``score`` or both.
+
+A rank goes before a score; without scores, that of rank i is 1 / i.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -26,17 +28,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.trec_files import read_run_lines
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import RUNS
 from rag_assets.sources.fields import Place, Row, identifier, shown
 from rag_assets.sources.row_files import ParquetFile
 from rag_assets.sources.strict_json import read_object, read_objects
 from rag_assets.text_files import suffix
-from rag_assets.trec_lines import COMMENT
-
-TREC_ID = "document"
-"""What the third field of a TREC run line is called."""
+from rag_assets.trec_lines import COMMENT, read_fields
 
 QUERY_KEYS = ("qid", "query_id")
 IDS_KEY = "retrieved_ids"
@@ -50,9 +48,10 @@ ID_COLUMNS = ("chunk_id", "unit_id", "document_id", "doc_id")
 UNIT_COLUMNS = ("unit_id", "document_id", "doc_id", "chunk_id")
 """Where Parquet has what is judged; files that `export-run` writes have it in the first."""
 
-RANK_COLUMN = "rank"
-SCORE_COLUMN = "score"
+DOCUMENT, RANK, SCORE = "document", "rank", "score"
 
+_TREC_FIELDS, _RANKED_FIELDS = 6, 3
+_TREC_LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
 _NUMBERS = 'must be {"query": {"document": number}}'
 
 
@@ -93,6 +92,19 @@ class RunFile(NamedTuple):
         }
 
 
+class _Record(NamedTuple):
+    """One unit of a query as a layout has it: the value under ``RANK``, ``SCORE`` or both."""
+
+    line: int | None
+    unit_id: str
+    score: object = None
+    rank: object = None
+
+
+_Records = Iterator[tuple[str, Iterable[_Record]]]
+"""Queries, each once or several times, with units of theirs."""
+
+
 def is_json(path: Path) -> bool:
     """Return whether a file's name says that it holds one JSON value."""
     return suffix(path) == ".json"
@@ -122,22 +134,16 @@ def read_run_rows(
         DataError: the file cannot be read or breaks its format, or an id or a rank stands twice
             for a query; names the file, the line or row, and the key.
     """
-    if is_parquet(path):
-        run = _read_parquet(path, id_columns)
-    elif is_json_lines(path):
-        run = _read_lists(path)
+    key, records, failures = DOCUMENT, _trec_records(path), dict[str, str]()
+    if is_json_lines(path):
+        key, records = IDS_KEY, _list_records(path, failures)
+    elif is_parquet(path):
+        key, records = _parquet_records(path, id_columns)
     elif is_json(path):
-        run = _read_nested(path)
-    else:
-        rows: dict[str, list[RunRow]] = {}
-        for line, query_id, document_id, score in read_run_lines(path):
-            rows.setdefault(query_id, []).append(RunRow(line, document_id, score))
-        run = RunFile(path, TREC_ID, listed=False, rows=rows, failures={})
+        records = _nested_records(path)
+    run = _gathered(RunFile(path, key, False, {}, failures), records, repeats=repeats)
     if not run.rows and not run.failures:
         raise DataError("holds no queries", file=path)
-    if not repeats:
-        for query_id, own_rows in run.rows.items():
-            _refuse_repeats(run, query_id, own_rows)
     return run
 
 
@@ -153,13 +159,9 @@ def read_run_file(path: Path) -> pa.Table:
         query_id, reason = next(iter(run.failures.items()))
         problem = f"says that query {shown(query_id)} failed ({reason}); score the others without"
         raise DataError(f"{problem} such lines: {len(run.failures)}", file=path, key=ERROR_KEY)
-    if not run.listed:
-        return ranked({query_id: dict(hits) for query_id, hits in run.hits.items()})
-    columns: dict[str, list[object]] = {name: [] for name in RUNS.arrow().names}
-    for query_id, hits in run.hits.items():
-        for rank, (unit, score) in enumerate(hits, 1):
-            _append(columns, (query_id, rank, score, unit, unit, unit))
-    return RUNS.check(pa.table(columns, schema=RUNS.arrow()))
+    if run.listed:
+        return _table(run.hits)
+    return ranked({query_id: dict(hits) for query_id, hits in run.hits.items()})
 
 
 def ranked(queries: Mapping[str, Mapping[str, float]]) -> pa.Table:
@@ -168,42 +170,152 @@ def ranked(queries: Mapping[str, Mapping[str, float]]) -> pa.Table:
     As trec_eval does, a query's documents are ranked by score descending, then by the bytes of
     their ids descending; ranks in the file are ignored.
     """
-    columns: dict[str, list[object]] = {name: [] for name in RUNS.arrow().names}
+    rankings = {}
     for query_id, scores in queries.items():
         ids = list(scores)
-        order = byte_order_ranks(ids)
-        best = sorted(range(len(ids)), key=lambda i: (-scores[ids[i]], -order[i]))
-        for rank, i in enumerate(best, 1):
-            _append(columns, (query_id, rank, scores[ids[i]], ids[i], ids[i], ids[i]))
-    return RUNS.check(pa.table(columns, schema=RUNS.arrow()))
+        order = dict(zip(ids, byte_order_ranks(ids), strict=True))
+        best = sorted(ids, key=lambda item: (-scores[item], -order[item]))
+        rankings[query_id] = [(item, scores[item]) for item in best]
+    return _table(rankings)
 
 
-def _append(columns: Mapping[str, list[object]], values: Iterable[object]) -> None:
-    for column, value in zip(columns.values(), values, strict=True):
-        column.append(value)
+def _table(rankings: Mapping[str, Sequence[tuple[str, float]]]) -> pa.Table:
+    """Return rankings, best first, as a table of runs in which each unit is a document."""
+    rows = [
+        {
+            "query_id": query_id,
+            "rank": rank,
+            "score": score,
+            **dict.fromkeys(("unit_id", "chunk_id", "document_id"), unit_id),
+        }
+        for query_id, hits in rankings.items()
+        for rank, (unit_id, score) in enumerate(hits, 1)
+    ]
+    return RUNS.from_rows(rows)
 
 
-def _refuse_repeats(run: RunFile, query_id: str, rows: Iterable[RunRow]) -> None:
-    lines: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: row.line):
-        if row.unit_id in lines:
-            first = lines[row.unit_id]
-            where = "" if first == row.line else f", first on line {first}"
-            problem = f"'{row.unit_id}' stands twice for query '{query_id}'{where}"
-            problem += "; a unit is retrieved once (`score --dialect autorag` allows repetitions)"
-            raise DataError(problem, file=run.path, line=row.line, key=run.key)
-        lines[row.unit_id] = row.line
-
-
-def _read_lists(path: Path) -> RunFile:
+def _gathered(run: RunFile, records: _Records, *, repeats: bool) -> RunFile:
+    """Return a run with the rows of each query; by rank where the records have one."""
     rows: dict[str, list[RunRow]] = {}
-    failures: dict[str, str] = {}
+    ranks: dict[str, dict[int, RunRow]] = {}
+    lines: dict[tuple[str, str], int] = {}
+    for query_id, units in records:
+        of_query = rows.setdefault(query_id, [])
+        for line, unit_id, score, rank in units:
+            place = Place(run.path, line)
+            if rank is not None and (not isinstance(rank, int) or rank < 1):
+                raise place.error("must be an integer from 1", RANK)
+            if score is None and isinstance(rank, int):
+                score = 1 / rank
+            if not _is_number(score):
+                raise place.error("must be a finite number", SCORE)
+            row = RunRow(line or len(of_query) + 1, unit_id, float(score))
+            if not repeats:
+                _refuse_repeat(run, query_id, row, lines)
+            of_query.append(row)
+            if isinstance(rank, int):
+                above = ranks.setdefault(query_id, {}).setdefault(rank, row)
+                if above is not row:
+                    problem = f"rank {rank} of query '{query_id}' stands already on line"
+                    raise place.error(f"{problem} {above.line}", RANK)
+    for query_id, by_rank in ranks.items():
+        rows[query_id] = [by_rank[rank] for rank in sorted(by_rank)]
+    return run._replace(rows=rows, listed=bool(ranks) or run.key == IDS_KEY)
+
+
+def _refuse_repeat(
+    run: RunFile, query_id: str, row: RunRow, lines: dict[tuple[str, str], int]
+) -> None:
+    first = lines.get((query_id, row.unit_id))
+    if first is not None:
+        where = "" if first == row.line else f", first on line {first}"
+        problem = f"'{row.unit_id}' stands twice for query '{query_id}'{where}; a unit is"
+        problem += " retrieved once (`score --dialect autorag` allows repetitions)"
+        raise DataError(problem, file=run.path, line=row.line, key=run.key)
+    lines[query_id, row.unit_id] = row.line
+
+
+def _trec_records(path: Path) -> _Records:
+    """Yield the lines of a TREC run, or of MS MARCO where the first line has three fields.
+
+    Fields after the tag are ignored, as in trec_eval 10; where a blank in an id and not a further
+    field makes a line longer, the fourth is no rank or the sixth a score.
+    """
+    n_fields = 0
+    for number, fields in read_fields(path):
+        n_fields = n_fields or (_RANKED_FIELDS if len(fields) == _RANKED_FIELDS else _TREC_FIELDS)
+        if n_fields == _RANKED_FIELDS == len(fields):
+            rank = int(fields[2]) if fields[2].isdecimal() and len(fields[2]) < 10 else 0
+            yield fields[0], [_Record(number, fields[1], rank=rank)]
+            continue
+        longer = len(fields) - _TREC_FIELDS
+        is_shifted = longer > 0 and not (
+            fields[3].lstrip("-").isdecimal() and _number(fields[5]) is None
+        )
+        if n_fields == _RANKED_FIELDS or longer < 0 or is_shifted:
+            hint = "; an id seems to hold a blank" if is_shifted else ""
+            problem = f"has {len(fields)} fields; {_TREC_LINES}{hint}"
+            raise DataError(problem, file=path, line=number)
+        yield fields[0], [_Record(number, fields[2], _number(fields[4]))]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    is_other = isinstance(value, bool)
+    return not is_other and isinstance(value, int | float) and abs(value) <= sys.float_info.max
+
+
+def _nested_records(path: Path) -> _Records:
+    for query_id, numbers in nested_numbers(path):
+        yield query_id, [_Record(None, item, number) for item, number in numbers]
+
+
+def _parquet_records(path: Path, id_columns: Sequence[str]) -> tuple[str, _Records]:
+    """Return the column of the ids, and the rows."""
+    rows = list(ParquetFile(path).rows())
+    names = rows[0][1] if rows else {}
+    query = next((name for name in QUERY_COLUMNS if name in names), "")
+    unit = next((name for name in id_columns if name in names), "")
+    if rows and not (query and unit and {RANK, SCORE} & names.keys()):
+        needed = f"`{'` or `'.join(QUERY_COLUMNS)}`, one of {', '.join(ID_COLUMNS)}"
+        needed += f", and `{RANK}` or `{SCORE}`"
+        problem = f"has the columns {', '.join(names) or 'none'}; needs {needed}"
+        raise DataError(problem, file=path)
+
+    def value(row: Row, name: str) -> object:
+        """Return None only where there is no such column: a null is no number."""
+        return math.nan if name in row and row[name] is None else row.get(name)
+
+    return unit, (
+        (
+            identifier(row, query, place),
+            [
+                _Record(
+                    place.line,
+                    identifier(row, unit, place),
+                    value(row, SCORE),
+                    value(row, RANK),
+                )
+            ],
+        )
+        for place, row in rows
+    )
+
+
+def _list_records(path: Path, failures: dict[str, str]) -> _Records:
+    """Yield the lists of JSON lines; put the queries that failed into ``failures``."""
     for place, query_id, row in query_objects(path):
         if row.get(ERROR_KEY) is not None:
             failures[query_id] = failure_reason(row, place)
         else:
-            rows[query_id] = [RunRow(place.line or 0, *hit) for hit in _listed_hits(row, place)]
-    return RunFile(path, IDS_KEY, listed=True, rows=rows, failures=failures)
+            hits = enumerate(_listed_hits(row, place), 1)
+            yield query_id, [_Record(place.line, *hit, rank=rank) for rank, hit in hits]
 
 
 def query_objects(path: Path) -> Iterator[tuple[Place, str, Row]]:
@@ -256,22 +368,6 @@ def _listed_hits(row: Row, place: Place) -> Iterator[tuple[str, float]]:
     return zip(ids, map(float, scores), strict=True)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value is a finite number; neither JSON nor our Parquet has NaN here."""
-    is_other = isinstance(value, bool)
-    return not is_other and isinstance(value, int | float) and abs(value) <= sys.float_info.max
-
-
-def _read_nested(path: Path) -> RunFile:
-    rows = {
-        query_id: [
-            RunRow(number, item, float(score)) for number, (item, score) in enumerate(hits, 1)
-        ]
-        for query_id, hits in nested_numbers(path)
-    }
-    return RunFile(path, TREC_ID, listed=False, rows=rows, failures={})
-
-
 def nested_numbers(path: Path) -> Iterator[tuple[str, list[tuple[str, float]]]]:
     """Yield each query of one JSON object with its documents and their numbers.
 
@@ -286,48 +382,6 @@ def nested_numbers(path: Path) -> Iterator[tuple[str, list[tuple[str, float]]]]:
             if not document_id or not _is_number(number):
                 raise DataError(_NUMBERS, file=path, key=f"{query_id}.{document_id}")
         yield query_id, list(documents.items())
-
-
-def _read_parquet(path: Path, id_columns: Sequence[str]) -> RunFile:
-    rows: dict[str, list[RunRow]] = {}
-    ranks: dict[str, dict[int, int]] = {}
-    query_column = id_column = ""
-    for place, row in ParquetFile(path).rows():
-        if not id_column:
-            query_column, id_column = _run_columns(row, id_columns, place)
-        query_id, unit_id = (identifier(row, name, place) for name in (query_column, id_column))
-        own_ranks, number = ranks.setdefault(query_id, {}), place.line or 0
-        score = row.get(SCORE_COLUMN)
-        if RANK_COLUMN in row:
-            rank = row[RANK_COLUMN]
-            if not isinstance(rank, int) or rank < 1:
-                raise place.error("must be an integer from 1", RANK_COLUMN)
-            if rank in own_ranks:
-                problem = f"rank {rank} of query '{query_id}' is already in row {own_ranks[rank]}"
-                raise place.error(problem, RANK_COLUMN)
-            own_ranks[rank] = number
-            score = 1 / rank if SCORE_COLUMN not in row else score
-        if not _is_number(score):
-            raise place.error("must be a finite number", SCORE_COLUMN)
-        rows.setdefault(query_id, []).append(RunRow(number, unit_id, float(score)))
-    listed = any(ranks.values())
-    if listed:
-        for query_id, own in ranks.items():
-            by_line = {row.line: row for row in rows[query_id]}
-            rows[query_id] = [by_line[own[rank]] for rank in sorted(own)]
-    return RunFile(path, id_column, listed=listed, rows=rows, failures={})
-
-
-def _run_columns(row: Row, id_columns: Sequence[str], place: Place) -> tuple[str, str]:
-    """Return the columns of queries and of ids."""
-    query = next((name for name in QUERY_COLUMNS if name in row), None)
-    unit = next((name for name in id_columns if name in row), None)
-    if query is None or unit is None or not {RANK_COLUMN, SCORE_COLUMN} & row.keys():
-        needed = f"`{'` or `'.join(QUERY_COLUMNS)}`, one of {', '.join(ID_COLUMNS)}"
-        needed += f", and `{RANK_COLUMN}` or `{SCORE_COLUMN}`"
-        problem = f"has the columns {', '.join(row) or 'none'}; needs {needed}"
-        raise Place(place.file).error(problem)
-    return query, unit
 
 
 def write_run(run: pa.Table, path: Path, *, tag: str, failures: Mapping[str, str]) -> list[str]:
@@ -349,7 +403,7 @@ def write_run(run: pa.Table, path: Path, *, tag: str, failures: Mapping[str, str
     """
     notes = []
     if failures and not is_json_lines(path):
-        notes.append(f"{len(failures)} failed queries are left out; .jsonl holds them")
+        notes = [f"{len(failures)} failed queries are left out; .jsonl holds them"]
     try:
         if is_parquet(path):
             pq.write_table(run, path, compression="zstd")

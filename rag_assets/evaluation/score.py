@@ -1,17 +1,20 @@
-"""Scores any run file against any qrels file, as trec_eval does."""
+"""Scores run files against a qrels file: one as trec_eval does, several with tests of differences.
+
+The statistics of several are those of an experiment: the intervals of
+:mod:`rag_assets.statistics.intervals`, pairs by the randomisation test, corrected by Holm over all
+pairs of a metric, with an allowance for queries that share relevant documents.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.measures import Judged
 from rag_assets.evaluation.metric_names import (
@@ -21,13 +24,17 @@ from rag_assets.evaluation.metric_names import (
     parse_metric,
     shown_name,
 )
-from rag_assets.evaluation.metrics import WHOLE_RANKING, Source, query_metrics
+from rag_assets.evaluation.metrics import WHOLE_RANKING, Cell, query_metrics
+from rag_assets.evaluation.query_facts import facts_table, with_shared_documents
 from rag_assets.evaluation.ties import BOUNDED, tie_bounds
 from rag_assets.plain_text import one_line
-from rag_assets.store.parquet_files import read_parquet
+from rag_assets.statistics.intervals import intervals
+from rag_assets.statistics.paired_differences import shared_evidence
+from rag_assets.statistics.pairs import all_pairs, comparisons
+from rag_assets.statistics.resampling import Resampling
+from rag_assets.statistics.units import counted_by_split
 
-Means = dict[Metric, float | None]
-"""Metric -> its mean over answerable queries; None when there is none."""
+Row = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Scores:
     """
 
     means: dict[str, float | None]
-    per_query: list[dict[str, object]] = field(repr=False)
+    per_query: list[Row] = field(repr=False)
     n_queries: int
     n_unanswerable: int
     n_missing: int
@@ -56,12 +63,33 @@ class Scores:
     n_tied: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class RunScores:
+    """Several runs beside each other.
+
+    Attributes:
+        metrics: the names that were asked for.
+        means: a row for each run and metric: ``run``, ``metric``, ``n`` queries, ``mean``, and
+            ``low`` and ``high``, its interval.
+        pairs: a row for each two runs and metric: ``run_a``, ``run_b``, ``metric`` and what
+            :data:`rag_assets.schemas.COMPARISONS` has of them; ``difference`` is b minus a.
+        caveat: what limits the claims because queries share documents; None: nothing does.
+        n_queries: queries that are averaged.
+        n_unanswerable: queries of the qrels without a relevant document.
+        n_missing: run -> queries that are averaged and not in it; they count 0.
+    """
+
+    metrics: tuple[str, ...]
+    means: list[Row]
+    pairs: list[Row]
+    caveat: str | None
+    n_queries: int
+    n_unanswerable: int
+    n_missing: Mapping[str, int]
+
+
 def score(
-    run: pa.Table,
-    judgments: pa.Table,
-    metrics: Sequence[str],
-    *,
-    trec_mean: bool = False,
+    run: pa.Table, judgments: pa.Table, metrics: Sequence[str], *, trec_mean: bool = False
 ) -> Scores:
     """Score a run.
 
@@ -77,44 +105,93 @@ def score(
         UsageError: a metric is unknown, needs texts, or divides by the cut-off and has none.
     """
     by_name = {shown_name(name): checked_metric(name) for name in metrics}
-    cutoffs = {metric.cutoff or WHOLE_RANKING for metric in by_name.values()}
-    queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
-    cells = [("run", cutoff) for cutoff in sorted(cutoffs)]
-    labels, metrics_asked = {"qrels": judgments}, list(by_name.values())
-    tables = all_metrics({"run": run}, labels, {"run": "qrels"}, queries, cells, metrics_asked)
-    any_table = tables[cells[0]]
+    tables = _metric_tables({"run": run}, judgments, by_name.values())
     columns = {
-        name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.column).to_pylist()
+        name: tables["run", _depth(metric)][metric.column].to_pylist()
         for name, metric in by_name.items()
     }
     if trec_mean:
-        columns = {
-            name: values if metric.measure == Judged.name else [value or 0.0 for value in values]
-            for (name, metric), values in zip(by_name.items(), columns.values(), strict=True)
-        }
-    ids = any_table.column("query_id").to_pylist()
-    per_query = [
-        {"query_id": query_id, **{name: values[i] for name, values in columns.items()}}
-        for i, query_id in enumerate(ids)
-    ]
-    answerable = any_table.filter(pc.greater(any_table["n_relevant"], 0))
+        for name, metric in by_name.items():
+            if metric.measure != Judged.name:
+                columns[name] = [value or 0.0 for value in columns[name]]
+    counts = next(iter(tables.values()))
+    answerable = _answerable(counts)
+    rows = zip(counts["query_id"].to_pylist(), *columns.values(), strict=True)
     return Scores(
         means={
-            name: fsum(v or 0.0 for v in values) if is_sum(name) else mean(values)
+            name: fsum(v or 0.0 for v in values) if _is_sum(name) else mean(values)
             for name, values in columns.items()
         },
-        per_query=per_query,
-        n_queries=len(ids) if trec_mean else answerable.num_rows,
-        n_unanswerable=len(ids) - answerable.num_rows,
-        n_missing=count_not_in(answerable.column("query_id"), run.column("query_id")),
-        n_unjudged_queries=count_not_in(
-            pc.unique(run.column("query_id")), judgments.column("query_id")
-        ),
-        n_tied={k: _n_tied(tables["run", k]) for k in sorted(cutoffs) if k != WHOLE_RANKING},
+        per_query=[dict(zip(("query_id", *columns), row, strict=True)) for row in rows],
+        n_queries=counts.num_rows if trec_mean else len(answerable),
+        n_unanswerable=counts.num_rows - len(answerable),
+        n_missing=_count_not_in(answerable, run["query_id"]),
+        n_unjudged_queries=_count_not_in(pc.unique(run["query_id"]), judgments["query_id"]),
+        n_tied={
+            k: len(_answerable(table.filter(pc.greater(table["ties_at_cut"], 0))))
+            for (_, k), table in tables.items()
+            if k != WHOLE_RANKING
+        },
     )
 
 
-def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list[dict[str, object]]:
+def score_runs(
+    runs: Mapping[str, pa.Table],
+    judgments: pa.Table,
+    metrics: Sequence[str],
+    resampling: Resampling | None = None,
+) -> RunScores:
+    """Score runs and compare all pairs of them by each metric.
+
+    Args:
+        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
+        judgments: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
+        metrics: names in any vocabulary; a mean is never shown by trec_eval's name of a sum.
+        resampling: of intervals and tests; 95 %, 10,000 samples and seed 0 when absent.
+
+    Raises:
+        UsageError: as :func:`score` does.
+    """
+    resampling = resampling or Resampling()
+    parsed = {name: checked_metric(name) for name in metrics}
+    by_name = {str(m) if _is_sum(name) else shown_name(name): m for name, m in parsed.items()}
+    tables = _metric_tables(runs, judgments, by_name.values())
+    counts = next(iter(tables.values()))
+    alone = facts_table(counts["query_id"].to_pylist(), {}, {}, {}, {})
+    labels = judgments.select(["query_id", "unit_id", "grade"])
+    counting = with_shared_documents(
+        alone, labels.rename_columns(["query_id", "document_id", "grade"])
+    )
+    means: list[Row] = []
+    pairs: list[Row] = []
+    for name, metric in by_name.items():
+        depth = _depth(metric)
+        at_depth = {run: tables[run, depth] for run in runs}
+        for run, table in at_depth.items():
+            column = table.select(["query_id", "n_relevant", metric.column])
+            for row in intervals({depth: column}, alone, resampling.confidence).to_pylist():
+                figures = {key: row[key] for key in ("n", "mean", "low", "high")}
+                means.append({"run": run, "metric": name, **figures})
+        compared = comparisons(
+            at_depth, counting, (metric.column, depth), resampling, all_pairs(list(runs))
+        )
+        for row in compared.drop_columns(["split", "metric", "top_k"]).to_pylist():
+            names = {"run_a": row.pop("retriever_a"), "run_b": row.pop("retriever_b")}
+            pairs.append({**names, "metric": name, **row})
+    answerable = _answerable(counts)
+    evidence = next(map(shared_evidence, counted_by_split(counting, [counts])), None)
+    return RunScores(
+        metrics=tuple(by_name),
+        means=means,
+        pairs=pairs,
+        caveat=None if evidence is None else evidence.caveat(),
+        n_queries=len(answerable),
+        n_unanswerable=counts.num_rows - len(answerable),
+        n_missing={name: _count_not_in(answerable, run["query_id"]) for name, run in runs.items()},
+    )
+
+
+def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list[Row]:
     """Return a row for each metric that has bounds over the orders of tied units.
 
     Args:
@@ -130,19 +207,13 @@ def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list
     by_name = {shown_name(name): checked_metric(name) for name in metrics}
     bounded = {name: metric for name, metric in by_name.items() if metric.measure in BOUNDED}
     bounds = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     for name, metric in bounded.items():
-        table = bounds[metric]
-        values = {part: table.column(part).to_pylist() for part in ("worst", "value", "best")}
+        values = {part: bounds[metric][part].to_pylist() for part in ("worst", "value", "best")}
         differ = sum(w != b for w, b in zip(values["worst"], values["best"], strict=True))
         means = {part: mean(column) for part, column in values.items()}
         rows.append({"metric": name, **means, "n_queries_that_differ": differ})
     return rows
-
-
-def _n_tied(table: pa.Table) -> int:
-    across = pc.and_(pc.greater(table["ties_at_cut"], 0), pc.greater(table["n_relevant"], 0))
-    return int(pc.sum(across).as_py() or 0)
 
 
 def checked_metric(name: str) -> Metric:
@@ -159,22 +230,11 @@ def checked_metric(name: str) -> Metric:
     return metric
 
 
-def is_sum(name: str) -> bool:
-    """Return whether trec_eval prints the sum under this name: it is that of a count."""
-    return name.strip().lower().startswith("num_")
-
-
-def count_not_in(values: pa.ChunkedArray | pa.Array, known: pa.ChunkedArray) -> int:
-    """Return how many of the values are not among the known ones."""
-    inside = pc.sum(pc.is_in(values, value_set=pc.unique(known))).as_py() or 0
-    return len(values) - int(inside)
-
-
 def nothing_shared(run: pa.Table, judgments: pa.Table) -> str | None:
     """Return why no hit can be right: ids of one file are not in the other; None: some are."""
     for column, noun in (("query_id", "query"), ("unit_id", "document")):
         ours, theirs = (pc.unique(table[column].drop_null()) for table in (run, judgments))
-        if len(ours) and len(theirs) and count_not_in(ours, theirs) == len(ours):
+        if len(ours) and len(theirs) and _count_not_in(ours, theirs) == len(ours):
             here, there = (one_line(ids[0].as_py()) for ids in (ours, theirs))
             bare = [{name.lstrip("0") for name in ids.to_pylist()} for ids in (ours, theirs)]
             hint = "; they are equal but for leading zeros" if bare[0] & bare[1] else ""
@@ -185,35 +245,31 @@ def nothing_shared(run: pa.Table, judgments: pa.Table) -> str | None:
     return None
 
 
-def mean_metrics(
-    runs: Mapping[str, Source], judgments: Source, metrics: Sequence[Metric]
-) -> dict[str, Means]:
-    """Return the means of several runs of the same queries.
-
-    Args:
-        runs: name -> table of :data:`rag_assets.schemas.RUNS`, or a Parquet file that holds one.
-        judgments: table of :data:`rag_assets.schemas.RELEVANT_UNITS`, or such a file. Its queries
-            are those that are averaged; one that a run lacks counts 0.
-        metrics: one without a cut-off is taken over the whole ranking.
-
-    Raises:
-        UsageError, DataError: as :func:`rag_assets.evaluation.metrics.query_metrics` does.
-    """
-    depths = sorted({metric.cutoff or WHOLE_RANKING for metric in metrics})
-    cells = [(name, depth) for name in runs for depth in depths]
-    judged_by = dict.fromkeys(runs, "judgments")
-    queries = pa.table({"query_id": pc.unique(_query_ids(judgments))})
-    tables = query_metrics(runs, {"judgments": judgments}, judged_by, queries, cells, metrics)
-    return {
-        name: {
-            metric: mean(tables[name, metric.cutoff or WHOLE_RANKING][metric.column].to_pylist())
-            for metric in metrics
-        }
-        for name in runs
-    }
+def _metric_tables(
+    runs: Mapping[str, pa.Table], judgments: pa.Table, metrics: Iterable[Metric]
+) -> dict[Cell, pa.Table]:
+    """Return the metrics of all queries of the judgments, by run and ascending cut-off."""
+    wanted = list(metrics)
+    cells = [(run, depth) for depth in sorted(set(map(_depth, wanted))) for run in runs]
+    queries = pa.table({"query_id": pc.unique(judgments["query_id"])})
+    judged_by = dict.fromkeys(runs, "qrels")
+    return query_metrics(runs, {"qrels": judgments}, judged_by, queries, cells, wanted)
 
 
-def _query_ids(judgments: Source) -> pa.ChunkedArray:
-    if isinstance(judgments, Path):
-        judgments = read_parquet(judgments, ["query_id"])
-    return judgments.column("query_id")
+def _depth(metric: Metric) -> int:
+    return metric.cutoff or WHOLE_RANKING
+
+
+def _answerable(table: pa.Table) -> pa.ChunkedArray:
+    return table.filter(pc.greater(table["n_relevant"], 0))["query_id"]
+
+
+def _is_sum(name: str) -> bool:
+    """Return whether trec_eval prints the sum under this name: it is that of a count."""
+    return name.strip().lower().startswith("num_")
+
+
+def _count_not_in(values: pa.ChunkedArray | pa.Array, others: pa.ChunkedArray) -> int:
+    """Return how many of the values are not among the others."""
+    inside = pc.sum(pc.is_in(values, value_set=pc.unique(others))).as_py() or 0
+    return len(values) - int(inside)

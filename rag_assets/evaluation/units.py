@@ -1,11 +1,12 @@
-"""From hits on chunks to a ranking of judged units.
+"""From hits on chunks to a ranking of judged units, and to the texts that are returned for them.
 
 The unit of a chunk is its document (``judge: document``), else its parent, else the chunk itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,14 @@ from rag_assets.ordering import Hits, byte_order_ranks
 from rag_assets.schemas import RUNS
 
 PARENT_ID = "parent_chunk_id"
+
+Span = tuple[str, int, int]
+"""A document and the characters ``[start, end)`` of its text."""
+
+CountTokens = Callable[[Sequence[str]], list[int]]
+"""The number of tokens of each text."""
+
+_DIGEST_DIGITS = 32
 
 Search = Callable[[Sequence[int], int], list[Hits]]
 """``search(queries, depth)``: the hits of the queries with these numbers, best first."""
@@ -121,20 +130,15 @@ def _settled(best: Hits, hits: Hits, depth: int) -> bool:
 def _table(
     query_ids: Sequence[str], chunks: pa.Table, items: pa.ChunkedArray, rankings: list[Hits]
 ) -> pa.Table:
-    lengths = np.array([len(hits.positions) for hits in rankings], dtype=np.int64)
-    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    total = int(lengths.sum())
-    positions = (
-        np.concatenate([h.positions for h in rankings]) if rankings else np.empty(0, np.int64)
-    )
-    scores = np.concatenate([h.scores for h in rankings]) if rankings else np.empty(0)
+    lengths = [len(hits.positions) for hits in rankings]
+    ranks = [np.arange(1, length + 1, dtype=np.int32) for length in lengths]
+    positions = np.concatenate([np.empty(0, np.int64), *(hits.positions for hits in rankings)])
     rows = pa.array(positions.astype(np.int64))
+    queries = pa.array(np.repeat(np.arange(len(rankings)), lengths))
     columns = {
-        "query_id": pa.array(query_ids, pa.string()).take(
-            pa.array(np.repeat(np.arange(len(rankings)), lengths))
-        ),
-        "rank": pa.array((np.arange(total) - starts + 1).astype(np.int32)),
-        "score": pa.array(scores.astype(np.float64)),
+        "query_id": pa.array(query_ids, pa.string()).take(queries),
+        "rank": pa.array(np.concatenate([np.empty(0, np.int32), *ranks])),
+        "score": pa.array(np.concatenate([np.empty(0), *(hits.scores for hits in rankings)])),
         "unit_id": items.take(rows),
         "chunk_id": chunks.column("chunk_id").take(rows),
         "document_id": chunks.column("document_id").take(rows),
@@ -145,3 +149,53 @@ def _table(
 def cut(ranking: pa.Table, depth: int) -> pa.Table:
     """Return the first ``depth`` ranks of every query."""
     return ranking.filter(pc.less_equal(ranking.column("rank"), depth)).combine_chunks()
+
+
+def context_column(judge: str) -> str:
+    """Return the column of a run that says which text was returned.
+
+    A unit is one text, but a document that is judged as a whole is returned as its best chunk.
+    """
+    return "chunk_id" if judge == "document" else "unit_id"
+
+
+def text_of(documents: Mapping[str, str], span: Span) -> str:
+    """Return the text of a span."""
+    document_id, start, end = span
+    return documents[document_id][start:end]
+
+
+def text_digest(text: str) -> str:
+    """Return what stands for a text in a table of contexts."""
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
+
+
+def with_neighbours(units: pa.Table, neighbours: int) -> pa.Table:
+    """Return a table of spans with each span grown over its neighbours.
+
+    The units of a document are its different spans, by start, then end; those with equal spans are
+    one. At the ends of a document a window holds fewer.
+
+    Args:
+        units: columns ``document_id``, ``start`` and ``end``, among others; of one chunking.
+        neighbours: how many units on either side; 0 changes nothing.
+    """
+    if not units.num_rows:
+        return units
+    names = units.column("document_id").combine_chunks().dictionary_encode()
+    codes = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    starts, ends = (units.column(name).to_numpy() for name in ("start", "end"))
+    spans, rows = np.unique(np.stack([codes, starts, ends]), axis=1, return_inverse=True)
+    first, last = spans[1].copy(), spans[2].copy()
+    for step in range(1, min(neighbours, spans.shape[1] - 1) + 1):
+        beside = spans[0, step:] == spans[0, :-step]
+        first[step:] = np.where(beside, np.minimum(first[step:], spans[1, :-step]), first[step:])
+        last[step:] = np.where(beside, np.maximum(last[step:], spans[2, :-step]), last[step:])
+        first[:-step] = np.where(beside, np.minimum(first[:-step], spans[1, step:]), first[:-step])
+        last[:-step] = np.where(beside, np.maximum(last[:-step], spans[2, step:]), last[:-step])
+    rows = rows.reshape(-1)
+    for name, values in (("start", first), ("end", last)):
+        place = units.schema.get_field_index(name)
+        column = pa.array(values[rows], units.schema.field(name).type)
+        units = units.set_column(place, units.schema.field(name), column)
+    return units

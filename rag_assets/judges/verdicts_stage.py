@@ -24,9 +24,9 @@ from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.base import (
     CORRECTNESS,

@@ -12,15 +12,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from rag_assets.errors import NotEvaluated
-from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
-from rag_assets.evaluation.answer_hits import answer_hits
 from rag_assets.evaluation.budget import Kept, budget_metrics, within_budget
-from rag_assets.evaluation.contexts import context_column
 from rag_assets.evaluation.leaderboard import TIE, mean
-from rag_assets.evaluation.metric_names import MEASURES, best_value
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, MEASURES, best_value
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
+from rag_assets.evaluation.returned_texts import ReturnedTexts
+from rag_assets.evaluation.units import context_column
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
@@ -85,7 +84,7 @@ def _row(
     queries = pa.table({"query_id": pa.array(sorted(weights), pa.string())})
     within = within.of_queries(queries["query_id"])
     table = budget_metrics(within, relevant_units, queries, measures)
-    if set(measures) & set(ANSWER_MEASURES):
+    if set(measures) & set(CONTEXT_MEASURES):
         table = table.append_column(
             "answer_hit", _answer_hits(result, within, queries, contexts, column)
         )
@@ -127,16 +126,10 @@ def _answer_hits(
     documents = result.table_of("documents")
     texts = zip(documents["document_id"].to_pylist(), documents["text"].to_pylist(), strict=True)
     cell = ("run", WHOLE_RANKING)
-    hits = answer_hits(
-        {"run": within.run},
-        {"run": contexts},
-        {"run": "run"},
-        queries,
-        [cell],
-        column=column,
-        documents=dict(texts),
-        answers=result.table_of("query_facts"),
+    returned = ReturnedTexts(
+        {"run": within.run}, {"run": contexts}, {"run": "run"}, queries, column
     )
+    hits = returned.answer_hits([cell], dict(texts), result.table_of("query_facts"))
     return hits[cell]["answer_hit"]
 
 

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.metric_names import RANKING_MEASURES
+from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.report.diff import setting_changes
@@ -147,7 +147,7 @@ def _without_newcomers(
     units = pair.new.table(relevant_units_key(name))
     units = units.filter(pc.is_in(units["query_id"], ids))
     cell = name, pair.metric.cutoff or 0
-    tables = all_metrics(
+    tables = query_metrics(
         {name: kept},
         {name: units},
         {name: name},

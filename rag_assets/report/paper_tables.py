@@ -7,7 +7,7 @@ from typing import Any
 
 from rag_assets.evaluation.metric_names import is_gain, metric_columns
 from rag_assets.evaluation.query_facts import ALL
-from rag_assets.evaluation.score_runs import RunScores
+from rag_assets.evaluation.score import RunScores
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row, interval_name, interval_text, p_text, signed_text
 from rag_assets.report.latex import rows_table, score_table

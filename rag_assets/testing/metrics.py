@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 import pytest
 
-from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import highest_value, parse_metric
+from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.schemas import RELEVANT_UNITS, RUNS
 
 Labels = Sequence[tuple[str, str | None, int]]
@@ -109,7 +109,7 @@ def values_of(
     metric = parse_metric(name)
     queries = pa.table({"query_id": pa.array(list(labels), pa.string())})
     run, units = _run(rankings), _relevant_units(labels)
-    tables = all_metrics({"r": run}, {"j": units}, {"r": "j"}, queries, [("r", k)], [metric])
+    tables = query_metrics({"r": run}, {"j": units}, {"r": "j"}, queries, [("r", k)], [metric])
     table = tables["r", k].select(["query_id", metric.column])
     return dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
 

@@ -11,7 +11,7 @@ from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.answers.metrics_stage import answer_metrics_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.engine.failures import UNANSWERED
-from rag_assets.evaluation.contexts import text_of
+from rag_assets.evaluation.units import text_of
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY

@@ -14,9 +14,7 @@ import pytest
 from rag_assets.code_versions.closure import Closure, Root, SourceGraph
 from rag_assets.code_versions.source_modules import SourceModule
 from rag_assets.code_versions.versions import PACKAGE_DIR, root_of
-from rag_assets.evaluation.families import family_code
-from rag_assets.evaluation.metric_names import parse_metric
-from rag_assets.evaluation.metrics_stage import answer_code
+from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.file import FileQuerySet
 from rag_assets.query_sets.rewriting import HydeQuerySet, StepBackQuerySet
@@ -40,7 +38,6 @@ def named(stage: str, *roots: Root) -> list[Root]:
     return [*PLAIN[stage], *roots]
 
 
-METRICS = ("metrics", *answer_code(has_answers=False))
 ROOTS: Mapping[str, list[Root]] = {
     **{name: PLAIN[name] for name in ("chunks", "relevant_units", "comparisons", "attributions")},
     "documents md": named("documents", root_of(MarkdownDataset), *reader_code([Path("a.md")])),
@@ -59,8 +56,7 @@ ROOTS: Mapping[str, list[Root]] = {
     "runs embedding": named("embedding_runs", root_of(OWN_TYPES["embedding"])),
     "runs cross_encoder": named("reranked_runs", root_of(OWN_TYPES["cross_encoder"])),
     "runs rrf": named("fused_runs", root_of(OWN_TYPES["rrf"])),
-    "metrics": named(*METRICS, *family_code([parse_metric("ndcg@5")])),
-    "metrics groups": named(*METRICS, *family_code([parse_metric("full_recall@5")])),
+    "metrics": named("metrics", root_of(MEASURE_TYPES["ndcg"])),
 }
 
 
@@ -191,7 +187,7 @@ ORIGINAL = {"query_sets original"}
         ("retrieval/lexical/bm25.py", "EPSILON = 0.25", "EPSILON = 0.5", BM25),
         ("retrieval/lexical/analyzers/auto.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
         ("sources/pdf_document.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
-        ("evaluation/grouped.py", "log2(position + 1)", "log2(position + 2)", {"metrics groups"}),
+        ("evaluation/metric_sql.py", "nth_group) + 1", "nth_group) + 2", {"metrics"}),
         ("query_sets/rewriting.py", "parsed_passage, s", "parsed_line, s", {"query_sets hyde"}),
         ("query_sets/variants.py", "def originals(", "def originals(a=1, *", ORIGINAL),
     ],

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.answer_hits import answer_hits, holds
+from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.experiment import load_experiment
 from rag_assets.schemas import RETRIEVER_CONTEXTS
+from tests.evaluation.answer_text import holds
 from tests.made_tables import query_table, run_table
 
 WORDS = ("art", "party", "the", "ten", "crowns", "\u5317\u4eac", "-", ".")
@@ -51,16 +52,11 @@ def hits(
     answers: dict[str, list[str]],
 ) -> dict[int, dict[str, float | None]]:
     contexts = spans({unit: (unit, 0, len(text)) for unit, text in texts.items()})
-    found = answer_hits(
-        {"r": run_table(rankings)},
-        {"x": contexts},
-        {"r": "x"},
-        query_table(QUERIES),
-        [("r", k) for k in CUTOFFS],
-        column="unit_id",
-        documents=texts,
-        answers=answer_table(answers),
+    returned = ReturnedTexts(
+        {"r": run_table(rankings)}, {"x": contexts}, {"r": "x"}, query_table(QUERIES), "unit_id"
     )
+    cells = [("r", k) for k in CUTOFFS]
+    found = returned.answer_hits(cells, texts, answer_table(answers))
     return {
         k: dict(zip(t["query_id"].to_pylist(), t["answer_hit"].to_pylist(), strict=True))
         for (_, k), t in found.items()
@@ -90,16 +86,17 @@ def test_the_text_that_counts_is_the_parent_s() -> None:
     at = documents["d"].index("for a dog")
     own, outer = ("d", at, len(documents["d"])), ("d", 0, len(documents["d"]))
     values = [
-        answer_hits(
+        ReturnedTexts(
             {"r": run_table({"q": ["c"]})},
             {"x": spans({"c": place})},
             {"r": "x"},
             query_table(["q"]),
-            [("r", 1)],
-            column="chunk_id",
-            documents=documents,
-            answers=answer_table({"q": ["10", "ten crowns"]}),
-        )["r", 1]["answer_hit"].to_pylist()
+            "chunk_id",
+        )
+        .answer_hits([("r", 1)], documents, answer_table({"q": ["10", "ten crowns"]}))["r", 1][
+            "answer_hit"
+        ]
+        .to_pylist()
         for place in (own, outer)
     ]
     assert values == [[0.0], [1.0]]
@@ -123,15 +120,10 @@ def test_gold_paragraphs_of_squad(shared_data: Callable[[str], Path]) -> None:
     facts = {q["query_id"]: json.loads(q["metadata"]) for q in queries.to_pylist()}
     gold = {query: [fields["paragraph"]] for query, fields in facts.items()}
     answers = {query: fields.get("answers", []) for query, fields in facts.items()}
-    table = answer_hits(
-        {"r": run_table(gold)},
-        {"x": spans({name: (name, 0, len(text)) for name, text in texts.items()})},
-        {"r": "x"},
-        queries,
-        [("r", 1)],
-        column="unit_id",
-        documents=texts,
-        answers=answer_table(answers),
-    )["r", 1]
+    contexts = spans({name: (name, 0, len(text)) for name, text in texts.items()})
+    returned = ReturnedTexts(
+        {"r": run_table(gold)}, {"x": contexts}, {"r": "x"}, queries, "unit_id"
+    )
+    table = returned.answer_hits([("r", 1)], texts, answer_table(answers))["r", 1]
     values = table["answer_hit"].to_pylist()
     assert (values.count(1.0), values.count(0.0), values.count(None)) == (5894, 34, 5945)

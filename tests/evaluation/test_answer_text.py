@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.answer_hits import bounded, holds, normalised
+from rag_assets.evaluation.returned_texts import bounded, normalised
+from tests.evaluation.answer_text import holds
 
 WORDS = st.sampled_from(
     ["art", "party", "the", "a", "an", "Paris", "1914", "\u5317", "\u4eac", "\u0e01", "x"]

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.budget import budget_metrics, within_budget
-from rag_assets.evaluation.contexts import contexts, expanded_contexts, with_neighbours
+from rag_assets.evaluation.contexts_stage import contexts, expanded_contexts
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.evaluation.units import unit_spans
+from rag_assets.evaluation.units import unit_spans, with_neighbours
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.retrieval.retriever import WindowExpansion
 from tests.context_tokens import context_table
+from tests.evaluation.answer_text import holds
 from tests.labels.health.tables import chunks, qrels
 from tests.made_tables import document_judgments, query_table, run_table
 

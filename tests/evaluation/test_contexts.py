@@ -8,7 +8,9 @@ import pytest
 from rag_assets.chunking import fixed, none, parent
 from rag_assets.chunking.chunk_table import cut_documents
 from rag_assets.chunking.size import Size
-from rag_assets.evaluation.contexts import context_column, context_tokens, contexts, of_retriever
+from rag_assets.evaluation.contexts_stage import contexts, of_retriever
+from rag_assets.evaluation.returned_texts import ReturnedTexts
+from rag_assets.evaluation.units import context_column
 from rag_assets.schemas import DOCUMENTS
 from tests.context_tokens import context_table
 from tests.made_tables import by_query, query_table, run_table
@@ -95,14 +97,13 @@ def test_tokens_of_the_first_k() -> None:
     run = run_table({"q1": ["a", "b", "c"], "q2": ["c"]})
     table = context_table({"a": 100, "b": 20, "c": 3, "d": 7})
     cells = [("r", 1), ("r", 2), ("r", 5), ("s", 2)]
-    found = context_tokens(
+    found = ReturnedTexts(
         {"r": run, "s": run_table({"q1": ["d"]})},
         {"x": table, "y": context_table({"d": 1})},
         {"r": "x", "s": "y"},
         query_table(["q2", "q1", "q3"]),
-        cells,
-        column="unit_id",
-    )
+        "unit_id",
+    ).tokens(cells)
     assert list(found) == cells
     counts = {cell: [row["tokens"] for row in t.to_pylist()] for cell, t in found.items()}
     assert counts == {

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.evaluation.metric_names import (
-    RANKING_MEASURES,
     Metric,
     highest_value,
     parameters_of,
@@ -18,6 +17,7 @@ from rag_assets.evaluation.metrics import query_metrics
 from tests.evaluation.naive_metrics import Structure, naive
 from tests.made_tables import (
     ALL_METRICS,
+    RANKING_MEASURES,
     Label,
     Row,
     by_query,

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
-from rag_assets.evaluation.families import all_metrics
-from rag_assets.evaluation.grouped import group_metrics
-from rag_assets.evaluation.metric_inputs import Cell
-from rag_assets.evaluation.metric_names import GROUP_MEASURES, Metric
-from rag_assets.evaluation.metrics import WHOLE_RANKING
-from tests.made_tables import Row, by_query, judgment_table, query_table, run_table
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.metrics import WHOLE_RANKING, Cell, query_metrics
+from tests.made_tables import GROUP_MEASURES, Row, by_query, judgment_table, query_table, run_table
 
 CUTOFFS = (1, 2, 3, 5, 10)
+METRICS = [Metric(measure) for measure in GROUP_MEASURES]
 UNITS = [f"c{i}" for i in range(8)]
 EVIDENCES = [f"e{i}" for i in range(5)]
 
@@ -44,9 +42,9 @@ def grouped(cases: list[tuple[list[str], Structure]], cutoffs: tuple[int, ...]) 
     )
     queries = [f"q{n}" for n in range(len(cases))]
     cells = [("r", k) for k in cutoffs]
-    found = group_metrics(runs, {"j": labels}, {"r": "j"}, query_table(queries), cells)
+    found = query_metrics(runs, {"j": labels}, {"r": "j"}, query_table(queries), cells, METRICS)
     assert list(found) == cells
-    tables = [by_query(table) for table in found.values()]
+    tables = [by_query(table.select(["query_id", *GROUP_MEASURES])) for table in found.values()]
     return [[rows[query] for rows in tables] for query in queries]
 
 
@@ -191,7 +189,7 @@ def test_ndcg_is_ours_where_no_unit_satisfies_two_groups(
         for unit, evidence in evidence_of.items()
     )
     cells: list[Cell] = [("r", k) for k in CUTOFFS]
-    tables = all_metrics(
+    tables = query_metrics(
         {"r": run_table({f"q{n}": ranking for n, (ranking, _) in enumerate(cases)})},
         {"j": labels},
         {"r": "j"},
@@ -211,7 +209,7 @@ def test_several_runs_and_the_counts_beside_the_groups() -> None:
     judged_by = {"good": "j", "bad": "j"}
     cells: list[Cell] = [("good", 1), ("good", WHOLE_RANKING), ("bad", 1)]
     queries = query_table(["z", "q"])
-    tables = all_metrics(
+    tables = query_metrics(
         runs, labels, judged_by, queries, cells, [Metric("full_recall"), Metric("mrr")]
     )
     assert {cell: table["full_recall"].to_pylist() for cell, table in tables.items()} == {
@@ -221,6 +219,6 @@ def test_several_runs_and_the_counts_beside_the_groups() -> None:
     }
     assert tables["good", 1]["n_retrieved"].to_pylist() == [1, 0]
     assert tables["good", 1]["mrr"].to_pylist() == [1.0, None]
-    without = all_metrics(runs, labels, judged_by, queries, cells, [Metric("mrr")])
+    without = query_metrics(runs, labels, judged_by, queries, cells, [Metric("mrr")])
     assert "full_recall" not in without["good", 1].column_names
     assert isinstance(without["good", 1], pa.Table)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.errors import DataError, UsageError
+from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.schemas import QUERY_METRICS
@@ -135,11 +135,6 @@ def test_grades_too_high(metric: str, grade: int, problem: str) -> None:
         values((["a"], {"a": grade, "b": 1}), 2, metric)
     assert str(caught.value) == problem
     assert values((["a"], {"a": grade}), 2, "ndcg") == {"ndcg": 1}
-
-
-def test_measures_of_another_kind() -> None:
-    with pytest.raises(UsageError, match=r"^full_recall is not computed from a ranking"):
-        values(CASE_G, 5, "full_recall")
 
 
 def changed(column: str, value: object) -> pa.Table:

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.run_files import read_run_file
-from rag_assets.evaluation.score import nothing_shared, score
-from rag_assets.evaluation.score_runs import score_runs
-from rag_assets.evaluation.trec_files import read_qrels
+from rag_assets.evaluation.score import nothing_shared, score, score_runs
 from tests.made_tables import document_judgments, run_table
 
 COMPARABLE = ("map", "ndcg", "recip_rank")
@@ -39,7 +38,7 @@ def test_cranfield_equals_trec_eval(shared_data: Callable[[str], Path], trec_mea
     names = [name for _, name in expected]
     assert len(names) == 3 + 4 * 9 + 3
     run = read_run_file(runs / "bm25s_lucene_k1.2_b0.75_top100.trec")
-    qrels = read_qrels(runs / "qrels.test.trec")
+    qrels = read_labels(runs / "qrels.test.trec").judgments
     found = score(run, qrels, [*names, "mrr@100"], trec_mean=trec_mean)
     assert found.n_queries == 225
     assert (found.n_unanswerable, found.n_missing, found.n_unjudged_queries) == (0, 0, 0)
@@ -57,7 +56,7 @@ def test_cranfield_equals_trec_eval_for_each_query(shared_data: Callable[[str], 
     names = sorted({name for _, name in expected})
     assert names == ["P_10", "map", "ndcg", "ndcg_cut_10", "recall_100", "recip_rank"]
     run = read_run_file(runs / "bm25s_lucene_k1.2_b0.75_top100.trec")
-    rows = score(run, read_qrels(runs / "qrels.test.trec"), names).per_query
+    rows = score(run, read_labels(runs / "qrels.test.trec").judgments, names).per_query
     found = {(str(row["query_id"]), name): row[name] for row in rows for name in names}
     assert len(found) == len(expected) == 225 * 6
     for key, value in expected.items():

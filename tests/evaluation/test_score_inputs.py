@@ -176,7 +176,7 @@ def test_broken_judgments(tmp_path: Path, row: dict[str, object], problem: str) 
 def test_the_same_judgment_twice(tmp_path: Path) -> None:
     path = tmp_path / "judgments.jsonl"
     path.write_text('{"query_id": "q", "doc_id": "a"}\n' * 2, encoding="utf-8")
-    with pytest.raises(DataError, match=":2: the same judgment is already above"):
+    with pytest.raises(DataError, match=":2: query 'q' and document 'a' stand already on line 1"):
         read_labels(path)
 
 
@@ -194,7 +194,7 @@ def test_parquet_that_holds_no_labels(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), path)
     with pytest.raises(
         DataError,
-        match="needs qid and retrieval_gt, or query_id, evidence",
+        match="needs qid and retrieval_gt, or query_id, unit_id",
     ):
         read_labels(path)
     path.write_bytes(b"no parquet")

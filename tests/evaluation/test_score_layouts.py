@@ -125,31 +125,29 @@ FORM = 'must be {"query": {"document": number}}'
 BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     "a blank in an id": (
         as_text("r", RUN + "q2 Q0 d 9 3 0.5 t\n"),
-        f":5: has 7 fields; {LINES}; fields after the tag may follow, but here an id seems to hold "
-        "a blank",
+        f":5: has 7 fields; {LINES}; an id seems to hold a blank",
     ),
     "a word in an id": (
         as_text("r", "q2 Q0 d nine 3 0.5 t\n"),
-        f":1: has 7 fields; {LINES}; fields after the tag may follow, but here an id seems to hold "
-        "a blank",
+        f":1: has 7 fields; {LINES}; an id seems to hold a blank",
     ),
     "four fields": (as_text("r", "q1\td1\t1\t0.5\n"), f":1: has 4 fields; {LINES}"),
     "comments only": (as_text("r", "# nothing\n"), ": holds no queries"),
     "MS MARCO, then TREC": (
         as_text("r", "q1 d1 1\nq1 Q0 d2 2 1 t\n"),
-        ":2: has 6 fields; the lines above are 'query document rank'",
+        f":2: has 6 fields; {LINES}",
     ),
     "a rank of 0": (
         as_text("r", "q1\td1\t0\n"),
-        f":1: rank '0' is not an integer from 1; {LINES}",
+        ":1: `rank`: must be an integer from 1",
     ),
     "a score for a rank": (
         as_text("r", "q1\td1\t1\nq1\td2\t0.5\n"),
-        f":2: rank '0.5' is not an integer from 1; {LINES}",
+        ":2: `rank`: must be an integer from 1",
     ),
     "a rank twice": (
         as_text("r", "q1\td1\t1\nq1\td2\t1\n"),
-        ":2: rank 1 stands twice for query 'q1'",
+        ":2: `rank`: rank 1 of query 'q1' stands already on line 1",
     ),
     "a document twice": (
         as_text("r", "q1\td1\t1\nq1\td1\t2\n"),
@@ -202,7 +200,7 @@ BROKEN_LABELS: dict[str, tuple[Made, str]] = {
     ),
     "a judgment twice": (
         as_parquet("q.parquet", query__id=["q", "q"], corpus__id=["a", "a"], score=[1, 1]),
-        ":2: the same judgment is already above",
+        ":2: query 'q' and document 'a' stand already on line 1",
     ),
     "five fields": (
         as_text("q", "q1 0 d1 1 more\n"),

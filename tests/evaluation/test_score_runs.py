@@ -11,7 +11,7 @@ import pytest
 import pytrec_eval
 from scipy import stats
 
-from rag_assets.evaluation.score_runs import RunScores, score_runs
+from rag_assets.evaluation.score import RunScores, score_runs
 from rag_assets.schemas import RELEVANT_UNITS, RUNS
 from rag_assets.statistics.resampling import Resampling
 

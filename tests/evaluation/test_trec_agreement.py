@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.run_files import read_run_file
 from rag_assets.evaluation.score import score
-from rag_assets.evaluation.trec_files import read_qrels
 from tests.made_tables import by_query, document_judgments, query_table, ranked, scored_table
 
 pytrec_eval = pytest.importorskip("pytrec_eval")
@@ -165,7 +165,7 @@ def test_scores_are_compared_in_float64() -> None:
 def test_cranfield_per_query(shared_data: Callable[[str], Path]) -> None:
     runs = shared_data("cranfield") / "runs"
     run = read_run_file(runs / "bm25s_lucene_k1.2_b0.75_top100.trec")
-    qrels = read_qrels(runs / "qrels.test.trec")
+    qrels = read_labels(runs / "qrels.test.trec").judgments
     grades: Grades = {}
     for row in qrels.to_pylist():
         grades.setdefault(row["query_id"], {})[row["unit_id"]] = row["grade"]

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
+from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.run_files import read_run_file
-from rag_assets.evaluation.trec_files import read_qrels
 
 LINE = "q1 Q0 d1 1 2.5 tag\n"
 
@@ -25,7 +25,7 @@ def run_rows(path: Path) -> list[tuple[str, int, float, str]]:
 
 
 def qrels_rows(path: Path) -> list[tuple[str, str, str, int]]:
-    return [tuple(row.values()) for row in read_qrels(path).to_pylist()]
+    return [tuple(row.values()) for row in read_labels(path).judgments.to_pylist()]
 
 
 def test_rank_column_is_ignored(file: Path) -> None:
@@ -141,15 +141,18 @@ RUN_PROBLEMS = {
         ":1: has 5 fields; a run line is 'query Q0 document rank score tag', of MS MARCO "
         "'query document rank'",
     ),
-    "rank 0": ("q1 d1 0\n", ":1: rank '0' is not an integer from 1; a run line is "),
-    "ten digits": ("q1 d1 1234567890\n", ":1: rank '1234567890' is not an integer from 1; "),
-    "rank twice": ("q1 d1 2\nq1 d2 2\n", ":2: rank 2 stands twice for query 'q1'"),
+    "rank 0": ("q1 d1 0\n", ":1: `rank`: must be an integer from 1"),
+    "ten digits": ("q1 d1 1234567890\n", ":1: `rank`: must be an integer from 1"),
+    "rank twice": (
+        "q1 d1 2\nq1 d2 2\n",
+        ":2: `rank`: rank 2 of query 'q1' stands already on line 1",
+    ),
     "blank in id": (LINE + "q1 Q0 d 2 1 2.5 t\n", ":2: has 7 fields; a run line is "),
-    "NaN": (LINE + "q1 Q0 d2 1 nan t\n", ":2: score 'nan' is not a finite number"),
-    "infinity": ("q1 Q0 d2 1 -inf t\n", ":1: score '-inf' is not a finite number"),
-    "overflow": ("q1 Q0 d2 1 1e999 t\n", ":1: score '1e999' is not a finite number"),
-    "text": ("q1 Q0 d2 1 high t\n", ":1: score 'high' is not a finite number"),
-    "underscore": ("q1 Q0 d2 1 1_0 t\n", ":1: score '1_0' is not a finite number"),
+    "NaN": (LINE + "q1 Q0 d2 1 nan t\n", ":2: `score`: must be a finite number"),
+    "infinity": ("q1 Q0 d2 1 -inf t\n", ":1: `score`: must be a finite number"),
+    "overflow": ("q1 Q0 d2 1 1e999 t\n", ":1: `score`: must be a finite number"),
+    "text": ("q1 Q0 d2 1 high t\n", ":1: `score`: must be a finite number"),
+    "underscore": ("q1 Q0 d2 1 1_0 t\n", ":1: `score`: must be a finite number"),
     "empty": ("", ": holds no queries"),
     "blank": ("\n \r\n", ": holds no queries"),
 }
@@ -170,7 +173,7 @@ def test_not_utf8_names_the_line(file: Path) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    for read in (read_run_file, read_qrels):
+    for read in (read_run_file, read_labels):
         with pytest.raises(DataError, match=r"gone: cannot be read: No such file"):
             read(tmp_path / "gone")
         with pytest.raises(DataError, match="cannot be read: Is a directory"):
@@ -202,10 +205,6 @@ QRELS_PROBLEMS = {
         "q 0 d 1\nq 0 e 1\nq 0 d 2\n",
         ":3: query 'q' and document 'd' stand already on line 1",
     ),
-    "columns of CACM": (
-        "01 28 0 0\n01 35 0 0\n",
-        ":2: query '01' and document '0' stand already on line 1; the columns are query, iteration",
-    ),
     "of Git LFS": (
         "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n",
         ": cannot be read: it is a pointer of Git LFS, not the file; run `git lfs pull`",
@@ -225,5 +224,5 @@ QRELS_PROBLEMS = {
 def test_bad_qrels(file: Path, text: str, problem: str) -> None:
     file.write_text(text)
     with pytest.raises(DataError) as caught:
-        read_qrels(file)
+        read_labels(file)
     assert str(caught.value).startswith(f"{file}{problem}")

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.contexts import with_neighbours
+from rag_assets.evaluation.units import with_neighbours
 
 Span = tuple[str, int, int]
 SPANS = st.lists(

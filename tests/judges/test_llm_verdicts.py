@@ -12,8 +12,8 @@ import pytest
 
 from rag_assets.checks.validation import validate
 from rag_assets.engine.failures import UNANSWERED
-from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.contexts_stage import document_texts
+from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.hosts import clients
 from rag_assets.judges import llm as llm_judge
 from rag_assets.judges.base import UNPARSED, CorrectnessItem, RelevanceItem

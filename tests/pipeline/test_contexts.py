@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.selection import Selection
@@ -19,6 +18,7 @@ from rag_assets.report.leaderboard import leaderboard_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from tests.context_tokens import word_tokenizer
+from tests.evaluation.answer_text import holds
 from tests.tiny_experiment import QUERIES, Tiny, materialize
 
 DECLARED = {"tags": ["unanswerable"]}

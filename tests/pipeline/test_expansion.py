@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment import load_experiment
 from rag_assets.store.artifacts import ArtifactKey
 from tests.context_tokens import word_tokenizer
+from tests.evaluation.answer_text import holds
 from tests.tiny_experiment import QUERIES, Tiny
 
 ANSWERS = {"q1": ["10 crowns"], "q2": ["six in the morning"], "q6": ["900 kilowatts"]}

@@ -203,7 +203,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         "r.trec:2: `document`: 'a#0' stands tw",
     ),
     "fields": ("r.trec", "q1 0 a#0 1 3\n", "r.trec:1: has 5 fields"),
-    "score": ("r.trec", "q1 0 a#0 1 nan t\n", "r.trec:1: score 'nan' is not"),
+    "score": ("r.trec", "q1 0 a#0 1 nan t\n", "r.trec:1: `score`: must be a finite number"),
     "empty": ("r.trec", "\n", "r.trec: holds no queries"),
     "no query": ("r.trec", "x 0 a#0 1 3 t\n", "r.trec: has none of the experiment's 2 queries"),
     "list twice": (
@@ -248,7 +248,7 @@ TABLES: dict[str, tuple[dict[str, list[Any]], str]] = {
     ),
     "rank twice": (
         {"query_id": ["q1"] * 2, "chunk_id": ["a#0", "a#5"], "rank": [1, 1]},
-        ":2: `rank`: rank 1 of query 'q1' is already in row 1",
+        ":2: `rank`: rank 1 of query 'q1' stands already on line 1",
     ),
     "score": (
         {"query_id": ["q1"], "chunk_id": ["a#0"], "score": [float("inf")]},

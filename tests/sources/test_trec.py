@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.evaluation.trec_files import read_qrels
+from rag_assets.evaluation.label_files import read_labels
 from rag_assets.sources import open_dataset
 from rag_assets.sources.problems import collecting
 from rag_assets.sources.trec_corpus import elements
@@ -143,7 +143,7 @@ def test_ids_of_all_files_are_unique(write: Any, read_all: Any) -> None:
 
 def test_one_reader_of_qrels_lines(write: Any, read_all: Any) -> None:
     folder = write(FILES)
-    scored = read_qrels(folder / "qrels.301.txt")
+    scored = read_labels(folder / "qrels.301.txt").judgments
     dataset = read_all(open_dataset(folder))[2].table
     columns = ("query_id", "evidence_id", "grade")
     assert scored.select(columns).to_pylist() == dataset.select(columns).to_pylist()

@@ -90,11 +90,9 @@ def with_measure(monkeypatch: pytest.MonkeyPatch, measure: type[Measure]) -> Non
     places = {name: f"{one.__module__}:{one.__name__}" for name, one in MEASURE_TYPES.items()}
     places["planted"] = f"{__name__}:{measure.__name__}"
     types = Members(KIND, places)
-    for module in ("metric_names", "metrics", "families"):
+    for module in ("metric_names", "metrics"):
         monkeypatch.setattr(f"rag_assets.evaluation.{module}.MEASURE_TYPES", types)
     monkeypatch.setattr("rag_assets.testing.metrics.MEASURE_TYPES", types)
-    for module, name in (("metrics", "RANKING_MEASURES"), ("families", "RANKING_MEASURES")):
-        monkeypatch.setattr(f"rag_assets.evaluation.{module}.{name}", tuple(types))
     monkeypatch.setattr("rag_assets.evaluation.metric_names.MEASURES", tuple(types))
 
 

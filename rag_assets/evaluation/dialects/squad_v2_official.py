@@ -23,8 +23,8 @@ dropped; without any, the empty answer is gold. Means are in percent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rag_assets.answers.metrics import token_f1
 from rag_assets.answers.normalisation import normal_form
@@ -38,8 +38,7 @@ Golds = Mapping[str, tuple[str, ...]]
 """Question -> its gold answers as they are written; empty: unanswerable."""
 
 
-@dataclass(frozen=True)
-class OfficialScores:
+class OfficialScores(NamedTuple):
     """What the script prints.
 
     Attributes:

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.contexts import CountTokens, text_digest
-from rag_assets.evaluation.units import PARENT_ID
+from rag_assets.evaluation.units import PARENT_ID, CountTokens, text_digest
 from rag_assets.retrieval.external.base import Hit
 from rag_assets.retrieval.external.location import (
     AMBIGUOUS,

@@ -13,8 +13,8 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
-from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import mean
+from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import dev_relevant_units_key, dev_weights
 from rag_assets.experiment.experiment import Experiment
@@ -186,7 +186,7 @@ class _Trials:
         judged_by = dict.fromkeys(runs, "dev")
         cells = [(name, cutoff) for name in runs]
         labels = {"dev": self._labels}
-        tables = all_metrics(runs, labels, judged_by, queries, cells, [self._metric])
+        tables = query_metrics(runs, labels, judged_by, queries, cells, [self._metric])
         return [self._mean(tables[cell]) for cell in cells]
 
     def _mean(self, table: pa.Table) -> float:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rag_assets.evaluation.dialects import DIALECTS
-from rag_assets.evaluation.dialects.beir import DECIMALS
 from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
+from rag_assets.evaluation.dialects.tools import BEIR_DECIMALS
 from tests.evaluation.dialects.samples import samples
 from tests.evaluation.dialects.tools import TOOLS, Numbers, Sample
 
@@ -48,7 +48,7 @@ def given(sample: Sample) -> ToolInput:
 def assert_equal(tool: str, sample: Sample, expected: Numbers) -> None:
     dialect, data = DIALECTS[tool], given(sample)
     # BEIR rounds what it says of a single query too.
-    within = 0.51 * 10**-DECIMALS if tool == "beir" else 1e-9
+    within = 0.51 * 10**-BEIR_DECIMALS if tool == "beir" else 1e-9
     for name, numbers in expected.items():
         outcome = dialect.outcome(data, dialect.parse(name))
         if "error" in numbers:

@@ -1,7 +1,8 @@
-"""``answer_hit@k``: whether a gold answer stands in one of the first k returned texts.
+"""Measures of the texts that runs return: their tokens, and whether a gold answer stands in them.
 
-It asks the texts themselves and no judgment, so a passage counts that nobody judged; and one that
-holds the words of the answer by chance counts too.
+``tokens@k`` is what a context of k units costs. ``answer_hit@k`` asks the texts themselves and no
+judgment, so a passage counts that nobody judged; and one that holds the words of the answer by
+chance counts too.
 
 Texts are compared in the form of SQuAD's official evaluation (Rajpurkar, Zhang, Lopyrev and Liang:
 SQuAD: 100,000+ Questions for Machine Comprehension of Text, EMNLP 2016, section 6.1 and the script
@@ -21,30 +22,46 @@ import re
 import string
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rag_assets.evaluation.contexts import create_returned, register_cells, text_of
-from rag_assets.evaluation.metric_inputs import Cell, by_cell
+from rag_assets.evaluation.metrics import Cell, by_cell, number_pairs, register_cells, stack
+from rag_assets.evaluation.units import text_of
 from rag_assets.scratch_duckdb import scratch_connection
 
 if TYPE_CHECKING:
     import duckdb
 
+ANSWER_HIT = "whether a gold answer stands in one of the first k returned texts"
 
-MEASURES = ("answer_hit",)
-"""What this module computes."""
+_RETURNED = """
+CREATE TEMP TABLE returned AS
+SELECT run, query_id, rank, n_tokens, document_id, start, "end"
+FROM runs JOIN read_by USING (run) JOIN contexts USING (retriever, context_id)
+"""
 
+_WANTED = "CREATE TEMP TABLE wanted AS SELECT run, top_k, query_id FROM cutoffs CROSS JOIN queries"
+
+_TOKENS = """
+WITH sums AS (
+    SELECT run, top_k, query_id, sum(n_tokens) AS tokens
+    FROM returned JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
+)
+SELECT run, top_k, query_id, coalesce(tokens, 0)::BIGINT AS tokens
+FROM wanted LEFT JOIN sums USING (run, top_k, query_id)
+ORDER BY run, top_k, query_id
+"""
 
 # A text is normalised once and a (query, text) pair looked at once, however many runs hold it.
 _SPANS = """
 SELECT DISTINCT document_id, start, "end"
 FROM returned JOIN (SELECT DISTINCT query_id FROM answers) USING (query_id)
 """
-
 
 _HITS = """
 WITH pairs AS (
@@ -86,43 +103,84 @@ WITHOUT_BLANKS = re.compile(
 )
 
 
-def answer_hits(
-    runs: Mapping[str, pa.Table],
-    contexts: Mapping[str, pa.Table],
-    read_by: Mapping[str, str],
-    queries: pa.Table,
-    cutoffs: Iterable[Cell],
-    *,
-    column: str,
-    documents: Mapping[str, str],
-    answers: pa.Table,
-) -> dict[Cell, pa.Table]:
-    """Return ``answer_hit`` of every query, run and cut-off.
+@dataclass(frozen=True)
+class ReturnedTexts:
+    """The runs of some queries, and the texts that stand behind them.
 
-    Args:
+    Attributes:
         runs: name -> table of :data:`rag_assets.schemas.RUNS`.
         contexts: name -> table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`.
         read_by: run -> the name of its contexts.
         queries: a table with the column ``query_id``; each gets a row, retrieved or not.
-        cutoffs: the (run, k) pairs that are wanted.
         column: the column of a run that names the text, see
-            :func:`rag_assets.evaluation.contexts.context_column`.
-        documents: the texts of the documents by id.
-        answers: columns ``query_id`` and ``answers`` (list of strings; any of them is right).
-
-    Returns:
-        (run, k) -> table with ``query_id`` and ``answer_hit`` (float64, 0 or 1; null for a query
-        without an answer that normalisation leaves anything of), sorted by query id.
+            :func:`rag_assets.evaluation.units.context_column`.
     """
-    cells = list(cutoffs)
-    with scratch_connection() as connection:
-        create_returned(connection, runs, contexts, read_by, column)
-        register_cells(connection, queries, cells)
-        connection.register("answers", _wanted_answers(answers))
-        spans = connection.sql(_SPANS).to_arrow_table()
-        _register_texts(connection, spans, documents)
-        table = connection.sql(_HITS).to_arrow_table()
-    return by_cell(table, cells)
+
+    runs: Mapping[str, pa.Table]
+    contexts: Mapping[str, pa.Table]
+    read_by: Mapping[str, str]
+    queries: pa.Table
+    column: str
+
+    def tokens(self, cells: Sequence[Cell]) -> dict[Cell, pa.Table]:
+        """Return the tokens of the first k texts of every query, run and cut-off.
+
+        Returns:
+            (run, k) -> table with ``query_id`` and ``tokens`` (int64), sorted by query id; 0 where
+            nothing was retrieved.
+        """
+        with self.opened(cells) as connection:
+            table = connection.sql(_TOKENS).to_arrow_table()
+        return self._by_cell(table, pa.field("tokens", pa.int64()), cells)
+
+    def answer_hits(
+        self, cells: Sequence[Cell], documents: Mapping[str, str], answers: pa.Table
+    ) -> dict[Cell, pa.Table]:
+        """Return ``answer_hit`` of every query, run and cut-off.
+
+        Args:
+            cells: the (run, k) pairs that are wanted.
+            documents: the texts of the documents by id.
+            answers: columns ``query_id`` and ``answers`` (list of strings; any of them is right).
+
+        Returns:
+            (run, k) -> table with ``query_id`` and ``answer_hit`` (float64, 0 or 1; null for a
+            query without an answer that normalisation leaves anything of), sorted by query id.
+        """
+        with self.opened(cells) as connection:
+            connection.register("answers", _wanted_answers(answers))
+            spans = connection.sql(_SPANS).to_arrow_table()
+            _register_texts(connection, spans, documents)
+            table = connection.sql(_HITS).to_arrow_table()
+        return self._by_cell(table, pa.field("answer_hit", pa.float64()), cells)
+
+    @contextmanager
+    def opened(self, cells: Sequence[Cell] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open a connection with ``returned``, ``cutoffs`` and ``wanted``; runs have numbers.
+
+        ``returned`` is run, query_id, rank, n_tokens and the span of the text, ``wanted`` a row for
+        each cell and query.
+        """
+        names, readers = sorted(self.runs), sorted(self.contexts)
+        columns = ["query_id", "rank", "context_id"]
+        runs = [self.runs[name].select(["query_id", "rank", self.column]) for name in names]
+        with scratch_connection() as connection:
+            stack(connection, "runs", "run", [run.rename_columns(columns) for run in runs], columns)
+            texts = [self.contexts[name] for name in readers]
+            columns = ["context_id", "document_id", "start", "end", "n_tokens"]
+            stack(connection, "contexts", "retriever", texts, columns)
+            pairs = [(names.index(run), readers.index(self.read_by[run])) for run in names]
+            connection.register("read_by", number_pairs("run", "retriever", pairs))
+            register_cells(connection, names, self.queries, cells)
+            connection.execute(_RETURNED)
+            connection.execute(_WANTED)
+            yield connection
+
+    def _by_cell(
+        self, table: pa.Table, field: pa.Field, cells: Sequence[Cell]
+    ) -> dict[Cell, pa.Table]:
+        schema = pa.schema([pa.field("query_id", pa.string()), field])
+        return by_cell(table, schema, sorted(self.runs), cells)
 
 
 def _wanted_answers(answers: pa.Table) -> pa.Table:
@@ -181,15 +239,6 @@ def bounded(text: str) -> str:
     in such a script an answer is found wherever its characters stand one after the other.
     """
     return f" {text} "
-
-
-def holds(text: str, answer: str) -> bool:
-    """Return whether ``answer`` stands in ``text``, both as they are written.
-
-    An answer of which normalisation leaves nothing, such as ``the`` or ``?``, stands nowhere.
-    """
-    answer_words = normalised(answer)
-    return bool(answer_words) and bounded(answer_words) in bounded(normalised(text))
 
 
 @cache
