@@ -1,22 +1,45 @@
-"""What runs the steps is chosen; partitions that several processes make at a time are right."""
+"""What runs the steps, how a backfill is cut into runs, and what is tried again."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from rag_assets.assets.execution import EXECUTOR, executor_of
+from rag_assets.assets.build import VARIABLE, build_assets
+from rag_assets.assets.execution import (
+    EXECUTOR,
+    MODEL_POOL,
+    RETRY_VARIABLE,
+    SERVER_POOL,
+    executor_of,
+)
 from rag_assets.assets.experiment_definitions import definitions_of
+from rag_assets.assets.job import evaluation_job
 from rag_assets.errors import UsageError
+from rag_assets.llm.completions import GIVE_UP_AFTER
+from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.registry import register
+from rag_assets.store.artifacts import ArtifactKey
+from tests.assets.asking import KEY_VARIABLE, ask
 from tests.dagster_backfill import COMMAND
-from tests.dagster_state import counts, evaluate_now, materializations, not_fresh
-from tests.tiny_experiment import Tiny, matching
+from tests.dagster_state import (
+    QUIET,
+    counts,
+    evaluate_now,
+    materializations,
+    n_runs,
+    not_fresh,
+    run_as_ui,
+)
+from tests.llm import server as replies
+from tests.llm.server import Server, serving
+from tests.tiny_experiment import MINILM, QUERIES, Tiny, matching
 
 AFTER_LEXICAL = ("lexical_index", "lexical_runs", "fused_runs", "metrics")
 """What is computed again when a lexical retriever is configured anew, in one line of the graph."""
@@ -138,3 +161,141 @@ def test_a_backfill_with_several_runs_and_processes_at_a_time(fresh: Tiny) -> No
     fresh.config["top_k"] = [5]
     fresh.write_config()
     assert_computed_once_and_right(fresh, "multiprocess(4)", ["bm25", "bm25-whole"])
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        (None, dg.BackfillPolicy.single_run()),
+        ("", dg.BackfillPolicy.single_run()),
+        ("single_run", dg.BackfillPolicy.single_run()),
+        ("multi_run", dg.BackfillPolicy.multi_run(1)),
+        ("multi_run(1)", dg.BackfillPolicy.multi_run(1)),
+        ("multi_run(12)", dg.BackfillPolicy.multi_run(12)),
+    ],
+)
+def test_all_assets_with_partitions_have_the_policy(
+    fresh: Tiny, monkeypatch: pytest.MonkeyPatch, text: str | None, policy: dg.BackfillPolicy
+) -> None:
+    if text is None:
+        monkeypatch.delenv(VARIABLE, raising=False)
+    else:
+        monkeypatch.setenv(VARIABLE, text)
+    for asset in build_assets(fresh.pipeline().experiment, fresh.pipeline):
+        expected = None if asset.partitions_def is None else policy
+        assert asset.backfill_policy == expected
+
+
+@pytest.mark.parametrize("text", ["many", "multi_run(0)", "multi_run(-1)", "multi_run(1.5)", "1"])
+def test_what_is_no_policy_is_refused(
+    fresh: Tiny, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(UsageError, match=f"{VARIABLE} must be single_run, multi_run or multi_run"):
+        build_assets(fresh.pipeline().experiment, fresh.pipeline)
+
+
+def test_evaluate_still_takes_one_run(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "multi_run")
+    tiny.configure("hybrid", k=5)
+    before = n_runs(tiny)
+    work = evaluate_now(tiny)
+    assert n_runs(tiny) - before == len(work.evaluation.dagster_runs) == 1
+    assert not_fresh(tiny) == {}
+
+
+def test_a_run_of_one_partition_needs_no_range(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "multi_run")
+    tiny.configure("hybrid", k=5)
+    assert run_as_ui(tiny, ["fused_runs"], partition="hybrid|3").success
+    assert tiny.pipeline().current(ArtifactKey.of("fused_runs", retriever="hybrid", top_k=3))
+    assert not any(name == "fused_runs/hybrid/3" for name in not_fresh(tiny))
+
+
+N_QUERIES = GIVE_UP_AFTER + 1
+"""All are asked together; so many that are not served end the step."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv(KEY_VARIABLE, "sk-1")
+    monkeypatch.setenv(RETRY_VARIABLE, "1")
+    with serving(lambda prompt: json.dumps([f"another question {len(prompt)}"])) as running:
+        yield running
+
+
+@pytest.fixture
+def asking(small: Tiny, server: Server) -> Tiny:
+    """More queries than a step goes on with."""
+    ask(small, server.base_url, concurrency=1)
+    more = [{"query_id": f"more{n}", "text": f"further question {n}"} for n in range(N_QUERIES)]
+    small.write_rows("queries.jsonl", [*QUERIES, *more[len(QUERIES) :]])
+    return small
+
+
+def ops(tiny: Tiny) -> dict[str, dg.OpDefinition]:
+    assets = build_assets(tiny.pipeline().experiment, tiny.pipeline)
+    return {asset.key.path[-1]: asset.op for asset in assets}
+
+
+def test_only_what_asks_a_server_has_a_policy(asking: Tiny) -> None:
+    asking.config["retrievers"]["minilm"] = MINILM["minilm"]
+    asking.write_config()
+    found = ops(asking)
+    policies = {name: op.retry_policy for name, op in found.items() if op.retry_policy}
+    expected = dg.RetryPolicy(max_retries=3, delay=1, backoff=dg.Backoff.EXPONENTIAL)
+    assert policies == {"query_set_answers": expected}
+    pools = {name: op.pool for name, op in found.items() if op.pool}
+    assert pools == {
+        "query_set_answers": SERVER_POOL,
+        "embedding_index": MODEL_POOL,
+        "embedding_queries": MODEL_POOL,
+    }
+
+
+def job_of(tiny: Tiny) -> dg.JobDefinition:
+    return evaluation_job(tiny.pipeline().experiment, tiny.settings)
+
+
+def test_an_experiment_without_servers_is_never_tried_again(small: Tiny) -> None:
+    assert all(op.retry_policy is None and op.pool is None for op in ops(small).values())
+    (node,) = job_of(small).nodes
+    assert isinstance(node.definition, dg.OpDefinition)
+    assert node.definition.retry_policy is None
+
+
+def test_a_server_that_is_busy_is_asked_again(asking: Tiny, server: Server) -> None:
+    assert run_as_ui(asking, ["queries"]).success
+    server.on("", *[replies.error(503, "busy")] * N_QUERIES, replies.says('["a clear question"]'))
+    result = run_as_ui(asking, ["query_set_answers"], partition="clear")
+    retried = [event for event in result.all_events if event.event_type_value == "STEP_RESTARTED"]
+    assert result.success
+    assert retried
+
+
+def test_the_job_goes_on_where_it_was(asking: Tiny, server: Server) -> None:
+    server.on("", *[replies.error(503, "busy")] * N_QUERIES, replies.says('["a clear question"]'))
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = job_of(asking).execute_in_process(
+            instance=instance, run_config=QUIET, raise_on_error=False
+        )
+    assert result.success
+    kinds = [event.event_type_value for event in result.all_events]
+    assert kinds.count("STEP_RESTARTED") == 1
+    assert read_current(asking.artifacts).complete
+
+
+def test_a_wrong_key_is_not_tried_again(asking: Tiny, server: Server) -> None:
+    assert run_as_ui(asking, ["queries"]).success
+    server.on("", replies.error(401, "no"))
+    result = run_as_ui(asking, ["query_set_answers"], partition="clear")
+    assert not result.success
+    kinds = [event.event_type_value for event in result.all_events]
+    assert "STEP_UP_FOR_RETRY" not in kinds
+    assert len(server.received) == 1
+
+
+def test_what_is_no_number_of_seconds(asking: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RETRY_VARIABLE, "soon")
+    with pytest.raises(UsageError, match=f"{RETRY_VARIABLE} must be a whole number of seconds"):
+        ops(asking)

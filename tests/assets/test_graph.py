@@ -1,3 +1,5 @@
+"""The graph that Dagster is given: assets, kinds, edges, partitions."""
+
 from __future__ import annotations
 
 import os
@@ -486,3 +488,53 @@ class TestDefs:
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def kinds(tiny: Tiny) -> dict[str, set[str]]:
+    pipeline = tiny.pipeline()
+    with_kinds = dg.Definitions(assets=build_assets(pipeline.experiment, tiny.pipeline))
+    graph = with_kinds.resolve_asset_graph()
+    return {key.path[-1]: set(graph.get(key).kinds) for key in graph.get_all_asset_keys()}
+
+
+def test_kinds(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path)
+    tiny.config["retrievers"] = {
+        "words": {"type": "tfidf", "chunking": "parts"},
+        "sparse": {"type": "splade", "model": "some-model", "chunking": "parts"},
+        "asked": {"type": "rerank_api", "input": "words", "base_url": "http://x", "model": "m"},
+    }
+    tiny.config["baseline"] = "words"
+    found = kinds(tiny.write())
+    assert found["lexical_index"] == {"tfidf"}
+    assert found["lexical_runs"] == {"parquet", "tfidf"}
+    assert found["embedding_index"] == {"sentence-transformers", "numpy"}
+    assert found["embedding_queries"] == {"parquet", "sentence-transformers"}
+    assert found["embedding_runs"] == {"parquet", "numpy"}
+    assert found["reranked_runs"] == {"parquet", "http"}
+
+
+def test_parents_are_exactly_the_inputs(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path).write()
+    tiny.configure("late", type="maxsim", input="hybrid", candidates=5)
+    tiny.configure("diverse", type="mmr", input="bm25", candidates=5)
+    tiny.configure("last", type="maxsim", input="late", candidates=3)
+    tiny.configure("joined", type="rrf", inputs=["bm25", "diverse"])
+    tiny.configure("full", type="maxsim", input="bm25", candidates="all")
+    experiment = tiny.pipeline().experiment
+    assets = build_assets(experiment, tiny.pipeline)
+    graph = dg.Definitions(assets=assets).resolve_asset_graph()
+    n_edges = 0
+    with dg.partition_loading_context():
+        runs = ("reranked_runs", "second_fused_runs", "second_reranked_runs")
+        for name in (*runs, "list_similarities", "second_list_similarities", "metrics"):
+            for key in STAGES[name].keys(experiment):
+                inputs = STAGES[name].inputs(experiment, key)
+                for parent in {item.key.asset for item in inputs if item.key.partition}:
+                    found = graph.get_parent_partition_keys_for_child(
+                        partition_key(key), asset_key("tiny", parent), asset_key("tiny", name)
+                    )
+                    wanted = {partition_key(i.key) for i in inputs if i.key.asset == parent}
+                    assert set(found.partitions_subset.get_partition_keys()) == wanted
+                    n_edges += len(wanted)
+    assert n_edges > 20

@@ -1,3 +1,5 @@
+"""``rag-assets evaluate``: what is printed, and the exit code where a retriever failed."""
+
 from __future__ import annotations
 
 import csv
@@ -15,13 +17,16 @@ from typing import Any
 
 import duckdb
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from rag_assets.cli import main
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.store.artifacts import OBJECTS
 from tests.beir_folder import write_beir
 from tests.cli.conftest import without_progress
 from tests.forked import Forks, Place
+from tests.llm.server import error, serving
+from tests.tiny_experiment import QUERIES, Tiny
 
 Invoke = Callable[..., Result]
 RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -310,3 +315,126 @@ def test_bm25_minilm_their_fusion_and_its_reranking(
     assert positions[ranked[0][1]] == 1
     assert all(0 <= row[name] <= 1 for row in rows for name in METRICS)
     assert counts(invoke(*base))[0] == 0
+
+
+BM25 = {"type": "bm25", "chunking": "whole"}
+NO_NUMBER = re.compile(r"(?<![a-z])(-?inf|nan)(?![a-z])", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def down(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> tuple[list[object], Result]:
+    """The arguments of a store in which a query set got no answer, and what evaluate said."""
+    tiny = Tiny(tmp_path_factory.mktemp("down") / "tiny")
+    with serving(lambda _: "") as server:
+        server.on("", error(500))
+        at = {"base_url": server.base_url, "model": "tiny", "api_key_env": None}
+        tiny.config |= {
+            "llm": {"type": "openai", **at, "retries": 0},
+            "query_sets": {"pretended": {"strategy": "hyde"}},
+            "retrievers": {"bm25": BM25, "hyde": {**BM25, "query_set": "pretended"}},
+            "top_k": [3],
+            "metrics": ["mrr"],
+            "primary": "mrr@3",
+        }
+        tiny.write()
+        where = [tiny.folder, "--store", tiny.settings.store]
+        return where, invoke("evaluate", *where)
+
+
+def test_evaluate_says_that_it_is_incomplete(down: tuple[list[object], Result]) -> None:
+    _, result = down
+    assert result.exit_code == 3
+    assert "error: incomplete: hyde failed on 6 of 6 queries" in result.stderr
+    row = next(line for line in result.stdout.splitlines() if "hyde !" in line)
+    assert row.split()[:5] == ["2", "hyde", "!", "-", "-"]
+
+
+def test_an_evaluation_of_the_others_is_not(
+    down: tuple[list[object], Result], invoke: Invoke
+) -> None:
+    assert invoke("evaluate", *down[0], "--retriever", "bm25").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["evaluate"],
+        ["leaderboard"],
+        ["leaderboard", "--latency"],
+        ["leaderboard", "--budget", "100"],
+        ["leaderboard", "--ties"],
+        ["compare", "bm25", "hyde"],
+        ["history"],
+    ],
+)
+@pytest.mark.parametrize("form", ["table", "json", "csv", "markdown"])
+def test_a_mean_over_nothing_is_empty(
+    down: tuple[list[object], Result], invoke: Invoke, arguments: list[str], form: str
+) -> None:
+    command, *options = arguments
+    names = [option for option in options if option in ("bm25", "hyde")]
+    others = [option for option in options if option not in names]
+    folder, *store = down[0]
+    shown = invoke(command, folder, *names, *store, *others, "--format", form)
+    assert not NO_NUMBER.search(shown.stdout), shown.stdout
+
+
+def test_the_budget_does_not_count_what_the_original_text_finds(
+    down: tuple[list[object], Result], invoke: Invoke
+) -> None:
+    shown = invoke("leaderboard", *down[0], "--budget", "100", "--format", "json")
+    rows = {row["retriever"]: row for row in json.loads(shown.stdout)}
+    assert "mrr" not in rows["hyde"]
+    assert [rows["hyde"][name] for name in ("position", "n_queries", "n_failed")] == [2, 0, 6]
+    assert [rows["hyde"][name] for name in ("tokens", "units")] == [None, None]
+    assert [rows["bm25"][name] for name in ("n_queries", "n_failed")] == [6, 0]
+
+
+def test_the_report_shows_no_such_number(down: tuple[list[object], Result], invoke: Invoke) -> None:
+    path = Path(invoke("report", *down[0]).stdout.strip())
+    page = re.sub(r"<script.*?</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert not re.search(r">\s*-?(inf|nan)\b", page, re.IGNORECASE)
+
+
+CAUSE = (
+    "exact: nothing retrieved for 6 queries{}; the likely cause is its analyzer (whitespace): "
+    "these queries share no word with any chunk as it cuts them; try `analyzer: auto`"
+)
+
+
+@pytest.fixture
+def advised(tmp_path: Path) -> Tiny:
+    """An experiment one retriever of which finds nothing: it keeps the marks on words."""
+    advised = Tiny(tmp_path / "tiny")
+    advised.config["top_k"] = [3]
+    bm25 = {"type": "bm25", "chunking": advised.config["retrievers"]["bm25"]["chunking"]}
+    advised.config["retrievers"] = {
+        "plain": bm25,
+        "exact": {**bm25, "analyzer": "whitespace"},
+        "codes": {**bm25, "identifiers": True},
+    }
+    advised.config.pop("baseline", None)
+    advised.write()
+    marked = [row | {"text": row["text"].replace(" ", "? ") + "?"} for row in QUERIES]
+    advised.write_rows("queries.jsonl", marked)
+    return advised
+
+
+def test_empty_results_name_the_analyzer_and_plan_and_report_what_auto_chose(advised: Tiny) -> None:
+    def run(command: str) -> str:
+        options = [command, str(advised.folder), "--store", str(advised.root / "store")]
+        result = CliRunner(env={"COLUMNS": "80"}).invoke(main, options)
+        assert result.exit_code == 0, result.output
+        return " ".join(result.output.split())
+
+    assert "analyzer auto: plain (by its chunks), codes (by its chunks)" in run("plan")
+    cause = CAUSE.format("; those with a relevant document count 0")
+    assert cause in run("evaluate")
+    assert cause in run("leaderboard")
+    assert "analyzer auto: plain english, codes english+identifiers" in run("plan")
+    report = next((advised.root / "store").rglob("report.html")).read_text(encoding="utf-8")
+    assert "plain <code>auto: english</code>, exact <code>whitespace</code>" in report
+    assert "the likely cause is its analyzer (whitespace)" in report
+
+    (advised.folder / "judgments.jsonl").unlink()
+    assert f"note: {CAUSE.format('')}" in run("evaluate")

@@ -1,26 +1,36 @@
-"""``rag-assets label``: what it serves, and what becomes of it when the experiment changes."""
+"""``rag-assets label`` and ``pool``, and marks that people give questions."""
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from rag_assets.experiment import load_experiment
-from rag_assets.labels.experiment_pool import sampled_pool
+from rag_assets.labels.experiment_pool import labelling_pipeline, sampled_pool
+from rag_assets.labels.generation.question_files import review_sheet
+from rag_assets.labels.question_marks import QuestionMark, append_mark, marks_file
 from rag_assets.labels.sampling.design import read_design
+from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
+from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.progress import no_progress
+from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.formats import LABELLING_LOG as LOG
-from rag_assets.sources.formats import unread_labels
-from tests.labels.page.served import Client, moment
+from rag_assets.sources.stage import QUERIES_KEY
+from tests.cli.test_sampled import METRIC, evaluated, judge, made
+from tests.labels.page.served import Client, moment, questions_of, tables
 from tests.tiny_experiment import Tiny
 
 
@@ -119,3 +129,133 @@ def test_two_experiments_of_a_folder_have_a_log_each(tiny: Tiny) -> None:
     assert [path.name for path in paths] == [LOG, f"other.{LOG}", "by_hand.jsonl"]
     assert {path.parent for path in paths} == {tiny.folder}
     assert design_file(paths[1]).name == "other.labelling.design.jsonl"
+
+
+Invoke = Callable[..., Result]
+
+
+def pipeline_of(tiny: Tiny) -> Pipeline:
+    return Pipeline(open_experiment(tiny.folder, tiny.settings), tiny.settings)
+
+
+def mark(tiny: Tiny, query_id: str, name: str | None, text: str | None = None) -> None:
+    file = marks_file(tiny.folder / LABELLING_LOG)
+    append_mark(file, QuestionMark(query_id, name, None, "ada", "2026-03-01T09:00:00Z", text))
+
+
+def asked(tiny: Tiny) -> dict[str, str]:
+    table = pipeline_of(tiny).artifact(QUERIES_KEY).table()
+    columns = (table[name].to_pylist() for name in ("query_id", "text"))
+    return dict(zip(*columns, strict=True))
+
+
+def test_a_refused_question_is_left_out_until_it_is_taken_back(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    tiny = made(tmp_path, labels=True)
+    evaluated(tiny)
+    before = asked(tiny)
+    mark(tiny, "q1", "kept", "What must a passenger pay?")
+    mark(tiny, "q2", "refused")
+    mark(tiny, "q3", "unanswerable")
+    done = invoke("evaluate", tiny.folder, "--store", tiny.settings.store)
+    assert done.exit_code == 0, done.output
+    assert asked(tiny) == {
+        **{name: text for name, text in before.items() if name != "q2"},
+        "q1": "What must a passenger pay?",
+    }
+    status = invoke("label", tiny.folder, "--status", "--store", tiny.settings.store)
+    counts = "questions: 1 kept, 1 refused, 1 unanswerable; 1 left out of evaluations"
+    assert counts in status.stdout.splitlines()
+    found = invoke("validate", tiny.folder, "--store", tiny.settings.store)
+    assert "1 left out, as labelling.questions.jsonl says: 1 refused" in " ".join(
+        found.output.split()
+    )
+    assert "unknown query" not in found.output  # its labels are no error
+    for name in ("q1", "q2"):
+        mark(tiny, name, None)
+    assert invoke("evaluate", tiny.folder, "--store", tiny.settings.store).exit_code == 0
+    assert asked(tiny) == before
+
+
+def test_a_question_that_is_left_out_leaves_the_estimates(tmp_path: Path, invoke: Invoke) -> None:
+    """With everything judged, the estimate is the mean of the others, before and after."""
+    tiny = made(tmp_path, labels=False)
+    evaluated(tiny)
+    judge(tiny, invoke, 1000)
+
+    def estimates() -> dict[str, float]:
+        pipeline = labelling_pipeline(tiny.folder, tiny.settings, no_progress)
+        pool, design, earlier, _ = sampled = sampled_pool(pipeline, 5)
+        sample = label_sample(pool, design, sampled.lines(), earlier)
+        values = Estimator(sample, METRIC).values()
+        return dict(zip(pool.systems, values.tolist(), strict=True))
+
+    before = estimates()
+    pool, _, _, _ = sampled = sampled_pool(pipeline_of(tiny), 5)
+    gains = {line.item: float(line.grade or 0) for line in sampled.lines()}
+    weights = pool.weights(METRIC)
+    earned = [gains[item] * (item.query_id != "q1") for item in pool.items]
+    n_questions = len(pool.question_ids)
+    expected = dict(zip(pool.systems, (weights @ earned / (n_questions - 1)).tolist(), strict=True))
+    assert expected != pytest.approx(before)
+    mark(tiny, "q1", "unclear")
+    assert estimates() == pytest.approx(expected)  # at once
+    evaluated(tiny)
+    assert estimates() == pytest.approx(expected)
+    status = invoke(
+        "label", tiny.folder, "--status", "--format", "json", "--store", tiny.settings.store
+    )
+    told = json.loads(status.stdout)
+    assert told["n_questions"] == n_questions - 1
+    assert told["n_items"] == sum(item.query_id != "q1" for item in pool.items)
+    assert told["question_marks"] == {"unclear": 1}
+    board = invoke("leaderboard", tiny.folder, "--store", tiny.settings.store)
+    assert f"mean over {n_questions - 1} queries" in board.stdout
+
+
+def test_what_was_decided_on_the_page_counts_for_a_sheet(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = made(tmp_path, labels=False)
+    documents = pipeline_of(tiny).experiment.dataset.read_documents().table
+    texts = dict(
+        zip(*(documents[name].to_pylist() for name in ("document_id", "text")), strict=True)
+    )
+    rows = questions_of().to_pylist()
+    for row, name in zip(rows, texts, strict=False):
+        row |= {"document_id": name, "start": 0, "end": min(40, len(texts[name]))}
+    sheet = tmp_path / "review.csv"
+    generated = questions_of().schema
+    table = type(questions_of()).from_pylist(rows, schema=generated)
+    sheet.write_bytes(review_sheet(table, documents).encode())
+    mark(tiny, "gen-1", "kept", "Worded better?")
+    mark(tiny, "gen-2", "kept")
+    mark(tiny, "gen-3", "duplicate")
+    told = invoke("label", tiny.folder, "--review", "--sheet", sheet, "--status")
+    assert told.stdout == "tiny: 3 of 3 questions decided: 2 kept, 1 duplicate\n"
+    with sheet.open(encoding="utf-8-sig", newline="") as stream:
+        cells = list(csv.DictReader(stream))
+    cells[1]["keep"] = "no"  # the sheet itself goes before the page
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, cells[0])
+        writer.writeheader()
+        writer.writerows(cells)
+    done = invoke("generate", tiny.folder, "--import", sheet, "--out", tmp_path / "asked")
+    assert done.exit_code == 0, done.output
+    assert "1 questions kept, 2 refused, 0 without yes or no left out" in done.stdout
+    (line,) = (tmp_path / "asked" / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["text"] == "Worded better?"
+    again = invoke("label", tmp_path / "asked", "--review", "--status", "--format", "json")
+    assert json.loads(again.stdout) == {"n_questions": 1, "question_marks": {}}
+
+
+def test_without_a_question_of_a_model_there_is_nothing_to_review(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    tiny = made(tmp_path, labels=True)
+    told = invoke("label", tiny.folder, "--review", "--status")
+    assert told.exit_code == 2
+    assert "there is no question to review; --sheet names a sheet" in " ".join(told.output.split())
+    for wrong in (["--depth", 3, "--review"], ["--sheet", tables()[0].schema and "x.csv"]):
+        assert invoke("label", tiny.folder, *wrong).exit_code == 2

@@ -1,8 +1,11 @@
-"""Tables fit a terminal of 80 columns, and are whole lines in a pipe."""
+"""What a terminal gets: tables of 80 columns, progress, and what --quiet and --verbose change."""
 
 from __future__ import annotations
 
+import logging
 import re
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
+from rag_assets.cli.progress_bars import (
+    RATE_WINDOW_S,
+    Pace,
+    progress_bar,
+    rate_text,
+    remaining_text,
+    work_board,
+)
 from tests.beir_folder import write_beir
 from tests.terminal import ESCAPE, written_to_terminal
 
@@ -22,7 +33,7 @@ NUMBER = re.compile(r"[+-]?\d+\.\d+")
 
 
 @pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory, invoke: Callable[..., Result]) -> Path:
+def wide(tmp_path_factory: pytest.TempPathFactory, invoke: Callable[..., Result]) -> Path:
     folder = tmp_path_factory.mktemp("wide")
     write_beir(folder / "tiny", {"experiment.yaml": YAML})
     done = invoke("evaluate", folder / "tiny", "--store", folder / "store")
@@ -40,17 +51,17 @@ def piped(folder: Path, command: str, columns: str | None) -> str:
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *NARROW])
-def test_a_table_fits_and_every_number_in_it_is_whole(evaluated: Path, command: str) -> None:
-    whole = set(NUMBER.findall(piped(evaluated, command, None)))
+def test_a_table_fits_and_every_number_in_it_is_whole(wide: Path, command: str) -> None:
+    whole = set(NUMBER.findall(piped(wide, command, None)))
     for columns in (80, 60, 40):
-        text = piped(evaluated, command, str(columns))
+        text = piped(wide, command, str(columns))
         assert max(map(len, text.splitlines())) <= columns
         assert "…" not in text
         assert set(NUMBER.findall(text)) <= whole
 
 
-def test_what_a_narrow_terminal_leaves_out_is_said(evaluated: Path) -> None:
-    text = piped(evaluated, "leaderboard", "40")
+def test_what_a_narrow_terminal_leaves_out_is_said(wide: Path) -> None:
+    text = piped(wide, "leaderboard", "40")
     told = "not shown, the terminal is too narrow: recall, precision, map, tokens@10, ms/query"
     assert told in " ".join(text.split())
     head = next(line for line in text.splitlines() if line.startswith("# "))
@@ -61,19 +72,19 @@ def test_what_a_narrow_terminal_leaves_out_is_said(evaluated: Path) -> None:
         "mrr",
         "ndcg*",
     ]  # the primary metric stays
-    assert "not shown" not in piped(evaluated, "leaderboard", None)
+    assert "not shown" not in piped(wide, "leaderboard", None)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_in_a_pipe_a_row_is_a_line_without_blanks_at_its_end(evaluated: Path, command: str) -> None:
-    text = piped(evaluated, command, None)
+def test_in_a_pipe_a_row_is_a_line_without_blanks_at_its_end(wide: Path, command: str) -> None:
+    text = piped(wide, command, None)
     assert LONG in text
     assert not re.search(r"[ \t]$", text, re.MULTILINE)
     assert "\x1b" not in text
 
 
-def test_a_terminal_marks_the_best_value_and_no_color_leaves_it_bold(evaluated: Path) -> None:
-    words = ["leaderboard", str(evaluated / "tiny"), "--store", str(evaluated / "store")]
+def test_a_terminal_marks_the_best_value_and_no_color_leaves_it_bold(wide: Path) -> None:
+    words = ["leaderboard", str(wide / "tiny"), "--store", str(wide / "store")]
     shown = []
     for variable in ("COLORTERM", "NO_COLOR"):
         variables = {"NO_COLOR": None, variable: "1"}
@@ -94,3 +105,197 @@ def test_an_evaluation_says_what_is_computed_and_leaves_the_table(tmp_path: Path
     (title,) = [n for n, line in enumerate(lines) if line.startswith("tiny: top_k 10, mean over")]
     assert max(map(len, lines[:title])) <= 80
     assert title > max(number for number, line in enumerate(lines) if " computed  " in line)
+
+
+Invoke = Callable[..., Result]
+RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_quiet_prints_the_result_and_nothing_else(
+    invoke: Invoke, tiny: Path, store: Path, evaluated: tuple[Path, Path]
+) -> None:
+    usual = invoke("leaderboard", evaluated[0], "--store", evaluated[1])
+    quiet = invoke("evaluate", tiny, "--store", store, "--quiet")
+    assert quiet.exit_code == 0
+    assert quiet.stderr == ""
+    assert [line.split()[:-1] for line in quiet.stdout.splitlines()[:3]] == [
+        line.split()[:-1] for line in usual.stdout.splitlines()[:3]
+    ]
+    assert "warehouse" not in quiet.stdout
+
+
+@pytest.mark.parametrize("words", [("-q", "evaluate", "nowhere"), ("evaluate", "nowhere", "-q")])
+def test_quiet_prints_errors(invoke: Invoke, words: tuple[str, ...]) -> None:
+    result = invoke(*words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+
+
+def test_verbose_says_each_partition_and_how_long_it_took(
+    invoke: Invoke, tiny: Path, store: Path
+) -> None:
+    first = invoke("-v", "evaluate", tiny, "--store", store).stderr
+    runs = r"computed lexical_runs\[retriever=bm25, top_k=\d+\]: \d+ rows in \d+\.\d\d s"
+    assert len(re.findall(runs, first)) == 3
+    assert re.search(r"search bm25: (\d+) of \1 in \d+\.\d\d s, [\d,.]+/(s|min)", first)
+    assert re.search(r"evaluate took \d+\.\d\d s", first)
+    assert "reuse " not in first
+    again = invoke("evaluate", tiny, "--store", store, "--verbose").stderr
+    assert "computed " not in again
+    assert len(re.findall(r"reuse +lexical_runs\[", again)) == 3
+
+
+def test_what_is_logged_goes_nowhere_afterwards(
+    invoke: Invoke, evaluated: tuple[Path, Path]
+) -> None:
+    root = logging.getLogger()
+    before = (root.level, list(root.handlers), logging.getLogger("rag_assets").level)
+    assert invoke("-v", "leaderboard", evaluated[0], "--store", evaluated[1]).exit_code == 0
+    assert (root.level, root.handlers, logging.getLogger("rag_assets").level) == before
+
+
+@pytest.mark.parametrize("words", [("-q", "score", "-v"), ("-qv", "score"), ("score", "-q", "-v")])
+def test_both_are_refused(invoke: Invoke, words: tuple[str, ...]) -> None:
+    result = invoke(*words)
+    assert result.exit_code == 2
+    assert "--quiet and --verbose exclude each other" in result.stderr
+
+
+def test_below_a_group_they_are_options_too(invoke: Invoke, store: Path) -> None:
+    result = invoke("cache", "info", "--quiet", "--store", store)
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_what_a_users_code_warns_and_logs_is_not_obeyed(
+    run_forked: RunProcess, tiny: Path, store: Path
+) -> None:
+    code = (
+        "import logging, warnings\ndef f(query, k):\n"
+        "    warnings.warn('\\x1b[31m warned', UserWarning)\n"
+        "    logging.getLogger('mine').warning('\\x1b[32m logged')\n    return ['d1']\n"
+    )
+    (tiny / "search.py").write_text(code, encoding="utf-8")
+    config = "retrievers: {mine: {type: python, call: search.py:f}}\ntop_k: [1]\n"
+    (tiny / "experiment.yaml").write_text(config, encoding="utf-8")
+    printed = run_forked("evaluate", tiny, "--store", store).stderr
+    assert r"UserWarning: \x1b[31m warned" in printed
+    assert r"\x1b[32m logged" in printed
+    assert "\x1b" not in printed
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_pace_is_known_after_the_first_step_and_time_runs_on_between_two() -> None:
+    clock = Clock()
+    pace = Pace(100, clock)
+    assert (pace.rate(), pace.remaining()) == (None, None)
+    clock.now += 4
+    pace.report(20, 100)
+    assert (pace.rate(), pace.remaining()) == (5.0, 16.0)
+    clock.now += 6
+    assert pace.remaining() == 10.0
+    clock.now += 60
+    assert pace.remaining() == 0.0
+
+
+def test_a_slow_start_is_forgotten() -> None:
+    clock = Clock()
+    pace = Pace(1000, clock)
+    clock.now += 100
+    pace.report(1, 1000)
+    for _ in range(int(RATE_WINDOW_S) + 2):
+        clock.now += 1
+        pace.report(pace.done + 10, 1000)
+    assert pace.rate() == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [(None, ""), (12345.6, "12,346/s"), (12.4, "12/s"), (3.14, "3.1/s"), (0.05, "3.0/min")],
+)
+def test_rates(rate: float | None, text: str) -> None:
+    assert rate_text(rate) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, ""), (0.4, "0:00 left"), (65, "1:05 left"), (3723, "1:02:03 left")]
+)
+def test_remaining_times(seconds: float | None, text: str) -> None:
+    assert remaining_text(seconds) == text
+
+
+def test_nothing_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("search", 2) as advance:
+        advance(1)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def drawn() -> str:
+    """What a terminal of 80 columns gets from work of two steps."""
+    code = (
+        "import time\n"
+        "from rag_assets.cli.progress_bars import progress_bar\n"
+        "with progress_bar('search bm25', 200) as advance:\n"
+        "    time.sleep(0.2); advance(100, None, '2 failed, cost 0.31'); time.sleep(0.3)\n"
+    )
+    return ESCAPE.sub("", written_to_terminal(["-c", code], {}))
+
+
+def test_a_terminal_sees_rate_and_remaining_time(drawn: str) -> None:
+    lines = [line for line in re.split(r"[\r\n]+", drawn) if line.strip()]
+    assert all(len(line) <= 80 for line in lines)
+    assert any(
+        re.search(r"search bm25 .*100/200 \d+/s 0:0\d left 2 failed, cost 0.31", line)
+        for line in lines
+    )
+
+
+def test_without_a_terminal_lines_tell_of_the_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while nothing advances: a line is printed all the same."""
+    monkeypatch.setattr("rag_assets.cli.progress_bars.LINE_INTERVAL_S", 0.01)
+    with work_board(lambda: "3 of at most 9 computed  a[b=c]"):
+        with progress_bar("embed chunks for minilm", 6328) as advance:
+            advance(1216, None, "cached")
+            wait_for_line(capsys, r"c\]: embed chunks for minilm 1,216 of 6,328 .* left cached$")
+        wait_for_line(capsys, r"^0:00 3 of at most 9 computed  a\[b=c\]$")
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_alone_has_its_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag_assets.cli.progress_bars.LINE_INTERVAL_S", 0.01)
+    with progress_bar("compare documents", 9) as advance:
+        advance(3)
+        wait_for_line(capsys, r"^0:00 at work: compare documents 3 of 9 ")
+
+
+def test_the_first_line_counts_from_the_beginning_of_the_program(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading a command may take as long as the pause between two lines."""
+    monkeypatch.setattr("rag_assets.cli.progress_bars.LINE_INTERVAL_S", 3600.0)
+    monkeypatch.setattr("rag_assets.cli.progress_bars.seconds_since_beginning", lambda: 3599.99)
+    monkeypatch.setattr("rag_assets.cli.progress_bars.FIRST_LINE_S", 0.01)
+    with work_board(lambda: "reading"):
+        wait_for_line(capsys, "^0:00 reading$")
+
+
+def wait_for_line(capsys: pytest.CaptureFixture[str], pattern: str) -> None:
+    for _ in range(1000):
+        out, err = capsys.readouterr()
+        assert out == ""
+        if re.search(pattern, err, re.M):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"no line like {pattern}")
