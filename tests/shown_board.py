@@ -9,8 +9,9 @@ from rich.console import Console
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.leaderboard import leaderboard_view, result_rows
+from rag_assets.report.leaderboard import leaderboard_sheets, result_rows
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import sheets_view
 from tests.tiny_experiment import materialize
 
 
@@ -26,5 +27,5 @@ def shown(result: EvaluationResult, split: str | None = None) -> list[str]:
     rows = result_rows(result, selection, result.chosen_split(split))
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(leaderboard_view(result, rows))
+        console.print(sheets_view(leaderboard_sheets(result, rows)))
     return [line.rstrip() for line in capture.get().splitlines()]

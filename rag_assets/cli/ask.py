@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -20,6 +21,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.formats import formatted
 from rag_assets.report.question_hits import QuestionHits, block
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.retrieval.ask import ask
 from rag_assets.sources.unread_files import question_like
 from rag_assets.store.settings import StoreSettings
@@ -73,4 +75,4 @@ def command(
     if form != "table":
         print_data(formatted(hits.rows() if form == "json" else hits.flat_rows(), form))
     elif len(hits.found) > 1:
-        console.print(hits.side_by_side())
+        console.print(sheet_view(replace(hits.side_by_side(), title="", lead=())))

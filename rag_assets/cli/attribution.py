@@ -18,10 +18,17 @@ from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.answer_waterfall import checked_rows, waterfall_view
-from rag_assets.report.attribution import attribution_rows, attribution_view, lost_rows, lost_view
+from rag_assets.report.answer_waterfall import checked_rows, waterfall_sheet
+from rag_assets.report.attribution import (
+    attribution_rows,
+    attribution_sheet,
+    lost_rows,
+    lost_sheets,
+)
 from rag_assets.report.formats import dated, formatted
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.shown_names import shown_rows
+from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.store.settings import StoreSettings
 
 
@@ -80,7 +87,8 @@ def command(
     result = EvaluationResult.current(settings.store / experiment.name)
     if answers:
         found = checked_rows(result, result.chosen_split(split))
-        print_rows(found, form, lambda: waterfall_view(experiment.name, found), result.evaluation)
+        sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", found)
+        print_rows(found, form, lambda: sheet_view(sheet), result.evaluation)
         return
     rows = attribution_rows(result, selection.retrievers, slice_by, split)
     if not rows and slice_by:
@@ -96,6 +104,6 @@ def command(
         own = dated(own, form, evaluation.evaluation_id, evaluation.started)
         print_data(formatted(own, form))
         return
-    output().print(attribution_view(experiment.name, rows, slice_by))
-    if lost:
-        output().print(lost_view(lost))
+    names = experiment.config.display_names
+    sheets = [attribution_sheet(experiment.name, shown_rows(rows, names), slice_by)]
+    output().print(sheets_view([*sheets, *lost_sheets(shown_rows(lost, names))]))

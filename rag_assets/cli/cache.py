@@ -9,7 +9,7 @@ import click
 from rag_assets.cli.options import format_option, store_option
 from rag_assets.cli.terminal import output, print_data, print_line
 from rag_assets.report.formats import formatted, size_text
-from rag_assets.report.store_contents import cache_rows
+from rag_assets.report.store_status import cache_rows
 from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.content_cache import CACHE, cache_segments
 from rag_assets.store.remote.removals import fetch_all

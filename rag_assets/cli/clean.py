@@ -20,7 +20,7 @@ from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.remote_sync import experiment_roots, fetch_records
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.formats import Row, formatted, size_text
-from rag_assets.report.store_contents import removed_rows
+from rag_assets.report.store_status import removed_rows
 from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE, COMPLETIONS

@@ -19,12 +19,11 @@ from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import check_cell_names
-from rag_assets.report.answer_moves import MovedAnswer, answer_move_rows, moved_answers
 from rag_assets.report.comparison_views import (
-    answer_moves_view,
-    moves_view,
+    changes_sheet,
+    compared_sheet,
     pair_view,
-    pairs_view,
+    pairs_latex,
 )
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row, as_json, dated, formatted
@@ -37,8 +36,7 @@ from rag_assets.report.metric_choice import (
     named,
     noun,
 )
-from rag_assets.report.paper_tables import pairs_table
-from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
+from rag_assets.report.query_changes import change_rows, most_changed
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_differences, sampled_differences_sheet
 from rag_assets.report.shown_names import shown, with_both_names
@@ -109,7 +107,7 @@ def command(
         _print_moves(compared, retrievers[0], retrievers[1], form)
     elif form == "latex":
         pairs = [(retrievers[0], retrievers[1])] if retrievers else all_pairs(list(compared.cells))
-        print_data(pairs_table(compared, _rows(compared, pairs), experiment.config.display_names))
+        print_data(pairs_latex(compared, _rows(compared, pairs), experiment.config.display_names))
     elif retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form, names)
     else:
@@ -168,7 +166,9 @@ def _print_all(compared: Compared, form: str, names: Mapping[str, str]) -> None:
     rows = _rows(compared, all_pairs(list(compared.cells)))
     both = rows if form == "markdown" else with_both_names(rows, names)
     own = [named(row, compared.metric) for row in both]
-    print_rows(own, form, lambda: pairs_view(compared, rows), compared.result.evaluation)
+    print_rows(
+        own, form, lambda: sheet_view(compared_sheet(compared, rows)), compared.result.evaluation
+    )
 
 
 def _print_pair(
@@ -176,7 +176,7 @@ def _print_pair(
 ) -> None:
     row = _rows(compared, [(a, b)])[0]
     if form == "table":
-        output().print(pair_view(compared, row, _moved(compared, a, b, show)))
+        output().print(pair_view(compared, row, most_changed(compared, a, b, show)))
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
     (row,) = [row] if form == "markdown" else with_both_names([row], names)
@@ -186,30 +186,15 @@ def _print_pair(
     if form != "json":
         print_data(formatted([row], form))
         return
-    won, lost = _moved(compared, a, b, show)
-    row["most_won"] = [query.row() for query in won]
-    row["most_lost"] = [query.row() for query in lost]
+    row["most_won"], row["most_lost"] = most_changed(compared, a, b, show)
     print_data(as_json(row))
-
-
-def _moved(
-    compared: Compared, a: str, b: str, show: int
-) -> tuple[list[MovedQuery], list[MovedQuery]] | tuple[list[MovedAnswer], list[MovedAnswer]]:
-    if is_of_answers(compared.metric):
-        return moved_answers(compared, a, b, show)
-    return moved_queries(compared, a, b, show)
 
 
 def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
     compared.check(a, b)
-    if is_of_answers(compared.metric):
-        rows = answer_move_rows(compared, a, b)
-        print_rows(
-            rows, form, lambda: answer_moves_view(compared, rows, a, b), compared.result.evaluation
-        )
-        return
-    rows = move_rows(compared, a, b)
-    print_rows(rows, form, lambda: moves_view(compared, rows, a, b), compared.result.evaluation)
+    rows = change_rows(compared, a, b)
+    evaluation = compared.result.evaluation
+    print_rows(rows, form, lambda: sheet_view(changes_sheet(compared, rows, a, b)), evaluation)
 
 
 def _bounds(compared: Compared, a: str, b: str) -> Row:

@@ -27,7 +27,7 @@ from rag_assets.report.answer_changes import answer_changes
 from rag_assets.report.diff import changes_between, partition_changes
 from rag_assets.report.evaluation_pairs import Comparability, EvaluationPair, comparability
 from rag_assets.report.formats import as_json, formatted
-from rag_assets.report.judged_changes import judged_change_rows, judged_changes_view
+from rag_assets.report.judged_changes import judged_change_rows, judged_changes_sheet
 from rag_assets.report.metric_choice import (
     check_names,
     is_judged,
@@ -36,7 +36,8 @@ from rag_assets.report.metric_choice import (
     noun,
 )
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import plain_cell
+from rag_assets.report.shown_names import shown_rows
+from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.unjudged_newcomers import (
     CorpusChange,
     Newcomer,
@@ -123,7 +124,7 @@ def command(
         _print_table(a, b, every, answers)
         if judged:
             output().print("")
-            output().print(judged_changes_view(judged))
+            output().print(sheet_view(judged_changes_sheet(judged)))
     else:
         reasons = [{"what": r.what, "old": r.old, "new": r.new} for r in changes_between(a, b)]
         tables = [_named(one) for one in every if one.rows]
@@ -215,20 +216,19 @@ def _print_table(
     every: Sequence[_Means],
     answers: list[dict[str, object]] | None,
 ) -> None:
-    from rag_assets.report.answer_changes import answer_changes_view
-    from rag_assets.report.diff import changes_view, means_view
+    from rag_assets.report.answer_changes import answer_changes_sheet
+    from rag_assets.report.diff import changes_sheet, means_sheet
 
-    output().print(changes_view(a.evaluation, b.evaluation, changes_between(a, b)))
+    sheets = [changes_sheet(a.evaluation, b.evaluation, changes_between(a, b))]
+    names = b.evaluation.display_names
     for one in every:
         if one.pair is not None:
             metric, confidence = str(one.pair.metric), one.pair.resampling.confidence
-            output().print("")
-            output().print(means_view(one.rows, metric, confidence))
-            for line in newcomer_lines(one.newcomers, len(one.newcomers)):
-                output().print(plain_cell(line))
+            notes = [*newcomer_lines(one.newcomers, len(one.newcomers))]
+            sheets.append(means_sheet(shown_rows(one.rows, names), metric, confidence, notes))
     if answers is not None:
-        output().print("")
-        output().print(answer_changes_view(answers))
+        sheets.append(answer_changes_sheet(answers))
+    output().print(sheets_view(sheets))
 
 
 def _json(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 import pyarrow.compute as pc
-from rich.console import Group
 
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.evaluation_steps import EvaluationSummary
@@ -48,17 +47,17 @@ from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import unlabelled_findings
-from rag_assets.report.answers import answer_parts
+from rag_assets.report.answers import answer_sheets
 from rag_assets.report.formats import Row, dated, formatted
 from rag_assets.report.html import write_report
-from rag_assets.report.judged import judged_parts
+from rag_assets.report.judged import headline_sheets
 from rag_assets.report.label_health import pooling_advice
-from rag_assets.report.leaderboard import leaderboard_summary, other_tables, result_rows
-from rag_assets.report.overlaps import overlap_rows, overlaps_view
+from rag_assets.report.leaderboard import other_tables, result_rows, summary_sheet
+from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_parts
+from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.shown_names import shown, shown_rows, with_both_names
-from rag_assets.report.terminal_table import plain_cell
+from rag_assets.report.terminal_table import plain_cell, sheet_view, sheets_view
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
 from rag_assets.sources.stage import DOCUMENTS_KEY
@@ -139,9 +138,15 @@ def command(
         told = shown(result, names)
         _print_answer(told, shown_rows(rows, names))
     else:
-        parts = answer_parts(result, result.chosen_split()) if result.answer_metrics else []
-        parts += judged_parts(result, result.chosen_split() if result.answer_metrics else ALL)
-        output().print(Group(overlaps_view(result, rows), *parts, *sampled_parts(result)))
+        names = experiment.config.display_names
+        split = result.chosen_split() if result.answer_metrics else ALL
+        sheets = [
+            *overlap_sheets(shown(result, names), shown_rows(rows, names)),
+            *answer_sheets(result, split),
+            *headline_sheets(result, split),
+            *sampled_sheets(result)[:1],
+        ]
+        output().print(sheets_view(sheets))
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
@@ -228,7 +233,7 @@ def _print_answer(result: EvaluationResult, rows: Sequence[Row]) -> None:
         for line in (f"{answer.title}.", *answer.sentences):
             console.print(plain_cell(line))
         console.print("")
-    console.print(leaderboard_summary(result, rows))
+    console.print(sheet_view(summary_sheet(result, rows)))
 
 
 def _print_places(

@@ -18,9 +18,11 @@ from rag_assets.cli.options import (
 from rag_assets.cli.terminal import print_rows
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.report.history import flat_history_rows, history_view
+from rag_assets.report.history import flat_history_rows, history_sheet
 from rag_assets.report.metric_choice import named
 from rag_assets.report.metric_history import MetricHistory
+from rag_assets.report.shown_names import shown_rows
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.store.settings import StoreSettings
 
 
@@ -68,4 +70,6 @@ def command(
     rows = metric_history.rows
     shown = rows if form == "json" else flat_history_rows(rows)
     shown = [named(row, metric_history.metric) for row in shown]
-    print_rows(shown, form, lambda: history_view(rows, str(metric_history.metric)))
+    named_rows = shown_rows(rows, experiment.config.display_names)
+    sheet = history_sheet(named_rows, str(metric_history.metric))
+    print_rows(shown, form, lambda: sheet_view(sheet))

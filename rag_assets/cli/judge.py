@@ -49,7 +49,8 @@ from rag_assets.llm.completions import Estimate
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.formats import as_json
-from rag_assets.report.judge_check import check_view
+from rag_assets.report.judge_check import check_sheets
+from rag_assets.report.terminal_table import sheets_view
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.sources.csv_files import read_csv
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
@@ -250,7 +251,7 @@ def check(
         print_data(as_json([one.as_json() for one in checks]))
     else:
         for one in checks:
-            output().print(check_view(one.as_json()))
+            output().print(sheets_view(check_sheets(one.as_json())))
     if not all(one.passed for one in checks):
         ctx.exit(FAILED)
 

@@ -30,7 +30,8 @@ from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.evaluations import read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
-from rag_assets.report.label_status import LabelStatus, status_view
+from rag_assets.report.label_status import LabelStatus, status_sheets
+from rag_assets.report.terminal_table import sheets_view
 from rag_assets.schemas import QRELS
 from rag_assets.sources.stage import QUESTIONS_KEY
 from rag_assets.store.settings import StoreSettings
@@ -202,7 +203,7 @@ def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -
     if form == "json":
         print_data(as_json(status.as_row()))
     else:
-        output().print(status_view(pipeline.experiment.name, status))
+        output().print(sheets_view(status_sheets(pipeline.experiment.name, status)))
 
 
 def _serve(pipeline: Pipeline, depth: int | None, seed: int, port: int, *, browser: bool) -> None:

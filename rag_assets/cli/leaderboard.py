@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-from rich.console import Group
 
 from rag_assets.cli.options import Integer, paper_format_option, refuse_given, selection_options
 from rag_assets.cli.terminal import print_data, print_note, print_rows
@@ -16,18 +15,19 @@ from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.answers import answer_parts, answer_rows
+from rag_assets.report.answers import answer_rows, answer_sheets
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row
-from rag_assets.report.judged import judged_parts
-from rag_assets.report.latency import latency_rows, latency_view
-from rag_assets.report.leaderboard import leaderboard_view, result_rows
+from rag_assets.report.judged import headline_sheets
+from rag_assets.report.latency import latency_rows, latency_sheets
+from rag_assets.report.leaderboard import leaderboard_sheets, result_rows
 from rag_assets.report.metric_choice import is_of_answers, metric_at, named
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_parts, sampled_rows
+from rag_assets.report.sampled import sampled_rows, sampled_sheets
 from rag_assets.report.shown_names import shown, shown_rows, with_both_names
-from rag_assets.report.slice_tables import slices_view
+from rag_assets.report.slice_tables import slices_sheet
 from rag_assets.report.slices import TAG, Slice
+from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.store.settings import StoreSettings
 
 
@@ -111,10 +111,10 @@ def command(
             raise UsageError(f"--by {slice_by} shows {chosen}; --top-k does not apply to it")
         _print_slices(result, selection, form, slice_by, chosen, result.chosen_split(asked))
         return
-    sampled = [] if result.has_metrics or ties or asked else sampled_parts(result)
+    sampled = [] if result.has_metrics or ties or asked else sampled_sheets(result)[:1]
     if sampled:  # without complete labels they are all there is
         rows = sampled_rows(result)
-        print_rows(rows, form, lambda: Group(*sampled[1:]), result.evaluation)
+        print_rows(rows, form, lambda: sheets_view(sampled), result.evaluation)
         return
     split = result.chosen_split(asked)
     if ties:
@@ -144,8 +144,8 @@ def _print_answers(result: EvaluationResult, form: str, asked: str | None) -> No
         raise NotEvaluated(f"the last evaluation of {result.evaluation.experiment} has no answers")
     split = result.chosen_split(asked)
     rows = answer_rows(result, split)
-    parts = [*answer_parts(result, split)[1:], *judged_parts(result, split)]
-    print_rows(rows, form, lambda: Group(*parts), result.evaluation)
+    sheets = [*answer_sheets(result, split), *headline_sheets(result, split)]
+    print_rows(rows, form, lambda: sheets_view(sheets), result.evaluation)
 
 
 def _print_board(
@@ -164,38 +164,44 @@ def _print_board(
     names = experiment.config.display_names
     told = shown_rows(rows, names)
     made = told if form == "markdown" else with_both_names(rows, names)
-    print_rows(made, form, lambda: leaderboard_view(shown(result, names), told), result.evaluation)
+    print_rows(
+        made,
+        form,
+        lambda: sheets_view(leaderboard_sheets(shown(result, names), told)),
+        result.evaluation,
+    )
 
 
 def _print_latency(
     result: EvaluationResult, experiment: Experiment, selection: Selection, form: str
 ) -> None:
     rows = latency_rows(result, experiment, selection.retrievers)
-    print_rows(
-        rows, form, lambda: latency_view(result.evaluation.experiment, rows), result.evaluation
-    )
+    named_rows = shown_rows(rows, experiment.config.display_names)
+    sheets = latency_sheets(result.evaluation.experiment, named_rows)
+    print_rows(rows, form, lambda: sheets_view(sheets), result.evaluation)
 
 
 def _print_budget(
     result: EvaluationResult, selection: Selection, form: str, budget: int, split: str
 ) -> None:
-    from rag_assets.report.budget import budget_rows, budget_view
+    from rag_assets.report.budget import budget_rows, budget_sheet
 
     rows = budget_rows(result, selection.retrievers, budget, split)
+    named_rows = shown_rows(rows, result.evaluation.display_names)
     print_note(result.tuning_note(selection.retrievers, split))
-    print_rows(rows, form, lambda: budget_view(result, rows), result.evaluation)
+    print_rows(rows, form, lambda: sheet_view(budget_sheet(result, named_rows)), result.evaluation)
 
 
 def _print_ties(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
-    from rag_assets.report.ties import tie_rows, tie_view
+    from rag_assets.report.ties import tie_rows, tie_sheet
 
     cutoffs = selection.top_k
     top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
     rows = tie_rows(result, selection.retrievers, top_k, split)
     print_note(result.tuning_note(selection.retrievers, split))
-    print_rows(
-        rows, form, lambda: tie_view(result.evaluation.experiment, rows, split), result.evaluation
-    )
+    named_rows = shown_rows(rows, result.evaluation.display_names)
+    sheet = tie_sheet(result.evaluation.experiment, named_rows, split)
+    print_rows(rows, form, lambda: sheet_view(sheet), result.evaluation)
 
 
 def _print_slices(
@@ -219,7 +225,8 @@ def _print_slices(
     if not is_of_answers(metric):
         print_note(result.tuning_note(selection.retrievers, split))
     rows = [named(row, metric) for one in slices for row in _rows(one, str(metric), by, split)]
-    print_rows(rows, form, lambda: slices_view(slices, str(metric), by, split), result.evaluation)
+    sheet = slices_sheet(slices, str(metric), by, split, names=result.evaluation.display_names)
+    print_rows(rows, form, lambda: sheet_view(sheet), result.evaluation)
 
 
 def _rows(one: Slice, metric: str, by: str, split: str) -> list[Row]:

@@ -15,7 +15,8 @@ from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.circular_models import circle_warnings
-from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
+from rag_assets.report.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.sources.folder_labels import QUERIES_FILE, LabelledFolder, examples_left
 
 
@@ -52,7 +53,7 @@ def command(
     with work_board(lambda: "comparing the sources with the store"):
         steps = plan(path, store, retrievers, top_k)
     rows = plan_rows(steps) if form == "json" else flat_plan_rows(steps)
-    print_rows(rows, form, lambda: plan_view(steps, each=each))
+    print_rows(rows, form, lambda: sheet_view(plan_sheet(steps, each=each), ACTION_STYLES))
 
 
 def _examples(experiment: Experiment) -> Iterator[str]:

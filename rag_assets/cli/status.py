@@ -8,7 +8,8 @@ import click
 
 from rag_assets.cli.options import format_option, store_option
 from rag_assets.cli.terminal import print_rows, shown_path
-from rag_assets.report.store_status import best_names, status_rows, status_view
+from rag_assets.report.store_status import best_names, status_rows, status_sheet
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.store.settings import StoreSettings
 
 
@@ -27,4 +28,4 @@ def command(store: Path | None, form: str) -> None:
     rows = status_rows(settings)
     if form in ("csv", "markdown"):
         rows = [{**row, "best": best_names(row)} for row in rows]
-    print_rows(rows, form, lambda: status_view(rows, shown_path(settings.store)))
+    print_rows(rows, form, lambda: sheet_view(status_sheet(rows, shown_path(settings.store))))

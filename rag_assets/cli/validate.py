@@ -15,7 +15,8 @@ from rag_assets.labels.health.unjudged import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.formats import Row, formatted
-from rag_assets.report.label_health import findings_view
+from rag_assets.report.label_health import FINDING_STYLES, findings_sheet
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.store.settings import StoreSettings
 
 SHOWN = 10
@@ -53,7 +54,8 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
     if form != "table":
         print_data(formatted(findings, form))
     elif findings:
-        output().print(findings_view(findings, SHOWN))
+        output().print(sheet_view(findings_sheet(findings, SHOWN), FINDING_STYLES))
+        output().print("")
     for note in validation.notes:
         print_note(note)
     for reason in validation.skipped:

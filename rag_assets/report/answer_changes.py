@@ -11,24 +11,21 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
-
 from rag_assets.answers.contexts import units_by_query
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.answers.stage import answers_key
-from rag_assets.report.answer_moves import answer_text
 from rag_assets.report.evaluation_pairs import has_documents, question_texts
-from rag_assets.report.formats import signed_text
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
+from rag_assets.report.query_changes import answer_text
+from rag_assets.report.result import EvaluationResult, pairs_of
+from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 from rag_assets.store.artifacts import Manifest
 
 Row = dict[str, Any]
 
 COMPARED = ("answer_em", "answer_f1")
 
-SHOWN = 10
-"""So many changed answers are shown; ``--format json`` has all."""
+MAX_ROWS = 10
+"""Changed answers that people are shown; ``--format json`` has all."""
 
 
 def answer_changes(
@@ -114,8 +111,7 @@ def _contexts(
 ) -> Mapping[str, Sequence[object]]:
     """Return question -> the texts of its context in order; their places where not ``quoted``."""
     units = units_by_query(result.table(answer_contexts_key(answerer)))
-    documents = result.table_of("documents").select(["document_id", "text"]) if quoted else None
-    texts = dict(zip(*(c.to_pylist() for c in documents.columns), strict=True)) if documents else {}
+    texts = pairs_of(result.table_of("documents"), "document_id", "text") if quoted else {}
     return {
         query: [
             texts[unit["document_id"]][unit["start"] : unit["end"]]
@@ -127,28 +123,24 @@ def _contexts(
     }
 
 
-def answer_changes_view(rows: Sequence[Row]) -> RenderableType:
-    """Return how many answers changed and why, and a table of those that changed most."""
-    causes = Counter((row["answerer"], row["cause"]) for row in rows)
-    counts = "; ".join(f"{name}: {n} by {cause}" for (name, cause), n in causes.items())
+def answer_changes_sheet(rows: Sequence[Row]) -> Sheet:
+    """Return how many answers changed and why, and a row for each of those that changed most."""
     if not rows:
-        return title_line("no answer changed")
-    table = FittedTable(required=["cause"])
-    table.text_column("answerer")
-    table.text_column("question")
-    for name in ("old", "new"):
-        table.add_column(name, overflow="fold", min_width=8)
-    table.number_column("F1")
-    table.add_column("cause", overflow="fold", min_width=9)
-    for row in rows[:SHOWN]:
-        table.add_row(
-            plain_cell(row["answerer"]),
-            plain_cell(row["query_id"]),
-            *(plain_cell(answer_text(row[name])) for name in ("old", "new")),
-            "-" if row["answer_f1_change"] is None else signed_text(row["answer_f1_change"]),
-            row["cause"],
-        )
-    parts: list[RenderableType] = [title_line(f"{len(rows)} answers changed"), table]
-    more = len(rows) - SHOWN
-    lines = [counts, *([f"and {more} more; --format json has all"] if more > 0 else [])]
-    return Group(*parts, *(plain_cell(line) for line in lines))
+        return Sheet("no answer changed", (), ())
+    causes = Counter((row["answerer"], row["cause"]) for row in rows)
+    notes = ["; ".join(f"{name}: {n} by {cause}" for (name, cause), n in causes.items())]
+    more = len(rows) - MAX_ROWS
+    notes += [f"and {more} more; --format json has all"] if more > 0 else []
+    columns = (
+        Column("answerer", "answerer", TEXT),
+        Column("query_id", "question", TEXT),
+        Column("old", "old", TEXT, min_width=8),
+        Column("new", "new", TEXT, min_width=8),
+        Column("answer_f1_change", "F1", SIGNED),
+        Column("cause", "cause", TEXT, min_width=9),
+    )
+    lines = [
+        {**row, **{name: answer_text(row[name]) for name in ("old", "new")}}
+        for row in rows[:MAX_ROWS]
+    ]
+    return Sheet(f"{len(rows)} answers changed", columns, lines, notes=notes)

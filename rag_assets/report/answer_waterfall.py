@@ -1,19 +1,18 @@
-"""From corpus to answer: what became of each question, as rows, a terminal's table and a flow."""
+"""From corpus to answer: what became of each question, as rows, a sheet and a flow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from rich.console import Group, RenderableType
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rag_assets.answers.waterfall import CLASSES, UNKNOWN, WITH, shares
 from rag_assets.errors import NotEvaluated
-from rag_assets.evaluation.query_facts import ALL
-from rag_assets.report.attribution import LEFT, LOSSES
-from rag_assets.report.formats import Row
+from rag_assets.report.attribution import LEFT, LOSSES, flow
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
+from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
 from rag_assets.report.view import Context
+
+Row = dict[str, Any]
 
 STAGE_NAMES = {**LOSSES, "dropped_from_context": "dropped by order or budget"}
 _CONTEXT_NAMES = {WITH: "the context has it", UNKNOWN: "context not known"}
@@ -54,53 +53,12 @@ def waterfall_rows(result: EvaluationResult, split: str) -> list[Row]:
     for entry in entries:
         table = result.table(entry.key)
         counted = [query_id in weights for query_id in table["query_id"].to_pylist()]
+        lead = {"answerer": entry.partition["answerer"], "split": split}
         rows += [
-            {
-                "answerer": entry.partition["answerer"],
-                "split": split,
-                **{"outcome": one.outcome, "n": one.n, "share": one.share},
-            }
-            for one in shares(table.filter(counted), weights)
+            {**lead, "outcome": share.outcome, "n": share.n, "share": share.share}
+            for share in shares(table.filter(counted), weights)
         ]
     return rows
-
-
-def by_answerer(rows: Sequence[Row]) -> dict[str, dict[str, Row]]:
-    """Return answerer -> class -> row, from :func:`waterfall_rows`."""
-    found: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        found.setdefault(str(row["answerer"]), {})[str(row["outcome"])] = row
-    return found
-
-
-def present_classes(rows: Sequence[Row]) -> list[str]:
-    """Return the classes that any row has, in the order in which they are decided."""
-    present = {row["outcome"] for row in rows}
-    return [name for name in CLASSES if name in present]
-
-
-_CLASS_WIDTH, _COUNT_WIDTH = 22, 9
-"""Characters to which names of classes, and those of answerers, are folded."""
-
-
-def waterfall_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
-    """Return a table, a row a class and a column an answerer.
-
-    Args:
-        experiment: its name.
-        rows: as :func:`waterfall_rows` gives, at least one.
-    """
-    answerers = by_answerer(rows)
-    table = FittedTable()
-    table.text_column("class", min_width=_CLASS_WIDTH)
-    for name in answerers:
-        table.add_column(plain_cell(name), justify="right", overflow="fold", min_width=_COUNT_WIDTH)
-    for outcome in present_classes(rows):
-        cells = [_count(classes.get(outcome)) for classes in answerers.values()]
-        table.add_row(CLASS_NAMES[outcome], *cells)
-    table.add_row("questions", *(f"{_total(classes)} 100%" for classes in answerers.values()))
-    split = "" if rows[0]["split"] == ALL else f", {rows[0]['split']}"
-    return Group(title_line(f"{experiment}: from corpus to answer{split}"), table)
 
 
 def checked_rows(result: EvaluationResult, split: str) -> list[Row]:
@@ -118,48 +76,91 @@ def checked_rows(result: EvaluationResult, split: str) -> list[Row]:
     return rows
 
 
-def _count(row: Row | None) -> str:
-    return f"0 {'0%':>4}" if row is None else f"{row['n']} {number_cell(row['share'], '.0%'):>4}"
+def waterfall_sheet(title: str, rows: Sequence[Row]) -> Sheet:
+    """Return a row a class and a column an answerer; rows as :func:`waterfall_rows` gives."""
+    answerers = _by_answerer(rows)
+    present = {row["outcome"] for row in rows}
+    lines: list[Row] = [
+        {"class": CLASS_NAMES[name], **_cells(answerers, name)}
+        for name in CLASSES
+        if name in present
+    ]
+    totals = {name: (_total(classes), 1.0) for name, classes in answerers.items()}
+    lines.append({"class": "questions", **_flat(totals)})
+    columns = (
+        Column("class", "class", TEXT, min_width=22),
+        *(Column(f"n {name}", name, "d", share=f"share {name}") for name in answerers),
+    )
+    return Sheet(f"{title}{of_split(rows[0]['split'])}", columns, lines, name="waterfall")
 
 
-def _total(classes: dict[str, Row]) -> int:
-    return sum(int(str(row["n"])) for row in classes.values())
+def _cells(answerers: Mapping[str, Mapping[str, Row]], outcome: str) -> Row:
+    cells = {name: classes.get(outcome) for name, classes in answerers.items()}
+    return _flat(
+        {name: (row["n"], row["share"]) if row else (0, 0.0) for name, row in cells.items()}
+    )
 
 
-LOST, NEUTRAL, GAINED = "lost", "neutral", "gained"
+def _flat(cells: Mapping[str, tuple[int, float]]) -> Row:
+    return {
+        key: value
+        for name, (n, share) in cells.items()
+        for key, value in ((f"n {name}", n), (f"share {name}", share))
+    }
+
+
+def _by_answerer(rows: Sequence[Row]) -> dict[str, dict[str, Row]]:
+    """Return answerer -> class -> row."""
+    classes_of: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        classes_of.setdefault(row["answerer"], {})[row["outcome"]] = row
+    return classes_of
+
+
+def _total(classes: Mapping[str, Row]) -> int:
+    return sum(row["n"] for row in classes.values())
+
+
+NEUTRAL, GAINED = "neutral", "gained"
 
 _LEFT = {**LEFT, "cut_at_k": "in the first k", "dropped_from_context": "in the context"}
 
 _STEPS = (
-    ("failed", ("failed",), "answered", LOST),
-    ("not labelled", ("evidence_not_labelled", "answer_not_labelled"), "labelled", NEUTRAL),
-    ("unanswerable, refused", ("unanswerable_refused",), "other", GAINED),
-    ("unanswerable, answered", ("unanswerable_answered",), "answerable", LOST),
-    ("right without the evidence", ("right_without_evidence",), "the rest", GAINED),
+    ("failed", ("failed",), "answered"),
+    ("not labelled", ("evidence_not_labelled", "answer_not_labelled"), "labelled"),
+    ("unanswerable, refused", ("unanswerable_refused",), "other"),
+    ("unanswerable, answered", ("unanswerable_answered",), "answerable"),
+    ("right without the evidence", ("right_without_evidence",), "the rest"),
     *(
-        (name, (f"wrong_{stage}", f"refused_{stage}"), _LEFT[stage], LOST)
+        (name, (f"wrong_{stage}", f"refused_{stage}"), _LEFT[stage])
         for stage, name in STAGE_NAMES.items()
     ),
-    ("refused all the same", (f"refused_{WITH}", f"refused_{UNKNOWN}"), "not refused", LOST),
-    ("wrong all the same", (f"wrong_{WITH}", f"wrong_{UNKNOWN}"), "right", LOST),
+    ("refused all the same", (f"refused_{WITH}", f"refused_{UNKNOWN}"), "not refused"),
+    ("wrong all the same", (f"wrong_{WITH}", f"wrong_{UNKNOWN}"), "right"),
 )
-"""What leaves the flow: its name, its classes, what is left behind it, and how that is judged."""
+"""What leaves the flow: its name, its classes, and what is left behind it."""
+
+_KINDS = {
+    "not labelled": NEUTRAL,
+    "unanswerable, refused": GAINED,
+    "right without the evidence": GAINED,
+}
 
 
-def answer_flow(classes: dict[str, Row]) -> Context:
-    """Return the number of questions of one answerer, and of each step what leaves and is left.
+def answer_flows(rows: Sequence[Row]) -> Context:
+    """Return the answerers, and of each the flow of its questions from corpus to answer."""
+    answerers = _by_answerer(rows)
+    flows = [
+        flow(
+            _total(classes),
+            [(name, _lost(classes, outcomes), left) for name, outcomes, left in _STEPS],
+            "right",
+            _KINDS,
+        )
+        for classes in answerers.values()
+    ]
+    return {"names": list(answerers), "flows": flows}
 
-    Args:
-        classes: class -> row of :func:`waterfall_rows`.
-    """
-    left = n = _total(classes)
-    steps = []
-    for name, outcomes, behind, kind in _STEPS:
-        n_lost = sum(int(str(classes[one]["n"])) for one in outcomes if one in classes)
-        if n_lost:
-            left -= n_lost
-            step = {"lost": name, "n_lost": n_lost, "left": behind, "n_left": left, "kind": kind}
-            steps.append(step)
-    if steps:
-        steps[-1]["left"] = "right"
-    return {"n": n, "found": left, "steps": steps}
+
+def _lost(classes: Mapping[str, Row], outcomes: Sequence[str]) -> int:
+    return sum(classes[outcome]["n"] for outcome in outcomes if outcome in classes)

@@ -1,10 +1,10 @@
 """What scores tell before labels do: whether a query is answerable, and when to trust a result.
 
-The table for a terminal says how well best scores tell unanswerable queries. The section of the
-page draws how far the first score is above the second, where the first result is right and where
-not: a gap that is large where it is right, and small elsewhere, tells when to trust it. Scores are
-comparable within one retriever only, so each has bins of its own. Scores that are 1 / rank, and
-queries on which a retriever failed, tell nothing and are left out.
+The sheet says how well best scores tell unanswerable queries. The section of the page draws how far
+the first score is above the second, where the first result is right and where not: a gap that is
+large where it is right, and small elsewhere, tells when to trust it. Scores are comparable within
+one retriever only, so each has bins of its own. Scores that are 1 / rank, and queries on which a
+retriever failed, tell nothing and are left out.
 """
 
 from __future__ import annotations
@@ -14,41 +14,33 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import RenderableType
 
 from rag_assets.evaluation.answerability_stage import has_scores_of_ranks
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, number_cell, title_line
+from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
 
-_COLUMNS = ("auroc", "threshold", "coverage", "rejected")
 
-
-def answerability_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[RenderableType]:
-    """Return a heading and a table, a row a retriever that is shown and split.
-
-    Nothing where no query is said to be unanswerable.
-    """
-    names = [row["retriever"] for row in shown]
-    rows = [row for row in result.answerability if row["retriever"] in names]
+def answerability_sheet(result: EvaluationResult, retrievers: Sequence[str]) -> Sheet | None:
+    """Return a row a retriever and split; None where no query is said to be unanswerable."""
+    rows = [row for row in result.answerability if row["retriever"] in retrievers]
     if not rows:
-        return []
-    rows.sort(key=lambda row: (names.index(row["retriever"]), str(row["split"])))
+        return None
+    rows.sort(key=lambda row: (retrievers.index(str(row["retriever"])), str(row["split"])))
     has_splits = any(row["split"] != "all" for row in rows)
-    table = FittedTable()
-    table.text_column("retriever")
-    if has_splits:
-        table.add_column("split", no_wrap=True)
-    for name in _COLUMNS:
-        table.number_column(name)
-    for row in rows:
-        split = [str(row["split"])] if has_splits else []
-        table.add_row(str(row["retriever"]), *split, *[number_cell(row[name]) for name in _COLUMNS])
+    columns = (
+        Column("retriever", "retriever", TEXT),
+        *([Column("split", "split", TEXT, is_whole=True)] if has_splits else []),
+        Column("auroc", "auroc", help="how well the best score tells the two apart; 0.5: not"),
+        Column("threshold", "threshold", help="queries at or above it are answered"),
+        Column("coverage", "coverage", help="of the answerable queries, those answered"),
+        Column("rejected", "rejected", help="of the unanswerable queries, those not answered"),
+    )
     counts = f"{rows[0]['n_answerable']} answerable, {rows[0]['n_unanswerable']} not"
     title = "unanswerable queries, told by the best score"
-    return ["", title_line(title if has_splits else f"{title} ({counts})"), table]
+    title = title if has_splits else f"{title} ({counts})"
+    return Sheet(title, columns, rows, name="answerability")
 
 
 BINS = 24
@@ -63,13 +55,11 @@ def score_gaps(view: View) -> Context | None:
     answerable = {query_id: said[query_id] for query_id in view.result.weights(view.split)}
     drawn = {name: _histogram(view, name, answerable) for name in view.retrievers}
     histograms = {name: bins for name, bins in drawn.items() if bins is not None}
-    rows = [row for row in view.result.answerability if row["retriever"] in view.retrievers]
-    rows.sort(key=lambda row: (view.retrievers.index(str(row["retriever"])), str(row["split"])))
-    if not histograms and not rows:
+    sheet = answerability_sheet(view.result, view.retrievers)
+    if not histograms and sheet is None:
         return None
     return {
-        "answerability": rows,
-        "has_splits": any(row["split"] != "all" for row in rows),
+        "sheet": sheet,
         "drawn": list(histograms),
         "data": {
             "kinds": KINDS,
@@ -88,16 +78,17 @@ def _histogram(view: View, retriever: str, answerable: Mapping[str, bool | None]
     run = view.result.table(key)
     if has_scores_of_ranks(run):
         return None
-    firsts = {rank: _at_rank(run, rank) for rank in (1, 2)}
-    right = _relevant(view, retriever)
+    first, second = (_at_rank(run, rank) for rank in (1, 2))
+    units = view.result.table(relevant_units_key(retriever))
+    units = units.filter(pc.greater(units["grade"], 0))
+    right = set(zip(units["query_id"].to_pylist(), units["unit_id"].to_pylist(), strict=True))
     gaps: list[list[float]] = [[], [], []]
     failed = view.result.failures(key)
-    for query_id, (item, score) in firsts[1].items():
-        said = answerable.get(query_id)
-        if query_id in firsts[2] and said is not None and query_id not in failed:
-            wrong = 1 if said else 2
-            kind = 0 if (query_id, item) in right else wrong
-            gaps[kind].append(score - firsts[2][query_id][1])
+    for query_id, (item, score) in first.items():
+        has_answer = answerable.get(query_id)
+        if query_id in second and has_answer is not None and query_id not in failed:
+            kind = 0 if (query_id, item) in right else 1 if has_answer else 2
+            gaps[kind].append(score - second[query_id][1])
     return _binned(gaps)
 
 
@@ -105,12 +96,6 @@ def _at_rank(run: pa.Table, rank: int) -> dict[str, tuple[str, float]]:
     hits = run.filter(pc.equal(run["rank"], rank))
     columns = (hits[name].to_pylist() for name in ("query_id", "unit_id", "score"))
     return {query_id: (item, score) for query_id, item, score in zip(*columns, strict=True)}
-
-
-def _relevant(view: View, retriever: str) -> set[tuple[str, str]]:
-    table = view.result.table(relevant_units_key(retriever))
-    relevant = table.filter(pc.greater(table["grade"], 0))
-    return set(zip(relevant["query_id"].to_pylist(), relevant["unit_id"].to_pylist(), strict=True))
 
 
 def _binned(gaps: list[list[float]]) -> Context | None:

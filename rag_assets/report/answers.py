@@ -1,21 +1,27 @@
-"""Answerers side by side: rows for programs, and a table for a terminal."""
+"""Answerers side by side: rows for programs, the sheet of every face, and a notebook's table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
+import pyarrow as pa
 
+from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
 from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary import GROUPS
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.judges.calibration import JUDGED_CORRECT
-from rag_assets.report.formats import Row
 from rag_assets.report.judged import judged_rows
+from rag_assets.report.notebook import Tabular, bars, figure, plain
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import TEXT, Column, Sheet
-from rag_assets.report.terminal_table import sheet_view
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Row = dict[str, Any]
 
 METRICS = {
     "answer_f1": "F1",
@@ -95,9 +101,8 @@ def _column(name: str, *, is_required: bool) -> Column:
         name,
         METRICS[name],
         bounds=(f"{name}_low", f"{name}_high"),
-        better=None
-        if name == "abstained"
-        else "more",  # refusing is neither good nor bad in itself
+        # Refusing is neither good nor bad in itself.
+        better=None if name == "abstained" else "more",
         interval="interval" if is_required else "",
         is_required=is_required,
     )
@@ -105,8 +110,7 @@ def _column(name: str, *, is_required: bool) -> Column:
 
 def answerer_key(row: Row) -> str:
     """Return the name of an answerer at its cut-off."""
-    top_k = row["top_k"]
-    return AnswerCell(str(row["answerer"]), None if top_k is None else int(str(top_k))).key
+    return AnswerCell(row["answerer"], row["top_k"]).key
 
 
 def decisive_metric(result: EvaluationResult) -> str:
@@ -138,16 +142,73 @@ def configured(result: EvaluationResult, block: str) -> Mapping[str, Any]:
     return options
 
 
-def answer_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
-    """Return a heading and a table of the answerers; nothing where there is none."""
+def answer_sheets(result: EvaluationResult, split: str) -> list[Sheet]:
+    """Return the sheet of the answerers, if there are any, with what limits a comparison."""
     sheet = answers_sheet(result, split)
     if sheet is None:
         return []
     unanswerable = answer_rows(result, split, "unanswerable")
     notes = [
-        f"{name} reads the relevant texts: {n} questions have none, and it refuses them by "
-        "itself; compare is on the others"
+        f"{name} reads the relevant texts: {unanswerable[0]['n_questions']} questions have none, "
+        "and it refuses them by itself; compare is on the others"
         for name in (result.gold_answerers if unanswerable else ())
-        for n in [unanswerable[0]["n_questions"]]
     ]
-    return ["", sheet_view(replace(sheet, notes=notes))]
+    return [replace(sheet, notes=notes)]
+
+
+class AnswerTable(Tabular):
+    """A row an answerer at a cut-off, a split and a group of questions: means with intervals."""
+
+    def __init__(self, result: EvaluationResult) -> None:
+        """Read the answerers of an evaluation.
+
+        Raises:
+            NotEvaluated: there are none.
+        """
+        self.result = result
+        splits = dict.fromkeys(result.answer_summary["split"].to_pylist())
+        self.rows: list[Row] = [
+            {**row, "questions": group}
+            for split in splits
+            for group in GROUPS
+            for row in answer_rows(result, split, group)
+        ]
+        if not self.rows:
+            name = result.evaluation.experiment
+            raise NotEvaluated(f"the last evaluation of {name} has no answers")
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows of :func:`answer_rows`, of all questions."""
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        return pa.table({name: [row.get(name) for row in self.rows] for name in names})
+
+    def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
+        """Return bars of a metric by answerer, with intervals.
+
+        Args:
+            metric: such as ``answer_em``; what answerers are compared by when absent.
+            dark: for a dark page.
+
+        Raises:
+            UsageError: the answerers have no such metric.
+        """
+        rows = answer_rows(self.result, self.result.chosen_split())
+        names = [name for name in ANSWER_METRICS if any(row.get(name) is not None for row in rows)]
+        chosen = metric or str(self.result.chosen_metric(None, tuple(self.result.answer_metrics)))
+        if chosen not in names:
+            raise UsageError(f"unknown metric {allowed_names(chosen, names)}")
+        drawn = [
+            (answerer_key(row), row.get(chosen), row[f"{chosen}_low"], row[f"{chosen}_high"])
+            for row in rows
+        ]
+        return figure(
+            [bars(chosen, drawn, 0, dark)],
+            dark,
+            title=f"{plain(self.result.evaluation.experiment)}: {chosen}",
+            xaxis={"type": "category"},
+            yaxis={"title": {"text": chosen}, "rangemode": "tozero"},
+        )
+
+    def _sheets(self) -> list[Sheet]:
+        sheet = answers_sheet(self.result, self.result.chosen_split())
+        return [sheet] if sheet is not None else []

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from rag_assets.evaluation.attribution import FOUND, PLACES, Places, places
-from rag_assets.evaluation.query_facts import ALL
-from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
 from rag_assets.report.slices import members_by
-from rag_assets.report.terminal_table import (
-    FittedTable,
-    count_cell,
-    number_cell,
-    plain_cell,
-    title_line,
-)
 from rag_assets.report.view import Context, View
+
+Row = dict[str, Any]
 
 RANK_IN = "rank_in_"
 
@@ -68,16 +62,16 @@ def attribution_rows(
     ]
 
 
-def _row(lead: Row, found: Places, result: EvaluationResult) -> Row:
+def _row(lead: Row, of_place: Places, result: EvaluationResult) -> Row:
     row: Row = {
         **lead,
         "top_k": result.attributed_top_k,
-        "n_queries": found.n_queries,
-        "n_evidences": found.n_evidences,
+        "n_queries": of_place.n_queries,
+        "n_evidences": of_place.n_evidences,
     }
     for place in PLACES:
-        row |= {place: found.counts[place], f"{place}_share": found.share(place)}
-    return {**row, "recall": found.recall, "ceiling": found.ceiling}
+        row |= {place: of_place.counts[place], f"{place}_share": of_place.share(place)}
+    return {**row, "recall": of_place.recall, "ceiling": of_place.ceiling}
 
 
 def lost_rows(
@@ -129,71 +123,69 @@ HEADERS = {
     "no_chunk": "no\nchunk",
     "not_in_corpus": "not in\ncorpus",
 }
-_WITH_SHARES = 5
-"""So many places fit 80 columns with their shares."""
+"""Place -> its heading."""
+
+MAX_WITH_SHARES = 5
+"""Places that fit 80 columns with their shares."""
+
+CEILING = "recall of the candidates that a fusion or reranker reads; no order of them finds more"
 
 
-def attribution_view(experiment: str, rows: Sequence[Row], by: str | None = None) -> RenderableType:
+def attribution_sheet(
+    experiment: str, rows: Sequence[Row], by: str | None = None, *, shares: bool = False
+) -> Sheet:
     """Return one row a retriever, or a slice and retriever: evidences by place.
 
     Places at which nothing is are left out.
 
     Args:
         experiment: its name.
-        rows: as :func:`rag_assets.report.attribution.attribution_rows` gives.
+        rows: as :func:`attribution_rows` gives.
         by: the criterion of the slices.
+        shares: show shares however many places there are.
     """
-    shown = [place for place in PLACES if place == FOUND or any(row[place] for row in rows)]
-    shares = by is None and len(shown) <= _WITH_SHARES
-    table = FittedTable(narrow=True)
-    for name in [*([by] if by else []), "retriever"]:
-        table.text_column(name, min_width=8)
-    headers = ["evi-\ndences", *[HEADERS[place] for place in shown], "recall", "ceil-\ning"]
-    for header in headers:
-        table.number_column(header)
-    for row in rows:
-        lead = [plain_cell(row[name]) for name in ([by] if by else []) + ["retriever"]]
-        counts = [_count(row, place, share=shares) for place in shown]
-        ends = [number_cell(row["recall"]), number_cell(row["ceiling"])]
-        table.add_row(*lead, str(row["n_evidences"]), *counts, *ends)
-    split = "" if rows[0]["split"] == ALL else f", {rows[0]['split']}"
-    title = f"{experiment}: where the evidences are, at top_k {rows[0]['top_k']}{split}"
-    return Group(title_line(title), table)
+    present = [place for place in PLACES if place == FOUND or any(row[place] for row in rows)]
+    has_shares = shares or (by is None and len(present) <= MAX_WITH_SHARES)
+    columns = (
+        *([Column(by, by, TEXT, min_width=8)] if by else []),
+        Column("retriever", "retriever", TEXT, min_width=8),
+        Column("n_evidences", "evi-\ndences", "d"),
+        *(_column(place, share=has_shares) for place in present),
+        Column("recall", "recall"),
+        Column("ceiling", "ceil-\ning", help=CEILING),
+    )
+    where = f"at top_k {rows[0]['top_k']}{of_split(str(rows[0]['split']))}"
+    title = f"{experiment}: where the evidences are, {where}"
+    return Sheet(title, columns, rows, is_narrow=True, name="stages")
 
 
-def lost_view(rows: Sequence[Row]) -> RenderableType:
-    """Return one table a retriever: every evidence that it did not find.
-
-    Args:
-        rows: as :func:`rag_assets.report.attribution.lost_rows` gives.
-    """
-    parts: list[RenderableType] = []
-    for name, lost in groupby(rows, lambda row: str(row["retriever"])):
-        parts += ["", _lost_table(name, list(lost))]
-    return Group(*parts)
+def _column(place: str, *, share: bool) -> Column:
+    meaning = LOSSES.get(place, "")
+    return Column(place, HEADERS[place], "d", help=meaning, share=f"{place}_share" if share else "")
 
 
-def _lost_table(retriever: str, rows: Sequence[Row]) -> RenderableType:
+def lost_sheets(rows: Sequence[Row]) -> list[Sheet]:
+    """Return one table a retriever: every evidence that it did not find, see :func:`lost_rows`."""
+    return [
+        _lost_sheet(name, list(lost))
+        for name, lost in groupby(rows, lambda row: str(row["retriever"]))
+    ]
+
+
+def _lost_sheet(retriever: str, rows: Sequence[Row]) -> Sheet:
     inputs = [name for name in rows[0] if name.startswith(RANK_IN)]
-    table = FittedTable(narrow=True)
-    table.text_column("query")
-    table.add_column("lost at", no_wrap=True)
-    table.number_column("rank")
-    for number, _ in enumerate(inputs, 1):
-        table.number_column(f"in {number}")
-    table.text_column("question and evidence")
-    for row in rows:
-        what = plain_cell(row["query"]).append(f"\n{plain_cell(row['evidence_id'])}", style="dim")
-        ranks = [count_cell(row[name]) for name in ("rank", *inputs)]
-        table.add_row(plain_cell(row["query_id"]), str(row["lost_at"]), *ranks, what)
+    columns = (
+        Column("query_id", "query", TEXT),
+        Column("lost_at", "lost at", TEXT, is_whole=True),
+        Column("rank", "rank", "d"),
+        *(Column(name, f"in {number}", "d") for number, name in enumerate(inputs, 1)),
+        Column("query", "question", TEXT),
+        Column("evidence_id", "evidence", TEXT),
+    )
     names = [f"in {n}: {name.removeprefix(RANK_IN)}" for n, name in enumerate(inputs, 1)]
-    title = f"{retriever}: {len(rows)} lost"
-    return Group(Text(f"{title} ({', '.join(names)})" if names else title, style="bold"), table)
-
-
-def _count(row: Row, place: str, *, share: bool) -> str:
-    number = str(row[place])
-    return f"{number} {number_cell(row[f'{place}_share'], '.0%'):>4}" if share else number
+    read = f" ({', '.join(names)})" if names else ""
+    title = f"{retriever}: {len(rows)} lost{read}"
+    return Sheet(title, columns, rows, is_narrow=True)
 
 
 LOSSES = {
@@ -218,37 +210,46 @@ LEFT = {
 
 
 def stages(view: View) -> Context | None:
-    """Return a row a retriever, and its flow; None without attributions."""
+    """Return the table, and the flow of each retriever; None without attributions."""
     if not view.result.evaluation.entries_of("attributions"):
         return None
     rows = attribution_rows(view.result, view.retrievers)
     if not rows:
         return None
-    order = {name: number for number, name in enumerate(view.retrievers)}
-    rows.sort(key=lambda row: order[str(row["retriever"])])
-    used = [place for place in LOSSES if any(row[place] for row in rows)]
+    rows.sort(key=lambda row: view.retrievers.index(str(row["retriever"])))
     return {
-        "rows": rows,
-        "places": [(place, LOSSES[place]) for place in used],
+        "sheet": attribution_sheet(view.result.evaluation.experiment, rows, shares=True),
         "top_k": view.result.attributed_top_k,
         "data": {
             "retrievers": [row["retriever"] for row in rows],
-            "flows": [_flow(row) for row in rows],
+            "flows": [
+                flow(row["n_evidences"], [(LOSSES[p], row[p], LEFT[p]) for p in LOSSES], "found")
+                for row in rows
+            ],
         },
     }
 
 
-def _flow(row: Context) -> Context:
-    """Return the number of evidences, and of each stage that loses some what it loses and leaves.
+def flow(
+    n: int,
+    losses: Iterable[tuple[str, int, str]],
+    end: str,
+    kinds: Mapping[str, str] = MappingProxyType({}),
+) -> Context:
+    """Return how many there are, and of each step what leaves and what is left behind it.
 
-    The last stage is named as such where nothing is lost at the end.
+    Args:
+        n: how many enter.
+        losses: name of a step, how many leave there, and what the others are called.
+        end: what those are called that are left at the end.
+        kinds: name of a step -> how its loss is judged, where it is no plain loss.
     """
-    left = row["n_evidences"]
-    steps = []
-    for place, name in LOSSES.items():
-        if row[place]:
-            left -= row[place]
-            steps.append({"lost": name, "n_lost": row[place], "left": LEFT[place], "n_left": left})
+    left, steps = n, []
+    for name, n_lost, behind in losses:
+        if n_lost:
+            left -= n_lost
+            step = {"lost": name, "n_lost": n_lost, "left": behind, "n_left": left}
+            steps.append({**step, "kind": kinds.get(name, "lost")})
     if steps:
-        steps[-1]["left"] = LEFT["cut_at_k"]
-    return {"n": row["n_evidences"], "found": row[FOUND], "steps": steps}
+        steps[-1]["left"] = end
+    return {"n": n, "found": left, "steps": steps}

@@ -1,36 +1,30 @@
-"""The leaderboard at an equal context budget: its rows, and its table for a terminal.
+"""The leaderboard at an equal context budget: its rows, and its sheet.
 
 It is computed from what the last evaluation stored: nothing is searched again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
-from rich.console import Group, RenderableType
-from rich.table import Table
 
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.budget import Kept, budget_metrics, within_budget
 from rag_assets.evaluation.leaderboard import TIE, mean
-from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, MEASURES, best_value
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, MEASURES
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.evaluation.units import context_column
 from rag_assets.pipeline.evaluations import SnapshotEntry
-from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import (
-    FittedTable,
-    mean_cell,
-    mean_of,
-    number_cell,
-    title_line,
-)
+from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.schemas import LEADERBOARD
+
+Row = dict[str, Any]
 
 
 def budget_rows(
@@ -69,7 +63,7 @@ def budget_rows(
 
 def _row(
     result: EvaluationResult, retriever: str, budget: int, measures: list[str], split: str
-) -> dict[str, object]:
+) -> Row:
     entry = _deepest_run(result, retriever)
     depth = int(entry.partition["top_k"])
     contexts_entry = _partition(result, "retriever_contexts", retriever)
@@ -80,7 +74,9 @@ def _row(
     relevant_units = result.table(relevant_units_key(retriever))
     # The run of a query that failed holds what its original text finds: it counts nowhere.
     failed = result.failures(entry.key)
-    weights = {one: weight for one, weight in result.weights(split).items() if one not in failed}
+    weights = {
+        query: weight for query, weight in result.weights(split).items() if query not in failed
+    }
     queries = pa.table({"query_id": pa.array(sorted(weights), pa.string())})
     within = within.of_queries(queries["query_id"])
     table = budget_metrics(within, relevant_units, queries, measures)
@@ -151,78 +147,59 @@ def _partition(result: EvaluationResult, asset: str, retriever: str) -> Snapshot
     raise NotEvaluated(f"{problem}; evaluate it again")
 
 
-def _placed(rows: list[dict[str, object]], measure: str, unplaced: Collection[str]) -> list[Row]:
-    values = {str(row["retriever"]): _number(row.get(measure)) for row in rows}
+def _placed(rows: list[Row], measure: str, unplaced: Collection[str]) -> list[Row]:
+    """Return the rows with their positions, best first; those that are not ranked come last."""
+    values = {row["retriever"]: row.get(measure, float("-inf")) for row in rows}
     ranked = [value for name, value in values.items() if name not in unplaced]
-    placed: list[Row] = []
-    for row in sorted(rows, key=lambda row: _order(str(row["retriever"]), values, unplaced)):
-        name = str(row["retriever"])
+    placed = []
+    for row in sorted(
+        rows, key=lambda r: (r["retriever"] in unplaced, -values[r["retriever"]], r["retriever"])
+    ):
+        name = row["retriever"]
         better = sum(value > values[name] + TIE for value in ranked)
         position = None if name in unplaced else 1 + better
         placed.append({"retriever": name, "position": position, **row})
     return placed
 
 
-def _order(
-    name: str, values: Mapping[str, float], unplaced: Collection[str]
-) -> tuple[bool, float, str]:
-    return name in unplaced, -values[name], name
-
-
-def _number(value: object) -> float:
-    return value if isinstance(value, float) else float("-inf")
-
-
-def budget_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
-    """Return a table, a row a retriever, and a line on each whose run is too short or too long."""
+def budget_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
+    """Return a row a retriever, and a line on each whose run is too short or too long."""
     first = rows[0]
     split = "" if first["split"] == ALL else f"{first['split']}, "
     title = (
         f"{result.evaluation.experiment}: {split}at most {first['budget']} tokens a query, "
         f"mean over {first['n_queries']} queries"
     )
-    return Group(title_line(title), _table(result, rows), *_remarks(rows))
+    columns = (
+        Column("position", "#", "d"),
+        Column("retriever", "retriever", TEXT),
+        *(
+            metric_column(name, is_primary=name == result.primary.measure)
+            for name in first
+            if name.partition("(")[0] in MEASURES
+        ),
+        Column("units", "units", ".1f"),
+        Column("tokens", "tokens", ".0f"),
+    )
+    return Sheet(title, columns, rows, notes=[*_remarks(rows)], is_narrow=True)
 
 
-def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
-    measures = [name for name in rows[0] if name.partition("(")[0] in MEASURES]
-    primary = f"{result.primary.measure}*"
-    table = FittedTable(required=[primary], narrow=True)
-    table.number_column("#")
-    table.text_column("retriever")
-    for name in measures:
-        shown = primary if name == result.primary.measure else name
-        table.number_column(shown)
-    table.number_column("units")
-    table.number_column("tokens")
-    best = {name: best_value(name, (mean_of(row, name) for row in rows)) for name in measures}
+def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
-        values = [mean_cell(mean_of(row, name), best[name]) for name in measures]
-        spent = (number_cell(row["units"], ".1f"), number_cell(row["tokens"], ".0f"))
-        position = "-" if row["position"] is None else str(row["position"])
-        table.add_row(position, str(row["retriever"]), *values, *spent)
-    return table
-
-
-def _remarks(rows: Sequence[Row]) -> list[str]:
-    lines = []
-    for row in rows:
+        name = row["retriever"]
         if row["n_failed"]:
-            lines.append(
-                f"{row['retriever']}: failed on {_queries(row['n_failed'])}, which are in no mean"
-            )
+            yield f"{name}: failed on {_queries(row['n_failed'])}, which are in no mean"
         if row["n_short"]:
-            lines.append(
-                f"{row['retriever']}: all {row['depth']} stored units of "
-                f"{_queries(row['n_short'])} fit; a larger top_k might score more"
+            yield (
+                f"{name}: all {row['depth']} stored units of {_queries(row['n_short'])} fit; a "
+                "larger top_k might score more"
             )
         if row["n_nothing_fits"]:
-            lines.append(
-                f"{row['retriever']}: the first unit of {_queries(row['n_nothing_fits'])} alone "
-                "exceeds the budget, so nothing is kept"
+            yield (
+                f"{name}: the first unit of {_queries(row['n_nothing_fits'])} alone exceeds the "
+                "budget, so nothing is kept"
             )
-    return ["", *lines] if lines else []
 
 
-def _queries(count: object) -> str:
+def _queries(count: int) -> str:
     return f"{count} query" if count == 1 else f"{count} queries"

@@ -1,37 +1,25 @@
-"""Comparisons of retrievers as they are shown: for a terminal, on the page, and in a notebook."""
+"""Comparisons of retrievers or answerers: sheets, the matrix of the page, and the notebook's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import highest_value
-from rag_assets.plain_text import printable
-from rag_assets.report.answer_moves import MovedAnswer, answer_text
 from rag_assets.report.comparisons import Compared, power_text
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
 from rag_assets.report.metric_choice import check_names, is_of_answers, named, noun
-from rag_assets.report.notebook import (
-    Cell,
-    Shown,
-    Tabular,
-    colours,
-    figure,
-    plain,
-    whiskers,
-    words,
-)
-from rag_assets.report.rank_moves import Move, MovedQuery
+from rag_assets.report.notebook import Tabular, colours, figure, plain, whiskers
+from rag_assets.report.query_changes import answer_text, right_text
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet, of_split
 from rag_assets.report.shown_names import shown_rows
-from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
+from rag_assets.report.terminal_table import plain_cell, sheet_view, title_line
 from rag_assets.report.view import Context, View
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.statistics.pairs import all_pairs
@@ -41,164 +29,198 @@ from rag_assets.statistics.t_test import ALPHA, POWER
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-SHOWN = "*"
-"""Marks a difference that chance does not explain."""
+Row = dict[str, Any]
+
+REAL = "*"
+"""Marks a difference that chance hardly explains."""
 
 
-def pairs_view(compared: Compared, rows: Sequence[dict[str, Any]]) -> RenderableType:
-    """Return one table of several pairs, each read as "the first minus the second"."""
-    table = FittedTable(required=["difference"])
-    table.text_column(f"{noun(compared.metric)}s")
-    adjusted = any(row["p_adjusted"] is not None for row in rows)
-    names = ["difference", interval_name(compared.resampling.confidence), "p"]
-    for name in [*names, *(["Holm"] if adjusted else []), "won", "lost"]:
-        table.number_column(name)
+def oriented(row: Mapping[str, Any], first: str) -> Row:
+    """Return a comparison read as ``first`` minus the other, with ``pair``, ``other`` and ``mark``.
+
+    Args:
+        row: of :data:`rag_assets.schemas.COMPARISONS` or of ``ANSWER_COMPARISONS``.
+        first: one of its two names.
+    """
+    a, b = (row.get(f"retriever_{side}", row.get(f"answerer_{side}")) for side in "ab")
+    other = a if first == b else b
+    lead = {"first": first, "other": other, "pair": f"{first} - {other}"}
+    lead["mark"] = REAL if is_significant(dict(row)) else ""
+    if first == b:
+        return {**row, **lead}
+    low, high = (None if row[name] is None else -row[name] for name in ("high", "low"))
+    change = None if row["difference"] is None else -row["difference"]
+    turned = {"difference": change, "low": low, "high": high}
+    return {**row, **lead, **turned, "won": row["lost"], "lost": row["won"]}
+
+
+def oriented_pair(rows: Sequence[Mapping[str, Any]], first: str, other: str) -> Row | None:
+    """Return the comparison of two as ``first`` minus ``other``; None: they were not compared."""
     for row in rows:
-        pair = Text(f"{row['retriever_b']} - {row['retriever_a']}")
-        numbers = [signed_text(row["difference"]), interval_text(row)]
-        numbers += [p_text(row["p_randomisation"])]
-        numbers += [p_text(row["p_adjusted"])] if adjusted else []
-        mark = SHOWN if is_significant(row) else " "
-        counts = [str(row["won"]), str(row["lost"])]
-        table.add_row(pair, f"{numbers[0]}{mark}", *numbers[1:], *counts)
-    legend = f"{SHOWN} p < {ALPHA}{' after Holm over these pairs' if adjusted else ''}"
-    return Group(_title(compared, f"pairs of {noun(compared.metric)}s"), table, "", legend)
+        names = {row.get(f"retriever_{side}", row.get(f"answerer_{side}")) for side in "ab"}
+        if names == {first, other} and first != other:
+            return None if row["difference"] is None else oriented(row, first)
+    return None
+
+
+def pairs_sheet(title: str, noun: str, rows: Sequence[Mapping[str, Any]], level: float) -> Sheet:
+    """Return a row a pair: difference, interval, p, and p after Holm where it is known.
+
+    Args:
+        title: above the table.
+        noun: what is compared.
+        rows: see :func:`oriented`.
+        level: of the intervals.
+    """
+    columns = (
+        Column("pair", f"{noun}s", TEXT),
+        Column(
+            "difference",
+            "difference",
+            SIGNED,
+            bounds=("low", "high"),
+            interval=interval_name(level),
+            mark="mark",
+            is_required=True,
+        ),
+        Column("p_randomisation", "p", P_VALUE),
+        Column("p_adjusted", "Holm", P_VALUE, is_sparse=True),
+        Column("won", "won", "d"),
+        Column("tied", "tied", "d", is_page_only=True),
+        Column("lost", "lost", "d"),
+        Column(
+            "detectable", "detectable", help="the least difference to be seen", is_page_only=True
+        ),
+    )
+    return Sheet(title, columns, rows, name="pairs")
+
+
+def compared_sheet(compared: Compared, rows: Sequence[Row]) -> Sheet:
+    """Return the pairs of :meth:`.comparisons.Compared.rows`, the second minus the first."""
+    subject = noun(compared.metric)
+    lines = [oriented(row, row["retriever_b"]) for row in rows]
+    title = _title(compared, f"pairs of {subject}s")
+    sheet = pairs_sheet(title, subject, lines, compared.resampling.confidence)
+    has_holm = any(row["p_adjusted"] is not None for row in rows)
+    after = " after Holm over these pairs" if has_holm else ""
+    return Sheet(title, sheet.columns, lines, notes=[f"{REAL} p < {ALPHA}{after}"])
+
+
+def pairs_latex(compared: Compared, rows: Sequence[Row], names: Mapping[str, str]) -> str:
+    """Return the same for a paper; ``names`` are display names."""
+    sheet = compared_sheet(compared, shown_rows(rows, names))
+    is_adjusted = any(row["p_adjusted"] is not None for row in rows)
+    after = f" after Holm over {len(compared.family)} pairs" if is_adjusted else ""
+    limits = sentence(compared.caveat)
+    test = "two-sided paired randomisation test"
+    return sheet.latex(f"{sheet.title}; {test}, * p < {ALPHA}{after}.{limits}")
+
+
+def sentence(caveat: str | None) -> str:
+    """Return a caveat as a sentence behind others; empty without one."""
+    return f" {caveat[0].upper()}{caveat[1:]}." if caveat else ""
 
 
 def pair_view(
-    compared: Compared,
-    row: dict[str, Any],
-    moved: tuple[Sequence[MovedQuery | MovedAnswer], Sequence[MovedQuery | MovedAnswer]],
+    compared: Compared, row: Row, changed: tuple[Sequence[Row], Sequence[Row]]
 ) -> RenderableType:
-    """Return everything on one pair: means, tests, the verdict, and the queries that moved most."""
-    a, b = str(row["retriever_a"]), str(row["retriever_b"])
-    n_pairs = len(compared.family)
-    parts: list[RenderableType] = [
-        _title(compared, f"{b} against {a}"),
-        _means(compared, a, b),
-        "",
-        _numbers(row, compared.resampling.confidence, n_pairs),
-        "",
-        title_line(compared.verdict(row)),
-    ]
-    for heading, queries in zip((f"most won by {b}", f"most lost by {b}"), moved, strict=True):
+    """Return everything on one pair: means, tests, the verdict, and the queries that moved most.
+
+    Args:
+        compared: the evaluation.
+        row: of :meth:`.comparisons.Compared.rows`.
+        changed: see :func:`.query_changes.most_changed`.
+    """
+    a, b = row["retriever_a"], row["retriever_b"]
+    parts: list[RenderableType] = [sheet_view(_means(compared, a, b)), ""]
+    lines = dict(_numbers(row, compared.resampling.confidence, len(compared.family)))
+    width = max(map(len, lines))
+    parts += [plain_cell(f"{name:<{width}}  {text}") for name, text in lines.items()]
+    parts += ["", title_line(compared.verdict(row))]
+    for heading, queries in zip((f"most won by {b}", f"most lost by {b}"), changed, strict=True):
         if queries:
-            parts += ["", title_line(heading), *(_moved(query, a, b) for query in queries)]
+            parts += ["", title_line(heading), *(_changed(query, a, b) for query in queries)]
     return Group(*parts)
 
 
-def moves_view(
-    compared: Compared, rows: Sequence[dict[str, Any]], a: str, b: str
-) -> RenderableType:
-    """Return a table, a row a query and relevant evidence, with its rank in either retriever."""
-    table = FittedTable(required=["outcome"])
-    table.text_column("query")
-    table.add_column("outcome", no_wrap=True)
-    table.number_column("difference")
-    table.text_column("evidence")
-    for name in (a, b):
-        table.add_column(Text(name), justify="right", overflow="fold", min_width=6)
-    for row in rows:
-        ranks = ["-" if row[name] is None else str(row[name]) for name in ("rank_a", "rank_b")]
-        texts = [Text(str(row[name])) for name in ("query_id", "outcome", "evidence")]
-        table.add_row(*texts[:2], signed_text(row["difference"]), texts[2], *ranks)
-    counts = {row["query_id"]: row["outcome"] for row in rows}
-    of = [f"{list(counts.values()).count(name)} {name}" for name in ("won", "tied", "lost")]
-    legend = f"queries of {b}: {', '.join(of)}; the last columns are ranks, - not retrieved"
-    return Group(_title(compared, f"{b} against {a}"), table, "", Text(legend))
-
-
-def answer_moves_view(
-    compared: Compared, rows: Sequence[dict[str, Any]], a: str, b: str
-) -> RenderableType:
-    """Return a table, a row a question, with what either answerer answers."""
-    table = FittedTable(required=["outcome"])
-    table.text_column("question")
-    table.add_column("outcome", no_wrap=True)
-    table.number_column("difference")
-    for name in ("right", a, b):
-        table.add_column(Text(name), overflow="fold", min_width=8)
-    for row in rows:
-        texts = [
-            _right(row["golds"], row["unanswerable"]),
-            *(answer_text(row[name]) for name in ("answer_a", "answer_b")),
-        ]
-        table.add_row(
-            plain_cell(row["query_id"]),
-            row["outcome"],
-            signed_text(row["difference"]),
-            *(plain_cell(text) for text in texts),
-        )
-    return Group(_title(compared, f"{b} against {a}"), table)
-
-
-def _title(compared: Compared, what: str) -> Text:
+def _title(compared: Compared, what: str) -> str:
     split = "" if compared.split == "all" else f", split {compared.split}"
     name = compared.result.evaluation.experiment
-    return title_line(f"{name}: {what} on {compared.metric}{split}")
+    return f"{name}: {what} on {compared.metric}{split}"
 
 
-def _means(compared: Compared, a: str, b: str) -> Table:
-    table = FittedTable(required=["mean"])
-    table.text_column(noun(compared.metric))
-    table.number_column("mean")
-    table.number_column(interval_name(compared.resampling.confidence))
-    for name, interval in compared.mean_intervals(a, b).items():
-        mean = "-" if interval["mean"] is None else f"{interval['mean']:.4f}"
-        table.add_row(Text(name), mean, interval_text(interval))
-    return table
+def _means(compared: Compared, a: str, b: str) -> Sheet:
+    subject = noun(compared.metric)
+    interval = interval_name(compared.resampling.confidence)
+    mean = Column("mean", "mean", bounds=("low", "high"), interval=interval, is_required=True)
+    means = compared.mean_intervals(a, b).items()
+    rows = [{**row, "name": name} for name, row in means]
+    title = _title(compared, f"{b} against {a}")
+    return Sheet(title, (Column("name", subject, TEXT), mean), rows)
 
 
-def _numbers(row: dict[str, Any], confidence: float, n_pairs: int) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def _numbers(row: Row, confidence: float, n_pairs: int) -> Iterator[tuple[str, str]]:
     interval = f"{interval_name(confidence)} {interval_text(row)}"
+    yield "difference", f"{signed_text(row['difference'])}, {interval}"
     holm = ""
     if row["p_adjusted"] is not None and n_pairs > 1:
         holm = f"; Holm over {n_pairs} pairs: {p_text(row['p_adjusted'])}"
-    others = f"t-test {p_text(row['p_t'])}, Wilcoxon {p_text(row['p_wilcoxon'])}"
+    yield "p", f"{p_text(row['p_randomisation'])} (randomisation){holm}"
+    yield "other tests", f"t-test {p_text(row['p_t'])}, Wilcoxon {p_text(row['p_wilcoxon'])}"
+    effect = "-" if row["effect_size"] is None else f"{row['effect_size']:+.3f}"
+    yield "effect size", f"{effect} (Cohen's d_z)"
+    smallest = row["detectable"]
+    if smallest is not None and smallest <= highest_value(row["metric"]):
+        yield "detectable", f"{smallest:.4f} at level {ALPHA} with power {POWER}"
     clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
     counts = f"{row['won']} won, {row['tied']} tied, {row['lost']} lost"
-    effect = "-" if row["effect_size"] is None else f"{row['effect_size']:+.3f}"
-    smallest = row["detectable"]
-    can_show = smallest is not None and smallest <= highest_value(row["metric"])
-    power = (
-        {"detectable": f"{smallest:.4f} at level {ALPHA} with power {POWER}"} if can_show else {}
-    )
-    for name, text in {
-        "difference": f"{signed_text(row['difference'])}, {interval}",
-        "p": f"{p_text(row['p_randomisation'])} (randomisation){holm}",
-        "other tests": others,
-        "effect size": f"{effect} (Cohen's d_z)",
-        **power,
-        "queries": f"{row['n']}{clusters}: {counts}",
-    }.items():
-        table.add_row(name, text)
-    return table
+    yield "queries", f"{row['n']}{clusters}: {counts}"
 
 
-def _right(golds: Sequence[str], unanswerable: bool) -> str:
-    return " | ".join(golds) or ("(unanswerable)" if unanswerable else "(not labelled)")
-
-
-def _moved(query: MovedQuery | MovedAnswer, a: str, b: str) -> RenderableType:
-    head = f"{query.value_b - query.value_a:+.4f} {query.query_id}: {' '.join(query.text.split())}"
-    if isinstance(query, MovedAnswer):
-        answers = {"right": _right(query.golds, query.unanswerable)}
-        answers |= {a: answer_text(query.answer_a), b: answer_text(query.answer_b)}
-        lines = [Text(printable(f"{name}: {text}")) for name, text in answers.items()]
-        return Group(Text(printable(head)), *(Padding(line, (0, 0, 0, 8)) for line in lines))
-    lines = [Text(_move(move, a, b)) for move in query.moves]
-    return Group(Text(head), *(Padding(line, (0, 0, 0, 8)) for line in lines))
-
-
-def _move(move: Move, a: str, b: str) -> str:
-    return f"{move.evidence}: {_rank(move.rank_a)} in {a} -> {_rank(move.rank_b)} in {b}"
+def _changed(row: Row, a: str, b: str) -> RenderableType:
+    """Return one query with both answers, or with the ranks of its evidences."""
+    if "moves" in row:
+        lines = [
+            f"{move['evidence']}: {_rank(move['rank_a'])} in {a} -> {_rank(move['rank_b'])} in {b}"
+            for move in row["moves"]
+        ]
+    else:
+        texts = {"right": right_text(row), **_answer_texts(row, a, b)}
+        lines = [f"{name}: {text}" for name, text in texts.items()]
+    head = plain_cell(f"{row['difference']:+.4f} {row['query_id']}: {row['text']}")
+    return Group(head, *(Padding(plain_cell(line), (0, 0, 0, 8)) for line in lines))
 
 
 def _rank(rank: int | None) -> str:
     return "not retrieved" if rank is None else str(rank)
+
+
+def _answer_texts(row: Row, a: str, b: str) -> dict[str, str]:
+    return {a: answer_text(row["answer_a"]), b: answer_text(row["answer_b"])}
+
+
+def changes_sheet(compared: Compared, rows: Sequence[Row], a: str, b: str) -> Sheet:
+    """Return all queries with their outcome, see :func:`.query_changes.change_rows`."""
+    title = _title(compared, f"{b} against {a}")
+    difference = Column("difference", "difference", SIGNED)
+    result = Column("outcome", "outcome", TEXT, is_whole=True, is_required=True)
+    if is_of_answers(compared.metric):
+        lines = [{**row, "right": right_text(row), **_answer_texts(row, a, b)} for row in rows]
+        texts = (Column(name, name, TEXT, min_width=8) for name in ("right", a, b))
+        return Sheet(
+            title, (Column("query_id", "question", TEXT), result, difference, *texts), lines
+        )
+    columns = (
+        Column("query_id", "query", TEXT),
+        result,
+        difference,
+        Column("evidence", "evidence", TEXT),
+        *(Column(f"rank_{side}", name, "d") for side, name in (("a", a), ("b", b))),
+    )
+    outcomes = list({row["query_id"]: row["outcome"] for row in rows}.values())
+    counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ("won", "tied", "lost"))
+    note = f"queries of {b}: {counts}; the last columns are ranks, - not retrieved"
+    return Sheet(title, columns, rows, notes=[note])
 
 
 def significance(view: View) -> Context | None:
@@ -209,51 +231,33 @@ def significance(view: View) -> Context | None:
     names = [name for name in view.retrievers if name in compared]
     matrix = {name: [against(view, name, other) for other in names] for name in names}
     pairs = [
-        {"one": name, **cell}
+        cell
         for number, name in enumerate(names)
         for cell in matrix[name][number + 1 :]
         if cell is not None
     ]
-    largest = max((abs(pair["difference"]) for pair in pairs), default=0.0)
+    sheet = pairs_sheet("Pairs of retrievers", "retriever", pairs, view.confidence or 0.95)
     return {
         "names": names,
         "matrix": matrix,
-        "pairs": pairs,
-        "largest": largest or 1.0,
+        "sheet": sheet,
+        "largest": max((abs(pair["difference"]) for pair in pairs), default=0.0) or 1.0,
         "alpha": ALPHA,
         "n_pairs": view.n_pairs,
-        "confidence": view.confidence,
     }
 
 
-def against(view: View, one: str, other: str) -> Context | None:
-    """Return how far ``one`` is above ``other``; None where the two were not compared."""
-    for row in view.comparisons:
-        if {one, other} == {row["retriever_a"], row["retriever_b"]} and one != other:
-            if row["difference"] is None:
-                return None
-            sign = 1 if row["retriever_b"] == one else -1
-            bounds = [row["low"], row["high"]][::sign]
-            return {
-                "other": other,
-                "difference": sign * row["difference"],
-                "low": None if row["low"] is None else sign * bounds[0],
-                "high": None if row["low"] is None else sign * bounds[1],
-                "p": p_text(row["p_randomisation"]),
-                "holm": p_text(row["p_adjusted"]) if row["p_adjusted"] is not None else None,
-                "shown": is_significant(row),
-                "won": row["won"] if sign == 1 else row["lost"],
-                "tied": row["tied"],
-                "lost": row["lost"] if sign == 1 else row["won"],
-                "n": row["n"],
-                "n_clusters": row["n_clusters"],
-                "detectable": row["detectable"],
-                "power": power_text(row),
-            }
-    return None
+def against(view: View, first: str, other: str) -> Context | None:
+    """Return how far ``first`` is above ``other``; None where the two were not compared."""
+    row = oriented_pair(view.comparisons, first, other)
+    return row and {**row, **p_texts(row)}
 
 
-Row = dict[str, Any]
+def p_texts(row: Mapping[str, Any], noun: str = "queries") -> Context:
+    """Return p as a text, corrected where it is, and what these queries can show."""
+    p, holm = p_text(row["p_randomisation"]), row["p_adjusted"]
+    corrected = None if holm is None else p_text(holm)
+    return {"p": p, "holm": corrected, "power": power_text(row, noun)}
 
 
 class Comparison(Tabular):
@@ -287,13 +291,13 @@ class Comparison(Tabular):
         """
         if len(retrievers) not in (0, 2) or (retrievers and retrievers[0] == retrievers[1]):
             raise UsageError("compare takes two different retrievers, or none for all pairs")
-        name = result.evaluation.experiment
         chosen = result.chosen_metric(metric, retrievers)
         check_names(chosen, retrievers)
         compared = Compared.of(result, chosen, split)
         pairs = [(retrievers[0], retrievers[1])] if retrievers else None
         rows = compared.rows(pairs or all_pairs(list(compared.cells)))
         if not rows:
+            name = result.evaluation.experiment
             raise NotEvaluated(f"the last evaluation of {name} has no pair to compare")
         return cls(compared, rows)
 
@@ -306,81 +310,52 @@ class Comparison(Tabular):
         """Return a table of COMPARISONS or ANSWER_COMPARISONS of :mod:`rag_assets.schemas`."""
         metric = self.compared.metric
         schema = ANSWER_COMPARISONS if is_of_answers(metric) else COMPARISONS
-        rows = [named(row, metric) for row in self.rows]
-        return pa.Table.from_pylist(rows, schema=schema.arrow())
+        return pa.Table.from_pylist([named(row, metric) for row in self.rows], schema.arrow())
 
     def plot(self, *, dark: bool = False) -> go.Figure:
-        """Return a figure of the differences with their intervals.
+        """Return a point a pair with its interval; filled where the difference is real.
 
         Args:
             dark: for a dark page.
         """
-        return _figure(self, dark)
+        lines = [oriented(row, row["retriever_b"]) for row in self.rows][::-1]
+        rows = [row for row in lines if row["difference"] is not None]
+        values, lows, highs = ([row[n] for row in rows] for n in ("difference", "low", "high"))
+        palette = colours(dark)
+        trace = {
+            "type": "scatter",
+            "mode": "markers",
+            "x": values,
+            "y": [plain(row["pair"]) for row in rows],
+            "error_x": whiskers(values, lows, highs, dark),
+            "marker": {
+                "size": 11,
+                "color": [palette["c0"] if row["mark"] else palette["page"] for row in rows],
+                "line": {"width": 2, "color": palette["c0"]},
+            },
+            "customdata": [["real" if row["mark"] else "not shown"] for row in rows],
+            "hovertemplate": "%{y}<br>%{x:+.4f}, %{customdata[0]}<extra></extra>",
+        }
+        metric = plain(str(self.compared.metric))
+        return figure(
+            [trace],
+            dark,
+            title=f"Differences in {metric}; filled: real",
+            height=150 + 34 * len(rows),
+            xaxis={
+                "title": {"text": f"difference in {metric}"},
+                "zeroline": True,
+                "zerolinewidth": 2,
+            },
+            yaxis={"type": "category", "range": [-0.7, len(rows) - 0.3]},
+        )
 
-    def _shown(self) -> list[Shown]:
-        return [_shown(self)]
-
-
-def _shown(comparison: Comparison) -> Shown:
-    """Return a row a pair, and of one pair the verdict in words."""
-    compared = comparison.compared
-    of = "" if compared.split == "all" else f", {compared.split} split"
-    title = f"{compared.result.evaluation.experiment}: differences in {compared.metric}{of}"
-    adjusted = any(row["p_adjusted"] is not None for row in comparison.rows)
-    interval = interval_name(compared.resampling.confidence)
-    headings = ["pair", "difference", interval, "p", *(["Holm"] if adjusted else [])]
-    named_rows = shown_rows(comparison.rows, compared.result.evaluation.display_names)
-    rows = [_cells(row, adjusted) for row in named_rows]
-    verdicts = [compared.verdict(row) for row in named_rows] if len(rows) == 1 else []
-    after = " after Holm over all pairs" if adjusted else ""
-    notes = [f"* p < {ALPHA}{after}: unlikely to be chance", *compared.notes]
-    return Shown(title, [*headings, "won", "tied", "lost"], rows, verdicts, notes)
-
-
-def _cells(row: Row, adjusted: bool) -> list[Cell]:
-    mark = "*" if is_significant(row) else ""
-    texts = [
-        f"{signed_text(row['difference'])}{mark}",
-        "" if row["low"] is None else f"{signed_text(row['low'])} to {signed_text(row['high'])}",
-        p_text(row["p_randomisation"]),
-        *([p_text(row["p_adjusted"])] if adjusted else []),
-        *(str(row[name]) for name in ("won", "tied", "lost")),
-    ]
-    return [words(_pair(row)), *map(Cell, texts)]
-
-
-def _pair(row: Row) -> str:
-    return f"{row['retriever_b']} - {row['retriever_a']}"
-
-
-def _figure(comparison: Comparison, dark: bool) -> go.Figure:
-    """Return a point a pair with its interval; filled where the difference is real."""
-    rows = [row for row in comparison.rows if row["difference"] is not None][::-1]
-    values: list[float | None] = [row["difference"] for row in rows]
-    palette = colours(dark)
-    shown = [is_significant(row) for row in rows]
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": values,
-        "y": [plain(_pair(row)) for row in rows],
-        "error_x": whiskers(
-            values, [row["low"] for row in rows], [row["high"] for row in rows], dark
-        ),
-        "marker": {
-            "size": 11,
-            "color": [palette["c0"] if one else palette["page"] for one in shown],
-            "line": {"width": 2, "color": palette["c0"]},
-        },
-        "customdata": [["real" if one else "not shown"] for one in shown],
-        "hovertemplate": "%{y}<br>%{x:+.4f}, %{customdata[0]}<extra></extra>",
-    }
-    metric = plain(str(comparison.compared.metric))
-    return figure(
-        [trace],
-        dark,
-        title=f"Differences in {metric}; filled: real",
-        height=150 + 34 * len(rows),
-        xaxis={"title": {"text": f"difference in {metric}"}, "zeroline": True, "zerolinewidth": 2},
-        yaxis={"type": "category", "range": [-0.7, len(rows) - 0.3]},
-    )
+    def _sheets(self) -> list[Sheet]:
+        compared = self.compared
+        rows = shown_rows(self.rows, compared.result.evaluation.display_names)
+        sheet = compared_sheet(compared, rows)
+        verdicts = [compared.verdict(row) for row in rows] if len(rows) == 1 else []
+        name = compared.result.evaluation.experiment
+        title = f"{name}: differences in {compared.metric}{of_split(compared.split)}"
+        notes = [*sheet.notes, *compared.notes]
+        return [Sheet(title, sheet.columns, sheet.rows, verdicts, notes)]

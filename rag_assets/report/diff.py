@@ -1,4 +1,4 @@
-"""What differs between two evaluations, and why: by the reasons of a plan, and for a terminal."""
+"""What differs between two evaluations, and why: by the reasons of a plan, and as sheets."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
 from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.reasons import FILE, Reason, Wanted, row_changes, version_changes
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.report.formats import interval_name, interval_text, p_text
+from rag_assets.report.formats import interval_name
 from rag_assets.report.history import (
     DIGESTS,
     LABELS_ADDED,
@@ -23,7 +20,7 @@ from rag_assets.report.history import (
 )
 from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
+from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 
 Row = dict[str, Any]
@@ -126,39 +123,46 @@ def _reasons(old: Manifest | None, new: Manifest | None) -> list[Reason]:
     return list(Wanted(recipe).differences(old))
 
 
-SHOWN = 20
-"""So many reasons are shown; ``--format json`` has all."""
+MAX_REASONS = 20
+"""Reasons that people are shown; ``--format json`` has all."""
 
 
-def changes_view(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> RenderableType:
+def changes_sheet(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Sheet:
     """Return what changed from one evaluation to the other, a line a reason."""
-    head = title_line(f"{b.experiment}: {b.evaluation_id} against {a.evaluation_id}")
-    lines = [plain_cell(f"  {reason.text}") for reason in reasons[:SHOWN]] or [
-        Text("  nothing changed")
-    ]
-    if len(reasons) > SHOWN:
-        lines.append(Text(f"  and {len(reasons) - SHOWN} more; --format json has all"))
-    return Group(head, *lines)
+    lines = [f"  {reason.text}" for reason in reasons[:MAX_REASONS]] or ["  nothing changed"]
+    more = len(reasons) - MAX_REASONS
+    lines += [f"  and {more} more; --format json has all"] if more > 0 else []
+    title = f"{b.experiment}: {b.evaluation_id} against {a.evaluation_id}"
+    return Sheet(title, (), (), notes=lines)
 
 
-def means_view(rows: Sequence[dict[str, Any]], metric: str, confidence: float) -> RenderableType:
-    """Return a line for each retriever: the mean before and after, and how sure the change is."""
-    table = FittedTable(required=["difference"])
-    table.text_column(
-        "answerer" if any(is_answerer(row["retriever"]) for row in rows) else "retriever"
+def means_sheet(
+    rows: Sequence[Row], metric: str, confidence: float, notes: Sequence[str] = ()
+) -> Sheet:
+    """Return a row a retriever: the mean before and after, and how sure the change is.
+
+    Args:
+        rows: of :meth:`.evaluation_pairs.EvaluationPair.rows`.
+        metric: with its cut-off.
+        confidence: of the intervals.
+        notes: sentences below the table.
+    """
+    is_of_answers = any(is_answerer(row["retriever"]) for row in rows)
+    columns = (
+        Column("retriever", "answerer" if is_of_answers else "retriever", TEXT),
+        Column("old", "old"),
+        Column("new", "new"),
+        Column(
+            "difference",
+            "difference",
+            SIGNED,
+            bounds=("low", "high"),
+            interval=interval_name(confidence),
+            is_required=True,
+        ),
+        Column("p_randomisation", "p", P_VALUE),
+        Column("won", "won", "d"),
+        Column("lost", "lost", "d"),
     )
-    for name in ("old", "new", "difference", interval_name(confidence), "p", "won", "lost"):
-        table.number_column(name)
-    for row in rows:
-        table.add_row(
-            plain_cell(row["retriever"]),
-            f"{row['old']:.4f}",
-            f"{row['new']:.4f}",
-            f"{row['difference']:+.4f}",
-            interval_text(row),
-            p_text(row["p_randomisation"]),
-            str(row["won"]),
-            str(row["lost"]),
-        )
     n_queries = max((row["n"] for row in rows), default=0)
-    return Group(title_line(f"{metric} on {n_queries} queries"), table)
+    return Sheet(f"{metric} on {n_queries} queries", columns, rows, notes=notes)

@@ -6,11 +6,10 @@ import csv
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rag_assets.plain_text import json_safe, markdown
-from rag_assets.report.latex import rows_table
 from rag_assets.sources.csv_files import shielded
 
 FORMATS = ("table", "json", "csv", "markdown")
@@ -110,6 +109,11 @@ def four_places(value: float) -> str:
     return f"{value:.1e}" if small else f"{value:.4f}"
 
 
+def rough(value: float) -> str:
+    """Return a time or a size with two decimals; from 1000 on without."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
+
+
 def rounded(number: float) -> int:
     """Return a number of questions with two digits, at least 1; more would claim too much."""
     return max(1, int(float(f"{number:.2g}")))
@@ -133,7 +137,62 @@ def _latex(rows: Rows) -> str:
         name for name in names if all(isinstance(row.get(name), int | float | None) for row in rows)
     }
     lines = [[_cell(name, row.get(name)) for name in names] for row in rows]
-    return rows_table(names, numeric, lines, "")
+    return rows_latex(names, numeric, lines, "")
+
+
+def rows_latex(
+    names: Sequence[str], numeric: Collection[str], lines: Sequence[Sequence[str]], caption: str
+) -> str:
+    """Return a LaTeX table of texts as they are; the columns of ``numeric`` are set to the right.
+
+    Nothing but the environment ``tabular`` and horizontal lines is used, so any LaTeX compiles it.
+    """
+    layout = "".join("r" if name in numeric else "l" for name in names)
+    cells = [[latex_text(text) for text in line] for line in lines]
+    return latex_table([latex_text(name) for name in names], layout, cells, caption)
+
+
+def latex_table(
+    head: Sequence[str], layout: str, lines: Sequence[Sequence[str]], caption: str
+) -> str:
+    """Return a LaTeX table of cells that are LaTeX already."""
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            *([f"\\caption{{{latex_text(caption)}}}"] if caption else []),
+            f"\\begin{{tabular}}{{{layout}}}",
+            r"\hline",
+            " & ".join(head) + r" \\",
+            r"\hline",
+            *(" & ".join(cells) + r" \\" for cells in lines),
+            r"\hline",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "{}$&#%_"},
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    # In TeX's first font encoding, which is the default, there is no upright quotation mark.
+    '"': "''",
+}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+
+def latex_text(text: str) -> str:
+    """Return a text that LaTeX prints as it is; control characters become a blank."""
+    parts = (_LATEX.get(character, character) for character in _CONTROL.sub(" ", text))
+    # Two hyphens would be drawn as one dash, and some other pairs as one sign too.
+    return "".join(parts).replace("--", "-{}-").replace("?`", "?{}`").replace("!`", "!{}`")
 
 
 def _cell(name: str, value: object) -> str:

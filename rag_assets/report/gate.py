@@ -50,7 +50,7 @@ from rag_assets.report.metric_choice import (
     is_sampled,
     noun,
 )
-from rag_assets.report.notebook import Shown, of_sheet, table_html, table_text
+from rag_assets.report.notebook import table_html, table_text
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_pair
 from rag_assets.report.sheet import INTERVAL, P_VALUE, TEXT, Column, Sheet
@@ -119,14 +119,11 @@ class Gate:
 
     def __repr__(self) -> str:
         """Return what ``print`` shows: the checks, and why they come out so."""
-        return table_text(self._shown())
+        return table_text(gate_sheet(self))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows; all text from data is escaped."""
-        return table_html(*self._shown())
-
-    def _shown(self) -> Shown:
-        return of_sheet(gate_sheet(self))
+        return table_html(gate_sheet(self))
 
     def as_json(self) -> Row:
         """Return everything as a mapping."""

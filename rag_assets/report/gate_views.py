@@ -15,11 +15,11 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from rich.console import RenderableType
 
 from rag_assets.plain_text import markdown
-from rag_assets.report.formats import Row, formatted, p_text
+from rag_assets.report.formats import Row, p_text
 from rag_assets.report.gate import NUMBERS, Gate, cause_lines, gate_sheet, look_line, noun_of
 from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Check
 from rag_assets.report.metric_drops import Drop
-from rag_assets.report.terminal_table import number_cell, sheet_view
+from rag_assets.report.terminal_table import sheet_view
 
 _STYLES: dict[str, str] = {PASS: "green", FAIL: "bold red", CANNOT_TELL: "bold yellow"}
 
@@ -34,11 +34,8 @@ def gate_view(gate: Gate) -> RenderableType:
 def gate_markdown(gate: Gate) -> str:
     """Return the same as Markdown."""
     sheet = gate_sheet(gate)
-    rows = [
-        {column.title: column.text(row) or "-" for column in sheet.columns} for row in sheet.rows
-    ]
     lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in sheet.notes)
-    return f"### {sheet.title}\n\n{formatted(rows, 'markdown')}" + (f"\n{lines}" if lines else "")
+    return f"### {sheet.title}\n\n{sheet.markdown()}" + (f"\n{lines}" if lines else "")
 
 
 def gate_rows(gate: Gate) -> list[Row]:
@@ -121,7 +118,7 @@ def _output(check: Check) -> str:
 
 def _drop_lines(check: Check, drop: Drop) -> Iterator[str]:
     against = "" if check.against == check.retriever else f" ({check.against})"
-    old, new = number_cell(drop.old), number_cell(drop.new)
+    old, new = ("-" if mean is None else f"{mean:.4f}" for mean in (drop.old, drop.new))
     yield f"old {old}{against}, new {new}, {drop.n} queries"
     p = p_text(check.p_adjusted)
     yield f"interval of the change: {drop.low} to {drop.high}; one-sided p: {p}"

@@ -1,4 +1,4 @@
-"""A metric over evaluations: what changed at each, rows, and a table for a terminal."""
+"""A metric over evaluations: what changed at each, rows, and a sheet."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from rag_assets.pipeline.reasons import Reason, changes, file_changes
 from rag_assets.report.metric_choice import is_answerer
-from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 
 DIGESTS = {
     "corpus_digest": "documents changed",
@@ -106,28 +103,23 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         by_id.setdefault(value["evaluation_id"], []).append(value)
     rows: list[Row] = []
     before: Row | None = None
-    last_values: dict[tuple[str, str], float] = {}
+    last: dict[tuple[str, str], float] = {}
     for evaluation in evaluations:
         alike = None if before is None else comparable(before, evaluation)
-        if not alike:
-            last_values = {}
         reasons = [asdict(one) for one in evaluation_changes(before, evaluation)] if before else []
-        lead = _lead(evaluation)
-        split_values = of_split(by_id.get(evaluation["evaluation_id"], []), split)
-        for value in split_values or [
-            {"retriever": None, "split": None, "value": None, "n_queries": 0}
-        ]:
-            name, mean = value["retriever"], value["value"]
-            cell = {field: value[field] for field in ("retriever", "split", "value", "n_queries")}
-            place = name, value["split"]
-            change = mean - last_values[place] if place in last_values else None
-            rows.append({**lead, **cell, "change": change, "comparable": alike, "changes": reasons})
-        last_values = {
-            (value["retriever"], value["split"]): value["value"] for value in split_values
-        }
+        cells = of_split(by_id.get(evaluation["evaluation_id"], []), split)
+        for cell in cells or [_NO_CELL]:
+            place = cell["retriever"], cell["split"]
+            change = cell["value"] - last[place] if alike and place in last else None
+            measured = {name: cell[name] for name in _NO_CELL}
+            told = {"change": change, "comparable": alike, "changes": reasons}
+            rows.append({**_lead(evaluation), **measured, **told})
+        last = {(cell["retriever"], cell["split"]): cell["value"] for cell in cells}
         before = evaluation
     return rows
 
+
+_NO_CELL: Row = {"retriever": None, "split": None, "value": None, "n_queries": 0}
 
 _COUNTED = ("judge", "split", "weight")
 """Parts of a configuration that say what is judged, and how much each query counts."""
@@ -155,14 +147,11 @@ def changes_text(reasons: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _lead(evaluation: Row) -> Row:
-    started = evaluation["started"]
+    names = ("complete", "trigger", "user", "git_commit")
     return {
         "evaluation_id": evaluation["evaluation_id"],
-        "started": started.isoformat(timespec="seconds"),
-        "complete": evaluation["complete"],
-        "trigger": evaluation["trigger"],
-        "user": evaluation["user"],
-        "git_commit": evaluation["git_commit"],
+        "started": evaluation["started"].isoformat(timespec="seconds"),
+        **{name: evaluation[name] for name in names},
     }
 
 
@@ -177,34 +166,30 @@ ID_END = 4
 """So many last characters of an id are shown; `diff` and `gate` take the end of an id."""
 
 
-def history_view(rows: Sequence[dict[str, Any]], metric: str) -> RenderableType:
-    """Return the table; the time and the reasons of an evaluation stand at its first retriever."""
-    table = FittedTable(required=[metric])
-    table.add_column("evaluation", min_width=10, overflow="fold")
-    table.add_column("id", no_wrap=True)
-    table.text_column(_noun(rows))
-    table.number_column(Text(metric))
-    table.number_column("change")
-    table.text_column("what changed")
-    last = None
+def history_sheet(rows: Sequence[Row], metric: str, title: str = "") -> Sheet:
+    """Return the table; the time and the reasons of an evaluation stand at its first retriever.
+
+    Args:
+        rows: see :func:`history_rows`, those of an evaluation next to each other.
+        metric: with its cut-off.
+        title: above the table.
+    """
+    lines: list[Row] = []
     for row in rows:
-        lead = ["", "", ""]
-        if row["evaluation_id"] != last:
-            lead = [time_text(row), row["evaluation_id"][-ID_END:], what_changed(row)]
-        last = row["evaluation_id"]
-        table.add_row(
-            lead[0],
-            lead[1],
-            plain_cell(row["retriever"] or "-"),
-            "-" if row["value"] is None else f"{row['value']:.4f}",
-            "" if row["change"] is None else f"{row['change']:+.4f}",
-            plain_cell(lead[2]),
-        )
-    return Group(table)
-
-
-def _noun(rows: Sequence[Mapping[str, Any]]) -> str:
-    return "answerer" if any(is_answerer(row["retriever"] or "") for row in rows) else "retriever"
+        is_first = not lines or row["evaluation_id"] != lines[-1]["evaluation_id"]
+        texts = (time_text(row), row["evaluation_id"][-ID_END:], what_changed(row))
+        names = ("time", "id", "what")
+        lines.append({**row, **dict(zip(names, texts if is_first else ("", "", ""), strict=True))})
+    is_of_answers = any(is_answerer(row["retriever"] or "") for row in rows)
+    columns = (
+        Column("time", "evaluation", TEXT, min_width=10, missing=""),
+        Column("id", "id", TEXT, is_whole=True, missing=""),
+        Column("retriever", "answerer" if is_of_answers else "retriever", TEXT),
+        Column("value", metric, is_required=True),
+        Column("change", "change", SIGNED, missing=""),
+        Column("what", "what changed", TEXT, missing=""),
+    )
+    return Sheet(title, columns, lines)
 
 
 def what_changed(row: Mapping[str, Any]) -> str:

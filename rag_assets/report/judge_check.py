@@ -1,17 +1,15 @@
-"""What came of ``judge check``, as it is kept: for a terminal, and lines for the page."""
+"""What came of ``judge check``, as it is kept: sheets, and lines beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
-
-from rich.console import Group, RenderableType
 
 from rag_assets.judges.check import stored_check
 from rag_assets.judges.verdicts_stage import judge_fingerprint
-from rag_assets.report.formats import interval_text
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
+from rag_assets.report.sheet import TEXT, Column, Sheet
 
 Row = Mapping[str, Any]
 
@@ -38,40 +36,37 @@ def kept_checks(result: EvaluationResult) -> list[Row]:
     ]
 
 
-def check_view(check: Row) -> RenderableType:
-    """Return the tables of one judge, and what it comes to in the last line.
+def check_sheets(check: Row) -> list[Sheet]:
+    """Return the trials of each kind, and what the judge comes to in the last line.
 
     Args:
         check: as :meth:`rag_assets.judges.check.JudgeCheck.as_json` gives it.
     """
-    parts: list[RenderableType] = []
-    for kind in check["kinds"]:
-        parts += [title_line(f"{check['judge']}: {kind['kind']}"), _trials(kind["trials"])]
-        parts += [plain_cell(line) for line in (score_text(kind), *people_lines(kind))]
-        parts.append("")
-    parts += [plain_cell(line) for line in (*circle_lines(check), outcome(check))]
-    return Group(*parts)
+    sheets = [
+        replace(trials_sheet(check["judge"], kind), notes=[score_text(kind), *people_lines(kind)])
+        for kind in check["kinds"]
+    ]
+    circles = [f"FAIL {text}" for text in check["circles"]]
+    return [*sheets, Sheet("", (), (), notes=[*circles, outcome(check)])]
 
 
-def _trials(rows: Sequence[Row]) -> RenderableType:
-    table = FittedTable(required=["verdict"])
-    table.text_column("trial")
-    table.text_column("verdict")
-    for name in ("noticed", "tried", "share", "95 %"):
-        table.number_column(name)
-    table.text_column("reason")
-    for row in rows:
-        known = bool(row["tried"])
-        table.add_row(
-            plain_cell(row["name"]),
-            VERDICTS[row["passed"]],
-            str(row["noticed"]) if known else "-",
-            str(row["tried"]) if known else "-",
-            number_cell(row["noticed"] / row["tried"] if known else None, ".2f"),
-            interval_text({"low": row["low"], "high": row["high"]}) if known else "-",
-            plain_cell(row["reason"] or ""),
-        )
-    return table
+def trials_sheet(judge: str, kind: Row) -> Sheet:
+    """Return how often a change of a text was noticed."""
+    rows = [
+        {**row, "verdict": VERDICTS[row["passed"]], "share": row["noticed"] / row["tried"]}
+        if row["tried"]
+        else {"name": row["name"], "verdict": VERDICTS[row["passed"]], "reason": row["reason"]}
+        for row in kind["trials"]
+    ]
+    columns = (
+        Column("name", "trial", TEXT),
+        Column("verdict", "verdict", TEXT, is_required=True),
+        Column("noticed", "noticed", "d"),
+        Column("tried", "tried", "d"),
+        Column("share", "share", ".2f", bounds=("low", "high"), interval="95 %"),
+        Column("reason", "reason", TEXT, missing=""),
+    )
+    return Sheet(f"{judge}: {kind['kind']}", columns, rows, name="judged")
 
 
 def score_text(kind: Row) -> str:
@@ -84,11 +79,11 @@ def score_text(kind: Row) -> str:
 
 def people_lines(kind: Row) -> Iterator[str]:
     """Yield what a kind comes to beside labels of people."""
-    found, order, preference = kind["agreement"], kind["order"], kind["preference"]
-    if found is None:
+    agreement, order, preference = kind["agreement"], kind["order"], kind["preference"]
+    if agreement is None:
         yield "agreement: not tried, no labels of people"
     else:
-        yield from _agreement_lines(found, kind["youden"])
+        yield from _agreement_lines(agreement, kind["youden"])
     if order is not None and order["tau"] is not None:
         yield f"order of systems: tau {_with_interval(order['tau'], order['low'], order['high'])}"
         if order["tau_top"] is not None:
@@ -118,7 +113,7 @@ def _agreement_lines(found: Row, youden: float | None) -> Iterator[str]:
     chance = [("kappa", found["kappa"]), ("AC1", found["ac1"])]
     if len(table) > 2:
         chance.insert(1, ("weighted kappa", found["weighted_kappa"]))
-    yield ", ".join(f"{name} {number_cell(value, '.2f')}" for name, value in chance)
+    yield ", ".join(f"{name} {'-' if x is None else format(x, '.2f')}" for name, x in chance)
     if youden is None:
         yield "agreement: not tried, people call all of them the same"
     else:
@@ -128,12 +123,6 @@ def _agreement_lines(found: Row, youden: float | None) -> Iterator[str]:
 
 def _with_interval(value: float, low: float, high: float) -> str:
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
-
-
-def circle_lines(check: Row) -> Iterator[str]:
-    """Yield what the judge's own model made of what it judges."""
-    for text in check["circles"]:
-        yield f"FAIL {text}"
 
 
 def outcome(check: Row) -> str:

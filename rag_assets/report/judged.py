@@ -1,4 +1,4 @@
-"""What judges say, calibrated with labels of people: rows for programs, and for a terminal.
+"""What judges say, calibrated with labels of people: rows, sheets, and a notebook's table.
 
 What a judge says is shown only beside what it is calibrated to: alone it is no result.
 """
@@ -6,9 +6,10 @@ What a judge says is shown only beside what it is calibrated to: alone it is no 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
+import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.metric_names import Metric
@@ -21,10 +22,14 @@ from rag_assets.judges.calibration import (
     questions_with_golds,
     samples,
 )
+from rag_assets.report.judge_check import kept_checks, outcome
 from rag_assets.report.metric_choice import judge_named
+from rag_assets.report.notebook import Tabular, bars, figure, plain
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import MEAN, TEXT, Column, Sheet, interval_of
-from rag_assets.report.terminal_table import sheet_view
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 Row = dict[str, Any]
 
@@ -50,16 +55,19 @@ def judged_rows(result: EvaluationResult, split: str | None = None) -> list[Row]
         None where nothing is calibrated, and ``worth``: how many labels alone give so narrow an
         interval.
     """
-    rows = []
-    entries = [entry for asset in ASSETS for entry in result.evaluation.entries_of(asset)]
-    for entry in entries:
-        for row in result.table(entry.key).to_pylist():
-            if split in (None, row["split"]):
-                rows.append({"by": entry.partition["judge"], **shown(row)})
-    return rows
+    rows = [row for asset in ASSETS for row in _stored(result, asset)]
+    return [row for row in rows if split in (None, row["split"])]
 
 
-def shown(row: Row) -> Row:
+def _stored(result: EvaluationResult, asset: str) -> list[Row]:
+    return [
+        {"by": entry.partition["judge"], **calibrated_row(row)}
+        for entry in result.evaluation.entries_of(asset)
+        for row in result.table(entry.key).to_pylist()
+    ]
+
+
+def calibrated_row(row: Row) -> Row:
     """Return a stored row without what the judge says where nothing calibrates it."""
     judge = row["judge"] if row["calibrated"] is not None else None
     known = {name: value for name, value in row.items() if name != N_UNITS}
@@ -85,20 +93,18 @@ def judged_sheets(result: EvaluationResult, split: str | None = None) -> list[Sh
 
 
 def headline_sheets(result: EvaluationResult, split: str) -> list[Sheet]:
-    """Return those of the metrics that decide; the report and programs have the others."""
+    """Return those of the metrics that decide, and a line on each judge without labels.
+
+    The report and programs have the other metrics.
+    """
     decisive = (JUDGED_CORRECT, result.primary.column)
-    return [
+    sheets = [
         sheet
         for sheet in judged_sheets(result, split)
         if sheet.rows[0]["metric"].partition("@")[0] in decisive
     ]
-
-
-def judged_parts(result: EvaluationResult, split: str) -> list[RenderableType]:
-    """Return a heading and a table of each judge and metric; nothing where there is no judge."""
-    sheets = headline_sheets(result, split)
-    parts = [part for sheet in sheets for part in ("", sheet_view(sheet))]
-    return [*parts, *(part for text in unlabelled_texts(result, split) for part in ("", text))]
+    unlabelled = unlabelled_texts(result, split)
+    return [*sheets, *([Sheet("", (), (), notes=unlabelled)] if unlabelled else [])]
 
 
 def unlabelled_texts(result: EvaluationResult, split: str) -> list[str]:
@@ -217,22 +223,14 @@ def judged_differences(
         NotEvaluated: the evaluation has none, or none of these names.
     """
     judge = judge_named(metric)
+    rows = _pair(result, metric, split, names) if names else []
     if not names:
-        rows = [
-            row
-            for entry in result.evaluation.entries_of("calibrated_differences")
-            if entry.partition["judge"] == judge
-            for row in result.table(entry.key).to_pylist()
-            if row["split"] == split
-        ]
-    else:
-        rows = _pair(result, metric, split, names)
+        stored = _stored(result, "calibrated_differences")
+        rows = [row for row in stored if (row["by"], row["split"]) == (judge, split)]
     if not rows:
-        problem = (
-            f"the last evaluation of {result.evaluation.experiment} has no calibrated {metric}"
-        )
-        raise NotEvaluated(f"{problem} to compare; {how(result)}")
-    return [{"by": judge, **shown(row)} for row in rows]
+        problem = f"the last evaluation of {result.evaluation.experiment}"
+        raise NotEvaluated(f"{problem} has no calibrated {metric} to compare; {how(result)}")
+    return rows
 
 
 def _pair(result: EvaluationResult, metric: Metric, split: str, names: Sequence[str]) -> list[Row]:
@@ -243,7 +241,8 @@ def _pair(result: EvaluationResult, metric: Metric, split: str, names: Sequence[
     entries = result.evaluation.entries_of("calibrated_differences")
     manifest = result.manifest_of(entries[0]) if entries else None
     level = manifest.config["confidence"] if manifest is not None else 0.95
-    return [difference_row((a, b), JUDGED_CORRECT, (cells[a], cells[b]), sample, level)]
+    row = difference_row((a, b), JUDGED_CORRECT, (cells[a], cells[b]), sample, level)
+    return [{"by": judge_named(metric), **calibrated_row(row)}]
 
 
 def difference_text(row: Row) -> str:
@@ -269,3 +268,60 @@ def differences_sheet(rows: Sequence[Row], title: str) -> Sheet:
     pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
     columns = (Column("pair", "answerers", TEXT), *_columns(rows, "+.4f"))
     return Sheet(title, columns, pairs, notes=[difference_text(row) for row in rows])
+
+
+class JudgedTable(Tabular):
+    """A row a judge, an answerer and a split: judge, calibrated, interval, labels."""
+
+    def __init__(self, result: EvaluationResult) -> None:
+        """Read the calibrated means of an evaluation.
+
+        Raises:
+            NotEvaluated: there are none.
+        """
+        self.result = result
+        self.rows = judged_rows(result)
+        if not self.rows:
+            name = result.evaluation.experiment
+            raise NotEvaluated(
+                f"the last evaluation of {name} has no calibrated verdicts; {how(result)}"
+            )
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows of :func:`judged_rows`, of all splits."""
+        return pa.Table.from_pylist(self.rows)
+
+    @property
+    def differences(self) -> pa.Table:
+        """All pairs: :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge."""
+        return pa.Table.from_pylist(_stored(self.result, "calibrated_differences"))
+
+    def plot(self, *, dark: bool = False) -> go.Figure:
+        """Return bars of the calibrated means by answerer, a colour a judge, with intervals.
+
+        Args:
+            dark: for a dark page.
+        """
+        split = self.result.chosen_split()
+        rows = [row for row in self.rows if row["split"] == split]
+        traces = []
+        for number, judge in enumerate(dict.fromkeys(row["by"] for row in rows)):
+            drawn = [
+                (f"{row['name']}: {row['metric']}", row["calibrated"], row["low"], row["high"])
+                for row in rows
+                if row["by"] == judge
+            ]
+            traces.append(bars(judge, drawn, number, dark))
+        return figure(
+            traces,
+            dark,
+            title=f"{plain(self.result.evaluation.experiment)}: calibrated verdicts",
+            xaxis={"type": "category"},
+            yaxis={"rangemode": "tozero"},
+        )
+
+    def _sheets(self) -> list[Sheet]:
+        split = self.result.chosen_split()
+        first, *others = headline_sheets(self.result, split) or judged_sheets(self.result, split)
+        checks = [outcome(check) for check in kept_checks(self.result)]
+        return [replace(first, lead=checks), *others]

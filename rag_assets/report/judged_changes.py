@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Group, RenderableType
 
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
@@ -27,11 +26,10 @@ from rag_assets.judges.calibration import (
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.history import recorded_judge
 from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.formats import interval_text, signed_text
 from rag_assets.report.judged import sample_of
 from rag_assets.report.metric_choice import judge_named
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
+from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 from rag_assets.schemas import ANSWER_VERDICTS
 
 Row = dict[str, Any]
@@ -233,30 +231,29 @@ def change_lines(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def judged_changes_view(rows: Sequence[Row]) -> RenderableType:
-    """Return a table: how verdicts changed, by answers or judge, and what is left calibrated."""
-    table = FittedTable(required=["calibrated"])
-    table.text_column("answerer")
-    table.text_column("judge")
-    names = ("verdicts", "by answers", "by the judge", "by both", "calibrated", "interval")
-    for name in names:
-        table.number_column(name)
-    for row in rows:
-        parts = (row[name] for name in ("change", "by_answers", "by_judge", "by_both"))
-        table.add_row(
-            plain_cell(row["answerer"]),
-            plain_cell(row["judge"]),
-            *(signed_text(part) for part in parts),
-            signed_text(row["calibrated"]),
-            interval_text(row),
-        )
-    lines = [*change_lines(rows), *_uncalibrated(rows)]
+def judged_changes_sheet(rows: Sequence[Row]) -> Sheet:
+    """Return how verdicts changed, by answers or judge, and what is left calibrated."""
+    columns = (
+        Column("answerer", "answerer", TEXT),
+        Column("judge", "judge", TEXT),
+        Column("change", "verdicts", SIGNED),
+        Column("by_answers", "by answers", SIGNED),
+        Column("by_judge", "by the judge", SIGNED),
+        Column("by_both", "by both", SIGNED),
+        Column(
+            "calibrated",
+            "calibrated",
+            SIGNED,
+            bounds=("low", "high"),
+            interval="interval",
+            is_required=True,
+        ),
+    )
+    notes = [*change_lines(rows)]
+    notes += [
+        f"{row['answerer']}: no interval of the change: {row['reason']}"
+        for row in rows
+        if row["reason"] is not None
+    ]
     judges = ", ".join(dict.fromkeys(row["judge"] for row in rows))
-    title = title_line(f"{JUDGED_CORRECT} by {judges}")
-    return Group(title, table, *(plain_cell(line) for line in lines))
-
-
-def _uncalibrated(rows: Sequence[Row]) -> Iterator[str]:
-    for row in rows:
-        if row["reason"] is not None:
-            yield f"{row['answerer']}: no interval of the change: {row['reason']}"
+    return Sheet(f"{JUDGED_CORRECT} by {judges}", columns, rows, notes=notes)

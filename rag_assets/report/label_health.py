@@ -1,53 +1,52 @@
 """Whether labels and queries are sound: findings, query accounting, and when to judge more.
 
-The table of findings is that of `validate`; the section of the page says how many queries each
+The sheet of findings is that of `validate`; the section of the page says how many queries each
 number is over, what failed, and what is unsure.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-
-from rich.console import Group, RenderableType
-from rich.text import Text
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.labels.health.unusable_labels import queries_without_relevant
 from rag_assets.report.analyzers import likely_cause, unlabelled_findings
-from rag_assets.report.board_columns import ACCOUNTING, RETRIEVER, columns_of
+from rag_assets.report.board_columns import accounting_columns
 from rag_assets.report.comparisons import Compared
-from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
 
-_STYLES = {"error": "bold red", "warning": "yellow"}
+Row = dict[str, Any]
+
+FINDING_STYLES = {"error": "bold red", "warning": "yellow"}
+"""Severity of a finding -> how a terminal draws it."""
 
 
-def findings_view(findings: Sequence[Row], shown: int) -> RenderableType:
-    """Return one table; of each kind the first ``shown`` findings, and how many more there are.
+def findings_sheet(findings: Sequence[Row], shown: int) -> Sheet:
+    """Return of each kind the first ``shown`` findings, and how many more there are.
 
     Args:
         findings: rows of :data:`rag_assets.labels.health.findings.FINDINGS`.
         shown: how many of one kind are drawn.
     """
-    table = FittedTable()
-    table.add_column("severity", no_wrap=True)
-    table.text_column("check")
-    table.text_column("finding")
     kinds: dict[object, list[Row]] = defaultdict(list)
     for row in findings:
         kinds[row["check"]].append(row)
-    for rows in kinds.values():
-        for row in rows[:shown]:
-            severity = str(row["severity"])
-            cells = [plain_cell(text) for text in (row["check"], f"{_where(row)}{row['message']}")]
-            table.add_row(Text(severity, style=_STYLES.get(severity, "")), *cells)
+    lines: list[Row] = []
+    for check, rows in kinds.items():
+        lines += [{**row, "finding": f"{_where(row)}{row['message']}"} for row in rows[:shown]]
         if len(rows) > shown:
             more = f"... and {len(rows) - shown} more; --format csv lists all"
-            table.add_row("", plain_cell(rows[0]["check"]), Text(more))
-    return Group(table, "")
+            lines.append({"severity": "", "check": check, "finding": more})
+    columns = (
+        Column("severity", "severity", TEXT, is_whole=True, missing=""),
+        Column("check", "check", TEXT),
+        Column("finding", "finding", TEXT),
+    )
+    return Sheet("", columns, lines)
 
 
 def _where(row: Row) -> str:
@@ -90,31 +89,32 @@ def pooling_advice(result: EvaluationResult) -> str | None:
     )
 
 
-SHOWN = 20
+MAX_FAILED = 20
 """Failed queries of one retriever that are listed."""
 
 
 def labels(view: View) -> Context:
     """Return the counts of each retriever, failures with their reasons, and what to look at."""
+    accounting = Sheet(
+        "Query accounting", [*accounting_columns()], view.at_cutoff, name="accounting"
+    )
     return {
-        "retriever": RETRIEVER,
-        "columns": columns_of(ACCOUNTING, view.at_cutoff),
-        "rows": view.at_cutoff,
-        "failures": _failures(view),
+        "sheet": accounting if view.at_cutoff else None,
+        "failures": [*_failures(view)],
         "notes": [*_notes(view), *_prompts(view), *_findings(view)],
-        "shown": SHOWN,
     }
 
 
-def _failures(view: View) -> list[Context]:
-    failures = []
+def _failures(view: View) -> Iterator[Context]:
     for name in view.retrievers or view.result.run_retrievers:
         keys = view.result.run_keys(name)
         reasons = view.result.failures(keys[max(keys)]) if keys else {}
         if reasons:
-            shown = [{"query": q, "reason": why} for q, why in sorted(reasons.items())[:SHOWN]]
-            failures.append({"retriever": name, "n": len(reasons), "queries": shown})
-    return failures
+            yield {
+                "retriever": name,
+                "n": len(reasons),
+                "queries": sorted(reasons.items())[:MAX_FAILED],
+            }
 
 
 def _notes(view: View) -> list[str]:
@@ -130,12 +130,12 @@ def _notes(view: View) -> list[str]:
 
 def _prompts(view: View) -> list[str]:
     """Return which prompts the embedding models had that the experiment does not name."""
-    told = []
+    lines = []
     for entry in view.result.evaluation.entries_of("embedding_index"):
         manifest = view.result.manifest_of(entry)
         prompts = manifest.facts.get("prompts") if manifest is not None else None
-        told += [f"{entry.partition['retriever']}: {prompts}"] if prompts else []
-    return told
+        lines += [f"{entry.partition['retriever']}: {prompts}"] if prompts else []
+    return lines
 
 
 def _findings(view: View) -> list[str]:
@@ -144,8 +144,8 @@ def _findings(view: View) -> list[str]:
     if not view.result.has_metrics:
         return findings + unlabelled_findings(view.result)
     for row in view.at_cutoff:
-        name, n_empty = str(row["retriever"]), int(str(row["n_empty"]))
-        cause = likely_cause(view.result, name, n_empty, int(str(row["n_attempted"])))
+        name, n_empty = row["retriever"], row["n_empty"]
+        cause = likely_cause(view.result, name, n_empty, row["n_attempted"])
         findings += [f"{name}: nothing retrieved for {n_empty} queries{cause}"] if cause else []
     qrels, queries = view.result.table_of("qrels"), view.result.table_of("queries")
     undeclared = len(queries_without_relevant(qrels, queries))

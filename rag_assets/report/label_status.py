@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-
-from rich.console import Group, RenderableType
-from rich.text import Text
+from dataclasses import asdict, dataclass, field, replace
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.question_marks import (
@@ -27,7 +24,7 @@ from rag_assets.labels.sampling.standing import (
     sample_status,
 )
 from rag_assets.report.formats import Row
-from rag_assets.report.terminal_table import FittedTable, number_cell, plain_cell, title_line
+from rag_assets.report.sheet import INTERVAL, SIGNED, TEXT, Column, Sheet
 
 
 @dataclass(frozen=True)
@@ -129,7 +126,7 @@ def _outside(now: SampleStatus) -> Iterator[str]:
         )
 
 
-def status_view(experiment: str, status: LabelStatus) -> RenderableType:
+def status_sheets(experiment: str, status: LabelStatus) -> list[Sheet]:
     """Return the tables of a status.
 
     Args:
@@ -141,96 +138,85 @@ def status_view(experiment: str, status: LabelStatus) -> RenderableType:
         f"{status.n_missing} asked without a grade, {status.n_certain} labelled before; "
         f"{status.n_questions} questions"
     )
-    notes = [Text(f"note: {note}") for note in status.notes]
-    heads = [Text(counts), *_told_counts(status)]
+    heads = [counts, *_other_counts(status)]
+    notes = [f"note: {note}" for note in status.notes]
     now = status.standing
     if not now.estimates:
-        return Group(
-            *heads,
-            Text("nothing is estimated yet: no passage of the sample is judged"),
-            *notes,
-        )
-    parts: list[RenderableType] = [*heads]
+        nothing = "nothing is estimated yet: no passage of the sample is judged"
+        return [Sheet("", (), (), notes=[*heads, nothing, *notes])]
     estimates = (*now.estimates, *status.others)
-    for metric in dict.fromkeys(str(row["metric"]) for row in estimates):
-        rows = [row for row in estimates if row["metric"] == metric]
-        title = f"estimated {metric}, with {status.level:.0%} intervals"
-        parts += ["", title_line(title), _estimate_table(metric, rows)]
-    if now.differences:
-        metric = str(now.differences[0]["metric"])
-        title = f"differences of {metric} on {ITEMS}, {status.level:.0%} however often one looks"
-        parts += ["", title_line(title), _difference_table(now.differences), _rest(now)]
-    return Group(*parts, *notes)
+    sheets = [
+        _estimates(metric, [row for row in estimates if row["metric"] == metric], status.level)
+        for metric in dict.fromkeys(str(row["metric"]) for row in estimates)
+    ]
+    sheets += [_differences(now, status.level)] if now.differences else []
+    last = replace(sheets[-1], notes=[*sheets[-1].notes, *notes])
+    return [Sheet("", (), (), notes=heads), *sheets[:-1], last]
 
 
-def _told_counts(status: LabelStatus) -> Iterator[Text]:
+def _other_counts(status: LabelStatus) -> Iterator[str]:
     if status.question_marks:
         n_out = sum(status.question_marks.get(mark, 0) for mark in LEFT_OUT)
-        yield Text(
-            f"questions: {mark_counts_text(status.question_marks)}; {n_out} left out of evaluations"
-        )
+        counts = mark_counts_text(status.question_marks)
+        yield f"questions: {counts}; {n_out} left out of evaluations"
     if status.sources.keys() - {PERSON}:
-        yield Text(f"by source: {mark_counts_text(status.sources)}")
+        yield f"by source: {mark_counts_text(status.sources)}"
 
 
-def _estimate_table(metric: str, rows: Sequence[Row]) -> RenderableType:
-    table = FittedTable()
-    table.text_column("retriever")
+def _estimates(metric: str, rows: Sequence[Row], level: float) -> Sheet:
+    items, questions = ITEMS.replace(" and", "\nand"), QUESTIONS.replace(" like", "\nlike")
     unsure = any(row["lowest"] != row["highest"] for row in rows)
-    headers = (metric, ITEMS.replace(" and", "\nand"), QUESTIONS.replace(" like", "\nlike"))
-    for header in (*headers, "labels", "effective", *(["cannot tell"] if unsure else [])):
-        table.number_column(header)
-    for row in rows:
-        bounds = [_interval(row["lowest"], row["highest"])] if unsure else []
-        table.add_row(
-            plain_cell(row["retriever"]),
-            number_cell(row["value"]),
-            _interval(row["items_low"], row["items_high"]),
-            _interval(row["questions_low"], row["questions_high"]),
-            str(row["n_labels"]),
-            number_cell(row["effective_labels"], ".1f"),
-            *bounds,
-        )
-    return table
+    columns = (
+        Column("retriever", "retriever", TEXT),
+        Column("value", metric),
+        Column("items", items, INTERVAL, bounds=("items_low", "items_high")),
+        Column("questions", questions, INTERVAL, bounds=("questions_low", "questions_high")),
+        Column("n_labels", "labels", "d"),
+        Column("effective_labels", "effective", ".1f"),
+        *([Column("", "cannot tell", INTERVAL, bounds=("lowest", "highest"))] if unsure else []),
+    )
+    return Sheet(f"estimated {metric}, with {level:.0%} intervals", columns, rows)
 
 
-def _difference_table(rows: Sequence[Row]) -> RenderableType:
-    table = FittedTable()
-    table.text_column("a")
-    table.text_column("b")
-    for header in ("a - b", "interval", "decided", "more\njudgments", "minutes"):
-        table.number_column(header)
-    for row in rows:
-        is_open = not row["decided"]
-        table.add_row(
-            plain_cell(row["retriever_a"]),
-            plain_cell(row["retriever_b"]),
-            number_cell(row["value"], "+.4f"),
-            _interval(row["low"], row["high"], "+.4f"),
-            "no" if is_open else "yes",
-            _range(row, "more_judgments") if is_open else "-",
-            _range(row, "more_minutes") if is_open else "-",
-        )
-    return table
+def _differences(now: SampleStatus, level: float) -> Sheet:
+    rows = [
+        {
+            **row,
+            "state": "yes" if row["decided"] else "no",
+            **({} if row["decided"] else {name: _range(row, name) for name in _MORE}),
+        }
+        for row in now.differences
+    ]
+    columns = (
+        Column("retriever_a", "a", TEXT),
+        Column("retriever_b", "b", TEXT),
+        Column("value", "a - b", SIGNED, bounds=("low", "high"), interval="interval"),
+        Column("state", "decided", "s"),
+        *(Column(name, title, "s") for name, title in _MORE.items()),
+    )
+    metric = now.differences[0]["metric"]
+    title = f"differences of {metric} on {ITEMS}, {level:.0%} however often one looks"
+    return Sheet(title, columns, rows, notes=[_rest(now)])
 
 
-def _rest(now: SampleStatus) -> Text:
+_MORE = {"more_judgments": "more\njudgments", "more_minutes": "minutes"}
+
+
+def _rest(now: SampleStatus) -> str:
     n_decided = sum(bool(row["decided"]) for row in now.differences)
     text = f"{n_decided} of {len(now.differences)} differences are decided"
     if n_decided < len(now.differences):
         row = now._asdict()
         time = _range(row, "more_minutes")
-        pace = "" if time == "-" else f" ({time} minutes at the pace so far)"
-        text += f"; the rest takes about {_range(row, 'more_judgments')} more judgments{pace}"
-    return Text(text)
+        pace = "" if time is None else f" ({time} minutes at the pace so far)"
+        text += (
+            f"; the rest takes about {_range(row, 'more_judgments') or '-'} more judgments{pace}"
+        )
+    return text
 
 
-def _range(row: Row, name: str) -> str:
+def _range(row: Row, name: str) -> str | None:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if low is None or high is None:
-        return "-"
+        return None
     return str(low) if low == high else f"{low} to {high}"
-
-
-def _interval(low: object, high: object, form: str = ".4f") -> str:
-    return "-" if low is None or high is None else f"{low:{form}} to {high:{form}}"

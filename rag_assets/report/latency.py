@@ -1,21 +1,22 @@
-"""How fast each retriever is and what its index cost: rows for programs, a table for a terminal."""
+"""How fast each retriever is and what its index cost: rows for programs, and sheets."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-
-from rich.console import Group, RenderableType
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.prompted import PromptedQuerySet
-from rag_assets.report.formats import Row
+from rag_assets.report.formats import rough
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, title_line
+from rag_assets.report.sheet import ROUGH, TEXT, Column, Sheet
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.external.rankings_stage import ANSWER, ExternalRankings
 from rag_assets.retrieval.lexical.stage import term_counts_key
+
+Row = dict[str, Any]
 
 ASKED = ExternalRankings.name
 _INDEXES = ("lexical_index", "embedding_index")
@@ -214,102 +215,65 @@ def _asking(result: EvaluationResult, experiment: Experiment, retriever: str) ->
     ]
 
 
-_MEGA = 1_000_000
-_WHOLE = 1000
-"""From here on decimals are left out."""
-_COLUMNS = {
-    "queries_per_second": "queries\nper s",
-    "p50_ms": "p50\nms",
-    "p95_ms": "p95\nms",
-    "p99_ms": "p99\nms",
-    "known_p50_ms": "known\np50",
-    "index_seconds": "index\ns",
-    "index_bytes": "index\nMB",
-}
-
-
-def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
-    """Return one row a retriever; a dash where nothing was measured.
+def latency_sheets(experiment: str, rows: Sequence[Row]) -> list[Sheet]:
+    """Return one row a retriever, and what rerankers took and servers counted, where there is any.
 
     Args:
         experiment: its name.
-        rows: as :func:`rag_assets.report.latency.latency_rows` gives.
+        rows: as :func:`latency_rows` gives.
     """
-    table = FittedTable(narrow=True)
-    table.text_column("retriever", min_width=8)
-    for header in (*_COLUMNS.values(), "embed-\nded", "embed\ns"):
-        table.number_column(header)
-    for row in rows:
-        values = [_value(name, row[name]) for name in _COLUMNS]
-        table.add_row(
-            str(row["retriever"]), *values, _texts(row), _value("s", row["embed_seconds"])
-        )
-    timed = max((int(str(row["n_timed"])) for row in rows if row["n_timed"]), default=0)
-    title = f"{experiment}: p50, p95 and p99 of {timed} single queries, one at a time"
-    notes = (
-        "p50, p95, p99: with all that a query needs, as measured; -: a part was not measured.\n"
-        "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached."
+    timed = max((row["n_timed"] for row in rows if row["n_timed"]), default=0)
+    columns = (
+        Column("retriever", "retriever", TEXT, min_width=8),
+        Column("queries_per_second", "queries\nper s", ",.0f"),
+        Column("p50_ms", "p50\nms", ROUGH),
+        Column("p95_ms", "p95\nms", ROUGH),
+        Column("p99_ms", "p99\nms", ROUGH),
+        Column("known_p50_ms", "known\np50", ROUGH),
+        Column("index_seconds", "index\ns", ROUGH),
+        Column("index_megabytes", "index\nMB", ROUGH),
+        Column("texts", "embed-\nded", "s"),
+        Column("embed_seconds", "embed\ns", ROUGH),
     )
-    return Group(title_line(title), table, "", notes, *_at_once(rows), *_api_table(rows))
-
-
-def _at_once(rows: Sequence[Row]) -> list[RenderableType]:
-    """Return a line for each search that is asked several queries at once."""
-    return [
-        f"{row['retriever']}, {row['concurrency']} queries at once: p50, p95 and p99 of "
-        f"{', '.join(_value('ms', row[f'concurrent_{p}_ms']) for p in ('p50', 'p95', 'p99'))} ms"
-        for row in rows
-        if isinstance(row["concurrency"], int) and row["concurrency"] > 1
+    notes = [
+        "p50, p95, p99: with all that a query needs, as measured; -: a part was not measured.",
+        "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached.",
+        *_at_once(rows),
     ]
+    title = f"{experiment}: p50, p95 and p99 of {timed} single queries, one at a time"
+    first = Sheet(title, columns, [_line(row) for row in rows], notes=notes, is_narrow=True)
+    asked = [row for row in rows if any(row.get(column.name) for column in _API_COLUMNS)]
+    lead = Column("retriever", "retriever", TEXT)
+    return [first, *([Sheet("", (lead, *_API_COLUMNS), asked)] if asked else [])]
 
 
-_API_COLUMNS = {
-    "rerank_seconds": "rerank s",
-    "n_asked": "asked",
-    "n_asked_before": "known",
-    "api_tokens": "API tokens",
-    "api_cost": "API cost",
-    "query_cost": "cost a query",
-}
+_API_COLUMNS = (
+    Column("rerank_seconds", "rerank s", ROUGH),
+    Column("n_asked", "asked", ",d"),
+    Column("n_asked_before", "known", ",d"),
+    Column("api_tokens", "API tokens", ",d"),
+    Column("api_cost", "API cost", ".4g"),
+    Column("query_cost", "cost a query", ".4g"),
+)
 
 
-def _api_table(rows: Sequence[Row]) -> list[RenderableType]:
-    """Return a table of what rerankers took and APIs counted; none where there is neither."""
-    told = [row for row in rows if any(row.get(name) for name in _API_COLUMNS)]
-    if not told:
-        return []
-    table = FittedTable()
-    table.text_column("retriever")
-    for header in _API_COLUMNS.values():
-        table.number_column(header)
-    for row in told:
-        seconds, cost = _value("s", row["rerank_seconds"]), row["api_cost"]
-        counts = [_count(row[name]) for name in ("n_asked", "n_asked_before", "api_tokens")]
-        table.add_row(
-            str(row["retriever"]), seconds, *counts, *map(_money, (cost, row["query_cost"]))
-        )
-    return ["", table]
+def _line(row: Row) -> Row:
+    """Return a row with its index in MB, and how many texts were embedded, of how many."""
+    size, new = row["index_bytes"], row["n_embedded"]
+    return {
+        **row,
+        "index_megabytes": None if size is None else size / 1_000_000,
+        "texts": None if new is None else f"{new}/{new + row['n_from_cache']}",
+    }
 
 
-def _money(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) else "-"
-
-
-def _count(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else "-"
-
-
-def _value(name: str, value: object) -> str:
-    if not isinstance(value, int | float):
-        return "-"
-    if name == "index_bytes":
-        value = value / _MEGA
-    whole = name == "queries_per_second" or value >= _WHOLE
-    return f"{value:,.0f}" if whole else f"{value:.2f}"
-
-
-def _texts(row: Row) -> str:
-    """Return how many texts were embedded, of how many."""
-    if not isinstance(row["n_embedded"], int) or not isinstance(row["n_from_cache"], int):
-        return "-"
-    return f"{row['n_embedded']}/{row['n_embedded'] + row['n_from_cache']}"
+def _at_once(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each search that is asked several queries at once."""
+    for row in rows:
+        if (row["concurrency"] or 0) > 1:
+            times = (row[f"concurrent_{p}_ms"] for p in ("p50", "p95", "p99"))
+            texts = ("-" if time is None else rough(time) for time in times)
+            yield (
+                f"{row['retriever']}, {row['concurrency']} queries at once: p50, p95 and p99 of "
+                f"{', '.join(texts)} ms"
+            )

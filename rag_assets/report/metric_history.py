@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,10 +14,10 @@ from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.pipeline.history import COST_TIME, History
 from rag_assets.report.history import (
-    ID_END,
     Row,
     flat_history_rows,
     history_rows,
+    history_sheet,
     time_text,
     what_changed,
 )
@@ -33,17 +34,8 @@ from rag_assets.report.metric_choice import (
     named,
     noun,
 )
-from rag_assets.report.notebook import (
-    Cell,
-    Shown,
-    Tabular,
-    colours,
-    figure,
-    look,
-    number,
-    plain,
-    words,
-)
+from rag_assets.report.notebook import Tabular, colours, figure, look, plain
+from rag_assets.report.sheet import Sheet
 from rag_assets.store.remote.mirror import shown_store
 
 if TYPE_CHECKING:
@@ -68,10 +60,10 @@ SCHEMA = pa.schema(
 )
 """Columns of the table; ``changes`` is the text that ``rag-assets history`` prints."""
 
-MOST_DATES = 8
+MAX_DATES = 8
 """Dates below a figure, so that they do not touch."""
 
-SHOWN = 120
+MAX_CHARACTERS = 120
 """Characters of what changed that stand at a point of the figure; the table has all."""
 
 
@@ -142,10 +134,11 @@ class MetricHistory(Tabular):
     def to_arrow(self) -> pa.Table:
         """Return a table of :data:`SCHEMA`; of answerers with ``answerer`` for ``retriever``."""
         rows = flat_history_rows(self.rows)
-        columns = {name: [row[name] for row in rows] for name in SCHEMA.names}
-        times = pa.array(columns.pop("started"), pa.string()).cast(SCHEMA.field("started").type)
+        started = SCHEMA.field("started").type
         arrays = [
-            times if name == "started" else pa.array(columns[name], SCHEMA.field(name).type)
+            pa.array([row[name] for row in rows], pa.string()).cast(started)
+            if name == "started"
+            else pa.array([row[name] for row in rows], SCHEMA.field(name).type)
             for name in SCHEMA.names
         ]
         table = pa.Table.from_arrays(arrays, schema=SCHEMA)
@@ -157,10 +150,35 @@ class MetricHistory(Tabular):
         Args:
             dark: for a dark page.
         """
-        return _figure(self, dark)
+        groups = list(_by_evaluation(self.rows).values())
+        names = list(dict.fromkeys(row["retriever"] for row in self.rows if row["retriever"]))
+        broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
+        traces = [_line(groups, name, look(n, dark), broken) for n, name in enumerate(names)]
+        metric = plain(str(self.metric))
+        step = max(-(-len(groups) // MAX_DATES), 1)
+        dated = range(len(groups) - 1, -1, -step)
+        return figure(
+            traces,
+            dark,
+            title=f"{plain(self.experiment)}: {metric} over evaluations",
+            xaxis={
+                "tickvals": [n + 1 for n in dated],
+                "ticktext": [time_text(groups[n][0]).replace(" ", "<br>") for n in dated],
+                "tickangle": 0,
+                "showgrid": False,
+                "zeroline": False,
+            },
+            yaxis={"title": {"text": metric}},
+            shapes=[_break(n + 0.5, dark) for n in broken],
+        )
 
-    def _shown(self) -> list[Shown]:
-        return [_shown(self)]
+    def _sheets(self) -> list[Sheet]:
+        """Return a row an evaluation and retriever, the newest evaluation first."""
+        groups = reversed(list(_by_evaluation(self.rows).values()))
+        title = f"{self.experiment}: {self.metric} over evaluations"
+        sheet = history_sheet([row for group in groups for row in group], str(self.metric), title)
+        note = "without a change: the first of its name, or over other queries, labels or weights"
+        return [replace(sheet, notes=[note])]
 
 
 def _time_at(name: str | None, primary: Metric) -> Metric | None:
@@ -232,58 +250,11 @@ def _check(metric: Metric, names: Sequence[str], available: list[str]) -> None:
             )
 
 
-def _shown(history: MetricHistory) -> Shown:
-    """Return a row an evaluation and retriever, the newest evaluation first."""
-    rows: list[list[Cell]] = []
-    for group in reversed(list(_by_evaluation(history.rows).values())):
-        for place, row in enumerate(group):
-            when, what = ("", ""), ""
-            if not place:
-                when, what = _when(row), what_changed(row)
-            change = "" if row["change"] is None else f"{row['change']:+.4f}"
-            value = number(row["value"])
-            name = words(row["retriever"] or "-")
-            rows.append([words(*when), name, value, Cell(change), words(what)])
-    headings = ["evaluation", noun(history.metric), str(history.metric), "change", "what changed"]
-    notes = ["without a change: the first of its name, or over other queries, labels or weights"]
-    title = f"{history.experiment}: {history.metric} over evaluations"
-    return Shown(title, headings, rows, notes=notes)
-
-
 def _by_evaluation(rows: list[Row]) -> dict[str, list[Row]]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["evaluation_id"], []).append(row)
     return groups
-
-
-def _when(row: Row) -> tuple[str, str]:
-    return time_text(row), str(row["evaluation_id"])[-ID_END:]
-
-
-def _figure(history: MetricHistory, dark: bool) -> go.Figure:
-    """Return a line a retriever over evaluations at equal distances, with what changed at each."""
-    groups = list(_by_evaluation(history.rows).values())
-    names = list(dict.fromkeys(row["retriever"] for row in history.rows if row["retriever"]))
-    broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
-    traces = [_line(groups, name, look(n, dark), broken) for n, name in enumerate(names)]
-    metric = plain(str(history.metric))
-    step = max(-(-len(groups) // MOST_DATES), 1)
-    dated = range(len(groups) - 1, -1, -step)
-    return figure(
-        traces,
-        dark,
-        title=f"{plain(history.experiment)}: {metric} over evaluations",
-        xaxis={
-            "tickvals": [n + 1 for n in dated],
-            "ticktext": [_when(groups[n][0])[0].replace(" ", "<br>") for n in dated],
-            "tickangle": 0,
-            "showgrid": False,
-            "zeroline": False,
-        },
-        yaxis={"title": {"text": metric}},
-        shapes=[_break(n + 0.5, dark) for n in broken],
-    )
 
 
 def _line(
@@ -294,7 +265,7 @@ def _line(
         if n in broken:
             points.append((n + 0.5, None, ""))
         points += [
-            (n + 1, row["value"], plain(what_changed(row)[:SHOWN]))
+            (n + 1, row["value"], plain(what_changed(row)[:MAX_CHARACTERS]))
             for row in group
             if row["retriever"] == name
         ]

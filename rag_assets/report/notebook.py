@@ -8,88 +8,37 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any, NamedTuple
+from importlib import import_module, resources
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import one_line
-from rag_assets.report.sheet import Sheet
+from rag_assets.report.sheet import Column, Row, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
     import polars as pl
 
-MOST = 200
+MAX_ROWS = 200
 """Rows that are shown."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell: its text, a small second line, and whether it is the best of its column."""
-
-    text: str
-    small: str = ""
-    best: bool = False
-    number: bool = True
-
-
-def words(text: str, small: str = "") -> Cell:
-    """Return a cell of text, which stands left."""
-    return Cell(text, small, number=False)
-
-
-def number(value: float | None, small: str = "", *, best: bool = False) -> Cell:
-    """Return a cell with a mean in four decimals; empty where there is none."""
-    return Cell("" if value is None else f"{value:.4f}", small, best)
-
-
-class Shown(NamedTuple):
-    """What is shown of a table; the fields are those of :func:`table_html`."""
-
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    said: Sequence[str] = ()
-    notes: Sequence[str] = ()
-
-
-def of_sheet(sheet: Sheet) -> Shown:
-    """Return a sheet as it is shown: intervals are the second lines of their values."""
-    columns = sheet.shown
-    rows = [
-        [
-            Cell(
-                column.text(row),
-                column.small(row),
-                sheet.is_best(column, row),
-                number=not column.is_text,
-            )
-            for column in columns
-        ]
-        for row in sheet.rows
-    ]
-    headings = [" ".join(column.title.split()) for column in columns]
-    return Shown(sheet.title, headings, rows, sheet.lead, sheet.notes)
-
-
-def table_text(shown: Shown) -> str:
+def table_text(sheet: Sheet) -> str:
     """Return a table as lines of text.
 
-    The second lines of cells stand in brackets, of the first column of numbers that has such: with
-    all of them lines would be too long.
+    Intervals stand in brackets behind the values of the first column that has them: with all of
+    them lines would be too long.
     """
-    columns = range(len(shown.headings))
-    rows = shown.rows[:MOST]
-    detailed = next((n for n in columns if any(_has_interval(row[n]) for row in rows)), None)
-    texts = [[_text(cell, n == detailed) for n, cell in enumerate(row)] for row in rows]
-    lines = [[one_line(heading) for heading in shown.headings], *texts]
-    widths = [max(len(line[n]) for line in lines) for n in columns]
-    right = [n > 0 and all(row[n].number for row in rows) for n in columns]
+    columns, rows = sheet.in_text, sheet.rows[:MAX_ROWS]
+    detailed = next((c for c in columns if any(c.small(row) for row in rows)), None)
+    lines = [[one_line(column.heading) for column in columns]]
+    lines += [[_text(column, row, column is detailed) for column in columns] for row in rows]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
+    right = [n > 0 and not column.is_text for n, column in enumerate(columns)]
     table = [
         "  ".join(
             text.rjust(width) if is_right else text.ljust(width)
@@ -97,46 +46,28 @@ def table_text(shown: Shown) -> str:
         ).rstrip()
         for line in lines
     ]
-    more = len(shown.rows) - MOST
-    notes = [*shown.notes, *([f"{more} more rows are left out"] if more > 0 else [])]
-    return "\n".join([*map(one_line, (shown.title, *shown.said)), *table, *map(one_line, notes)])
+    head = map(one_line, (sheet.title, *sheet.lead))
+    return "\n".join([*head, *table, *map(one_line, notes_of(sheet))])
 
 
-def _has_interval(cell: Cell) -> bool:
-    return cell.number and bool(cell.small)
+def _text(column: Column, row: Row, detailed: bool) -> str:
+    small = column.small(row) if detailed else ""
+    return one_line(f"{column.text(row)}{f' ({small})' if small else ''}") or "-"
 
 
-def _text(cell: Cell, detailed: bool) -> str:
-    small = f" ({one_line(cell.small)})" if detailed and cell.small else ""
-    return f"{one_line(cell.text)}{small}" or "-"
+def notes_of(sheet: Sheet) -> list[str]:
+    """Return the notes below a table, and how many of its rows are left out."""
+    more = len(sheet.rows) - MAX_ROWS
+    return [*sheet.notes, *([f"{more} more rows are left out"] if more > 0 else [])]
 
 
-def table_html(
-    title: str,
-    headings: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    said: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> str:
-    """Return a table.
-
-    Args:
-        title: above all.
-        headings: of the columns.
-        rows: a cell a column each; the first :data:`MOST` are shown.
-        said: sentences above the table.
-        notes: sentences below it.
-    """
-    more = len(rows) - MOST
-    notes = [*notes, *([f"{more} more rows are left out"] if more > 0 else [])]
+def table_html(sheet: Sheet) -> str:
+    """Return a table for a notebook; all text from data is escaped."""
     # Loaded here: a history is printed without a template.
     from rag_assets.report.page.environment import templates
 
-    return (
-        templates()
-        .get_template("notebook.html")
-        .render(title=title, headings=headings, rows=rows[:MOST], said=said, notes=notes)
-    )
+    rows, notes = sheet.rows[:MAX_ROWS], notes_of(sheet)
+    return templates().get_template("notebook.html").render(sheet=sheet, rows=rows, notes=notes)
 
 
 N_COLOURS = 8
@@ -224,6 +155,29 @@ def _length(low: float | None, high: float | None) -> float:
     return 0.0 if low is None or high is None else high - low
 
 
+Bar = tuple[str, float | None, float | None, float | None]
+"""A name, a mean, and the ends of its interval."""
+
+
+def bars(name: str, rows: Sequence[Bar], number: int, dark: bool) -> dict[str, Any]:
+    """Return bars with intervals, in the colour and hatching of a number."""
+    labels, values, lows, highs = (list(column) for column in zip(*rows, strict=True))
+    drawn = look(number, dark)
+    pattern = {"shape": drawn["pattern"], "bgcolor": drawn["colour"]}
+    return {
+        "type": "bar",
+        "name": plain(name),
+        "x": [plain(str(label)) for label in labels],
+        "y": values,
+        "error_y": whiskers(values, lows, highs, dark),
+        "marker": {
+            "color": drawn["colour"],
+            "pattern": {**pattern, "fgcolor": colours(dark)["page"]},
+        },
+        "hovertemplate": "%{fullData.name}<br>%{x}: %{y:.4f}<extra></extra>",
+    }
+
+
 class Tabular(ABC):
     """A result that is a table of rows, each with the same columns."""
 
@@ -236,16 +190,16 @@ class Tabular(ABC):
         """Return an interactive figure, in the colours of the report."""
 
     @abstractmethod
-    def _shown(self) -> Sequence[Shown]:
+    def _sheets(self) -> Sequence[Sheet]:
         """Return the tables that are shown."""
 
     def __repr__(self) -> str:
         """Return what ``print`` shows."""
-        return "\n\n".join(map(table_text, self._shown()))
+        return "\n\n".join(map(table_text, self._sheets()))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows; all text from data is escaped."""
-        return "".join(table_html(*shown) for shown in self._shown())
+        return "".join(map(table_html, self._sheets()))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return :meth:`to_arrow` as a pandas data frame.
@@ -253,10 +207,7 @@ class Tabular(ABC):
         Raises:
             UsageError: pandas is not installed.
         """
-        try:
-            import pandas  # noqa: F401 (pyarrow says less clearly that it is missing)
-        except ImportError as error:
-            raise _missing("pandas") from error
+        _require("pandas")
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         return frame
 
@@ -266,14 +217,13 @@ class Tabular(ABC):
         Raises:
             UsageError: polars is not installed.
         """
-        try:
-            import polars
-        except ImportError as error:
-            raise _missing("polars") from error
-        return polars.DataFrame(self.to_arrow())
+        frame: pl.DataFrame = _require("polars").DataFrame(self.to_arrow())
+        return frame
 
 
-def _missing(package: str) -> UsageError:
-    return UsageError(
-        f"to_{package}() needs the package {package}: pip install 'rag-assets[notebook]'"
-    )
+def _require(package: str) -> Any:  # noqa: ANN401 (a module)
+    try:
+        return import_module(package)
+    except ImportError as error:
+        remedy = "pip install 'rag-assets[notebook]'"
+        raise UsageError(f"to_{package}() needs the package {package}: {remedy}") from error

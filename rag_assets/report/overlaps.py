@@ -1,23 +1,23 @@
 """How alike the results of retrievers are, and those of one query among each other.
 
-Overlaps are what an experiment without labels shows: rows for programs, tables for a terminal, and
-a section of the page. Similarities within a list of results stand below a leaderboard with ``mmr``.
+Overlaps are what an experiment without labels shows. Similarities within a list of results stand
+below a leaderboard with ``mmr``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from rich.console import Group, RenderableType
-from rich.table import Table
+from dataclasses import replace
+from typing import Any
 
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.formats import Row
 from rag_assets.report.metric_choice import SAMPLED
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, number_cell, title_line
+from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
+
+Row = dict[str, Any]
 
 
 def overlap_rows(result: EvaluationResult, selection: Selection | None = None) -> list[Row]:
@@ -44,84 +44,92 @@ def _labels(result: EvaluationResult) -> str:
     return f"labels of a sample, which estimate {result.sampled_primary.removeprefix(SAMPLED)}"
 
 
-def overlaps_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
+def overlap_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]:
     """Return the tables of an evaluation without labels; no metric is among them.
 
     Args:
         result: the evaluation.
-        rows: its selected pairs, as :func:`rag_assets.report.overlaps.overlap_rows` gives.
+        rows: its selected pairs, as :func:`overlap_rows` gives.
     """
     name, n_queries = result.evaluation.experiment, result.queries.num_rows
-    parts: list[RenderableType] = [
-        title_line(f"{name}: {_labels(result)}; {n_queries} queries"),
-        _speed(result),
-    ]
-    if rows:
-        cutoffs = sorted({int(str(row["top_k"])) for row in rows})
-        headings = {
-            "rbo": "rank-biased overlap (p = 0.9) by top_k",
-            "overlap": "share of common units by top_k",
-        }
-        for measure, heading in headings.items():
-            parts += ["", title_line(heading), _table(rows, cutoffs, measure)]
+    sheets = [_speed(result, f"{name}: {_labels(result)}; {n_queries} queries")]
+    sheets += [_by_cutoff(rows, measure) for measure in MEASURES if rows]
     if any(row["compared"] == "document" for row in rows):
-        parts += ["", "* compared by documents: the two search different chunkings"]
-    return Group(*parts)
+        note = "* compared by documents: the two search different chunkings"
+        sheets[-1] = replace(sheets[-1], notes=[note])
+    return sheets
 
 
-def _speed(result: EvaluationResult) -> Table:
-    table = FittedTable()
-    table.text_column("retriever")
-    table.number_column("ms/query")
+def _speed(result: EvaluationResult, title: str) -> Sheet:
     speed = result.milliseconds_per_query()
-    for name in result.run_retrievers:
-        table.add_row(name, f"{speed[name]:.2f}" if name in speed else "-")
-    return table
+    rows = [{"retriever": name, "speed": speed.get(name)} for name in result.run_retrievers]
+    columns = (Column("retriever", "retriever", TEXT), Column("speed", "ms/query", ".2f"))
+    return Sheet(title, columns, rows, name="speed")
 
 
-def _table(rows: Sequence[Row], cutoffs: Sequence[int], measure: str) -> Table:
-    table = FittedTable()
-    table.text_column("retrievers")
-    for cutoff in cutoffs:
-        table.number_column(f"@{cutoff}")
-    cells = {(row["retriever_a"], row["retriever_b"], row["top_k"]): row[measure] for row in rows}
-    marks = {(row["retriever_a"], row["retriever_b"]): row["compared"] for row in rows}
-    for pair, compared in marks.items():
-        values = [cells.get((*pair, cutoff)) for cutoff in cutoffs]
-        shown = map(number_cell, values)
-        table.add_row(f"{pair[0]}, {pair[1]}{' *' if compared == 'document' else ''}", *shown)
-    return table
+MEASURES = {
+    "rbo": "rank-biased overlap (p = 0.9) by top_k",
+    "overlap": "share of common units by top_k",
+}
+"""Column of an overlap -> what it says."""
 
 
-def similarity_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[RenderableType]:
-    """Return a heading and a table, a row a reranked retriever; nothing without `mmr`.
+def _by_cutoff(rows: Sequence[Row], measure: str) -> Sheet:
+    """Return a row a pair and a column a cut-off."""
+    pairs: dict[str, Row] = {}
+    for row in rows:
+        mark = " *" if row["compared"] == "document" else ""
+        name = f"{row['retriever_a']}, {row['retriever_b']}{mark}"
+        pairs.setdefault(name, {"pair": name})[f"@{row['top_k']}"] = row[measure]
+    cutoffs = sorted({row["top_k"] for row in rows})
+    columns = (
+        Column("pair", "retrievers", TEXT),
+        *(Column(f"@{k}", f"@{k}") for k in cutoffs),
+    )
+    return Sheet(MEASURES[measure], columns, list(pairs.values()))
+
+
+def similarity_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet | None:
+    """Return a row a reranked retriever of these of one cut-off; None without `mmr`.
 
     A value is the mean, over all queries with two results or more, of the mean cosine of all pairs
     of results: lower is more diverse.
-
-    Args:
-        result: the evaluation.
-        shown: rows of one cut-off.
     """
-    top_k = int(str(shown[0]["top_k"]))
+    top_k = rows[0]["top_k"]
     tables = result.list_similarities(top_k)
-    names = [str(row["retriever"]) for row in shown if row["retriever"] in tables]
-    if not names:
-        return []
-    table = FittedTable()
-    table.text_column("retriever")
-    table.number_column("similarity")
-    table.number_column("of its input")
-    for name in names:
-        columns = (tables[name].column(one) for one in ("similarity", "input_similarity"))
-        means = [mean(one.to_pylist()) for one in columns]
-        table.add_row(name, *map(number_cell, means))
-    heading = f"how alike the results of a query are at top_k {top_k} (mean cosine of all pairs)"
-    return ["", title_line(heading), table]
+    measures = ("similarity", "input_similarity")
+    lines = [
+        {"retriever": name, **{one: mean(tables[name][one].to_pylist()) for one in measures}}
+        for name in (row["retriever"] for row in rows)
+        if name in tables
+    ]
+    columns = (
+        Column("retriever", "retriever", TEXT),
+        Column("similarity", "similarity"),
+        Column("input_similarity", "of its input"),
+    )
+    title = f"how alike the results of a query are at top_k {top_k} (mean cosine of all pairs)"
+    return Sheet(title, columns, lines) if lines else None
+
+
+def pairs_sheet(rows: Sequence[Row], title: str) -> Sheet:
+    """Return a row a pair and cut-off, for the page and a notebook."""
+    lines = [{**row, "pair": f"{row['retriever_a']}, {row['retriever_b']}"} for row in rows]
+    columns = (
+        Column("pair", "retrievers", TEXT),
+        Column("top_k", "top_k", "d"),
+        Column("compared", "compared by", TEXT),
+        Column("n_queries", "queries", "d"),
+        Column("overlap", "overlap"),
+        Column("rbo", "RBO"),
+    )
+    return Sheet(title, columns, lines, name="overlaps")
 
 
 def overlaps(view: View) -> Context | None:
-    """Return a row a pair and cut-off; None with labels."""
+    """Return the sheets of the section; None with labels."""
     if view.result.has_metrics:
         return None
-    return {"rows": overlap_rows(view.result), "speed": view.speed}
+    rows = overlap_rows(view.result)
+    pairs = pairs_sheet(rows, "Overlap between retrievers") if rows else None
+    return {"pairs": pairs, "speed": _speed(view.result, "") if view.speed else None}

@@ -1,20 +1,17 @@
-"""What an evaluation would do: rows for programs, and a table for a terminal of 80 columns."""
+"""What an evaluation would do: rows for programs, and a sheet."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from rag_assets.engine.durations import ExpectedTime, duration_text
 from rag_assets.engine.outgoing import Outgoing
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, SEARCHED, Plan, Step
 from rag_assets.report.formats import Row
-from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -63,44 +60,40 @@ def _partition(key: ArtifactKey) -> str:
     return ", ".join(f"{name}={value}" for name, value in key.partition)
 
 
-SHOWN = 2
-"""So many reasons of an asset are shown; with every partition on its own, all are."""
+MAX_REASONS = 2
+"""Reasons of an asset that are shown; with every partition on its own, all are."""
 
-_STYLES = {COMPUTE: "bold", CHECK: "yellow", REUSE: "dim"}
+ACTION_STYLES = {COMPUTE: "bold", CHECK: "yellow", REUSE: "dim"}
+"""Action -> how a terminal draws it."""
 
 
-def plan_view(plan: Plan, *, each: bool = False) -> RenderableType:
+def plan_sheet(plan: Plan, *, each: bool = False) -> Sheet:
     """Return the table, and below it the sums.
 
     Args:
         plan: what an evaluation would do.
         each: a line for every partition in place of one for every asset.
     """
-    table = FittedTable(required=["action", "partitions"])
-    table.text_column("partition" if each else "asset")
-    table.add_column("action" if each else "partitions", no_wrap=True)
-    table.text_column("why")
-    for cells in _lines(plan.steps) if each else _groups(plan.artifacts):
-        table.add_row(*cells)
-    return Group(table, "", *map(plain_cell, _sums(plan)))
+    columns = (
+        Column("what", "partition" if each else "asset", TEXT),
+        Column("does", "action" if each else "partitions", TEXT, is_whole=True),
+        Column("why", "why", TEXT, missing=""),
+    )
+    rows = [*(_lines(plan.steps) if each else _groups(plan.artifacts))]
+    return Sheet("", columns, rows, notes=["", *_sums(plan)])
 
 
-def _lines(steps: Iterable[Step]) -> Iterable[tuple[Text, Text, Text]]:
+def _lines(steps: Iterable[Step]) -> Iterator[dict[str, str]]:
     for step in steps:
-        action = Text(step.action, style=_STYLES[step.action])
         same = [f"once, with {step.same_as}"] if step.same_as is not None else []
         why = "; ".join([*same, *(reason.text for reason in step.reasons)])
-        yield plain_cell(str(step.key)), action, plain_cell(why)
+        yield {"what": str(step.key), "does": step.action, "why": why}
 
 
-def _groups(steps: Sequence[Step]) -> Iterable[tuple[Text, Text, Text]]:
+def _groups(steps: Sequence[Step]) -> Iterator[dict[str, str]]:
     for asset in dict.fromkeys(step.key.asset for step in steps):
-        steps_of_asset = [step for step in steps if step.key.asset == asset]
-        yield (
-            plain_cell(asset),
-            plain_cell(_counted(step.action for step in steps_of_asset)),
-            plain_cell(_why(steps_of_asset)),
-        )
+        own = [step for step in steps if step.key.asset == asset]
+        yield {"what": asset, "does": _counted(step.action for step in own), "why": _why(own)}
 
 
 def _counted(actions: Iterable[str]) -> str:
@@ -112,7 +105,7 @@ def _why(steps: Iterable[Step]) -> str:
     """Return the reasons that most partitions have; what is certain comes first."""
     ordered = sorted(steps, key=lambda step: ACTIONS.index(step.action))
     reasons = Counter(_of_assets(reason.text) for step in ordered for reason in step.reasons)
-    shown = [text for text, _ in reasons.most_common(SHOWN)]
+    shown = [text for text, _ in reasons.most_common(MAX_REASONS)]
     more = len(reasons) - len(shown)
     return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
 
@@ -148,8 +141,8 @@ def _sums(plan: Plan) -> Iterable[str]:
         yield f"to {one.host} ({one.client}), at most: {_amounts(one)}"
 
 
-UNKNOWN = 3
-"""So many assets of which nothing was measured are named."""
+MAX_UNKNOWN = 3
+"""Assets of which nothing was measured that are named."""
 
 
 def _time(expected: ExpectedTime) -> str:
@@ -159,8 +152,8 @@ def _time(expected: ExpectedTime) -> str:
     text = f"{', and '.join(told)} (as measured here before)" if told else ""
     if not expected.unknown:
         return f"time: {text}"
-    named = ", ".join(expected.unknown[:UNKNOWN])
-    more = len(expected.unknown) - UNKNOWN
+    named = ", ".join(expected.unknown[:MAX_UNKNOWN])
+    more = len(expected.unknown) - MAX_UNKNOWN
     unknown = f"not measured yet: {named}{f' and {more} more' if more > 0 else ''}"
     return f"time: {unknown}{f'; the rest: {text}' if text else ''}"
 

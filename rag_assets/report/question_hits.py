@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from rich.console import Group, RenderableType
@@ -12,9 +13,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from rag_assets.plain_text import one_line
-from rag_assets.report.formats import Row
-from rag_assets.report.notebook import Cell, table_html, words
-from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.report.notebook import table_html
+from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.retrieval.ask import Hit, RetrieverHits
 from rag_assets.retrieval.lexical.analyzers import AUTO, analyze_all, resolve_analyzer
 
@@ -40,6 +40,8 @@ OPENING, CLOSING = (
     ("\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}"),
 )
 """Around a marked word where there are no styles: no mark of Markdown."""
+
+Row = dict[str, Any]
 
 Mark = tuple[int, int]
 """First character of a word of the question in a text, and the one behind it."""
@@ -169,16 +171,24 @@ class QuestionHits:
             if self._first(hit) is found:
                 yield _Line(6, _marked(excerpt(hit.text, self._marks(hit)), styled=styled))
 
-    def side_by_side(self) -> RenderableType:
+    def side_by_side(self) -> Sheet:
         """Return the table of passages and the rank that each retriever gives them."""
-        table = FittedTable(required=["passage"])
-        table.text_column("passage")
-        names = [one.retriever for one in self.found if one.problem is None]
-        for name in names:
-            table.number_column(name)
-        for place, ranks in self._ranks().items():
-            table.add_row(plain_cell(place), *(ranks.get(name, "") for name in names))
-        return table
+        ranks: dict[str, Row] = {}
+        for hits in self.found:
+            for hit in hits.hits:
+                text = excerpt(hit.text, self._marks(hit)).text
+                row = ranks.setdefault(self._named(hit), {"place": self._named(hit), "text": text})
+                row[f"rank {hits.retriever}"] = hit.rank
+        columns = (
+            Column("place", "passage", TEXT),
+            *(Column(f"rank {name}", name, "d", missing="") for name in self._answered),
+        )
+        problems = [f"{one.retriever}: {one.problem}" for one in self.found if one.problem]
+        return Sheet(self.question, columns, list(ranks.values()), problems)
+
+    @property
+    def _answered(self) -> list[str]:
+        return [one.retriever for one in self.found if one.problem is None]
 
     def _first(self, hit: Hit) -> RetrieverHits:
         place = _place(hit)
@@ -191,32 +201,17 @@ class QuestionHits:
         name = one_line(hit.document_id)
         return f"[{self._numbers[_place(hit)]}] {name} {hit.start}-{hit.end}"
 
-    def _ranks(self) -> dict[str, dict[str, str]]:
-        ranks: dict[str, dict[str, str]] = {}
-        for one in self.found:
-            for hit in one.hits:
-                ranks.setdefault(self._named(hit), {})[one.retriever] = str(hit.rank)
-        return ranks
-
     def _side_by_side_text(self) -> Iterator[str]:
-        names = [one.retriever for one in self.found if one.problem is None]
-        for place, ranks in self._ranks().items():
-            found_by = (f"{name} {ranks[name]}" for name in names if name in ranks)
-            yield f"{place}: {', '.join(found_by)}"
+        for row in self.side_by_side().rows:
+            ranks = ((name, row.get(f"rank {name}")) for name in self._answered)
+            found_by = ", ".join(f"{name} {rank}" for name, rank in ranks if rank is not None)
+            yield f"{row['place']}: {found_by}"
 
     def _repr_html_(self) -> str:
         """Return the passages with the rank that each retriever gives them; texts are escaped."""
-        names = [one.retriever for one in self.found if one.problem is None]
-        texts: dict[str, str] = {}
-        for hit in (hit for one in self.found for hit in one.hits):
-            shown = excerpt(hit.text, self._marks(hit)).text
-            texts.setdefault(self._named(hit), shown)
-        rows = [
-            [words(place, texts[place]), *(Cell(ranks.get(name, "")) for name in names)]
-            for place, ranks in self._ranks().items()
-        ]
-        problems = [f"{one.retriever}: {one.problem}" for one in self.found if one.problem]
-        return table_html(self.question, ["passage", *names], rows, problems)
+        sheet = self.side_by_side()
+        first, *ranks = sheet.columns
+        return table_html(replace(sheet, columns=(first, Column("text", "text", TEXT), *ranks)))
 
 
 class _Line(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -518,3 +518,8 @@ class EvaluationResult:
 
     def _table(self, entry: SnapshotEntry) -> pa.Table:
         return table_of(self.root, self.evaluation, entry)
+
+
+def pairs_of(table: pa.Table, key: str, value: str) -> dict[str, Any]:
+    """Return the values of one column by those of another."""
+    return dict(zip(table[key].to_pylist(), table[value].to_pylist(), strict=True))

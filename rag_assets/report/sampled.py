@@ -1,4 +1,4 @@
-"""What a sample of labels estimates of retrievers: rows for programs, and for a terminal.
+"""What a sample of labels estimates of retrievers: rows for programs, and sheets.
 
 It stands in tables of its own, under names of its own (``sampled_dcg@10``): the leaderboard's
 columns are of complete labels. Everything speaks of *questions like these*, unless it is named.
@@ -11,7 +11,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from rich.console import RenderableType
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
@@ -28,10 +27,10 @@ from rag_assets.labels.sampling.sample_stage import (
 from rag_assets.labels.sampling.standing import ITEMS, QUESTIONS, finite
 from rag_assets.labels.sampling.stored_sample import OPEN, stored_sample
 from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.metric_choice import SAMPLED
+from rag_assets.report.metric_choice import SAMPLED, metric_at
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
-from rag_assets.report.terminal_table import sheet_view
+from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import ArtifactKey
 
 Row = dict[str, Any]
@@ -76,11 +75,6 @@ def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
         row["metric"]: [one for one in rows if one["metric"] == row["metric"]] for row in rows
     }
     return [_sheet(metric, own) for metric, own in by_metric.items()]
-
-
-def sampled_parts(result: EvaluationResult) -> list[RenderableType]:
-    """Return a blank line and the first sheet; the others are for programs and for the report."""
-    return [part for sheet in sampled_sheets(result)[:1] for part in ("", sheet_view(sheet))]
 
 
 def _sheet(metric: str, rows: Sequence[Row]) -> Sheet:
@@ -306,3 +300,17 @@ def sampled_differences_sheet(rows: Sequence[Row], title: str) -> Sheet:
         Column("n_labels", "labels", "d"),
     )
     return Sheet(title, columns, pairs, notes=[sampled_text(row) for row in rows])
+
+
+MAX_PAIRS = 12
+"""Pairs in the section of the page."""
+
+
+def sampled(view: View) -> Context | None:
+    """Return the section of the page; None without a sample, or with all of it graded."""
+    sheets = sampled_sheets(view.result)
+    if not sheets:
+        return None
+    metric = metric_at(f"{SAMPLED}{sheets[0].rows[0]['metric']}", view.result.primary)
+    pairs = sampled_differences(view.result, metric)[:MAX_PAIRS]
+    return {"sheets": sheets, "pairs": [sampled_text(row) for row in pairs]}

@@ -1,15 +1,13 @@
-"""The experiments of a store: what came of the last evaluation, and whether it still holds."""
+"""What a store holds: its experiments, whether they are up to date, caches, and what is removed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-from rich.console import RenderableType
-from rich.text import Text
 
 from rag_assets.errors import NotEvaluated, RagAssetsError, StoreError
 from rag_assets.experiment.in_code import SOURCE
+from rag_assets.pipeline.cleaning import Item
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     all_experiments,
@@ -23,7 +21,8 @@ from rag_assets.pipeline.registry import open_experiment, registered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.report.sheet import TEXT, Column, Sheet
+from rag_assets.store.content_cache import CacheSegment
 from rag_assets.store.settings import StoreSettings
 
 UP_TO_DATE = "up to date"
@@ -114,27 +113,30 @@ def _now(settings: StoreSettings, source: object) -> Row:
     }
 
 
-def status_view(rows: Sequence[Row], store: str) -> RenderableType:
-    """Return the table."""
+def status_sheet(rows: Sequence[Row], store: str) -> Sheet:
+    """Return a row an experiment."""
     if not rows:
-        return Text(f"no experiment was evaluated in {store} yet: rag-assets evaluate PATH")
-    table = FittedTable(required=["best", "now"])
-    for title in ("experiment", "evaluated", "best", "now"):
-        table.text_column(title, min_width=10 if title in ("experiment", "evaluated") else None)
-    table.add_column("anchor", no_wrap=True)  # an id in two lines is nothing to copy
-    table.text_column("schedule")
-    for row in rows:
-        anchor = str(row["anchor"] or "-")[:13]
-        cells = (
-            str(row["experiment"]),
-            str(row["evaluated"] or "never")[:16].replace("T", " "),
-            _best_text(row),
-            now_text(row),
-            anchor,
-            str(row["schedule"] or "-"),
-        )
-        table.add_row(*map(plain_cell, cells))
-    return table
+        text = f"no experiment was evaluated in {store} yet: rag-assets evaluate PATH"
+        return Sheet("", (), (), notes=[text])
+    columns = (
+        Column("experiment", "experiment", TEXT, min_width=10),
+        Column("evaluated", "evaluated", TEXT, min_width=10),
+        Column("best", "best", TEXT),
+        Column("now", "now", TEXT),
+        Column("anchor", "anchor", TEXT, is_whole=True),  # an id in two lines is nothing to copy
+        Column("schedule", "schedule", TEXT),
+    )
+    lines = [
+        {
+            **row,
+            "evaluated": str(row["evaluated"] or "never")[:16].replace("T", " "),
+            "best": _best_text(row),
+            "now": now_text(row),
+            "anchor": row["anchor"] and str(row["anchor"])[:13],
+        }
+        for row in rows
+    ]
+    return Sheet("", columns, lines)
 
 
 def best_names(row: Row) -> str:
@@ -157,3 +159,37 @@ def now_text(row: Row) -> str:
         return str(row["problem"])
     amounts = {name: row[name] for name in (COMPUTE, CHECK) if row[name]}
     return ", ".join(f"{n} {name}" for name, n in amounts.items()) or UP_TO_DATE
+
+
+def cache_rows(segments: Iterable[CacheSegment]) -> list[Row]:
+    """Return a row for each kind and space."""
+    groups: dict[tuple[str, str], list[CacheSegment]] = {}
+    for segment in segments:
+        groups.setdefault((segment.kind, segment.space), []).append(segment)
+    return [
+        {
+            "kind": kind,
+            "space": space,
+            "entries": sum(max(one.entries, 0) for one in own),
+            "segments": len(own),
+            "unreadable": sum(one.entries < 0 for one in own),
+            "bytes": sum(one.size for one in own),
+            "oldest": min(one.written for one in own).isoformat(timespec="seconds"),
+            "newest": max(one.written for one in own).isoformat(timespec="seconds"),
+        }
+        for (kind, space), own in sorted(groups.items())
+    ]
+
+
+def removed_rows(items: Iterable[Item]) -> list[Row]:
+    """Return a row for each experiment, kind of file and reason."""
+    groups: dict[tuple[str, str, str], list[Item]] = {}
+    for one in items:
+        groups.setdefault((one.experiment, one.kind, one.reason), []).append(one)
+    return [
+        {
+            **{"experiment": name or None, "what": kind, "why": reason},
+            **{"count": len(own), "bytes": sum(one.size for one in own)},
+        }
+        for (name, kind, reason), own in groups.items()
+    ]

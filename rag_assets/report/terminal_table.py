@@ -5,20 +5,19 @@ Where a terminal is narrow a table has fewer columns: a name is folded, a number
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
-from rich.table import Column, Table
+from rich.table import Column as RichColumn
+from rich.table import Table
 from rich.text import Text, TextType
 
-from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.plain_text import one_line
-from rag_assets.report.formats import four_places, size_text
-from rag_assets.report.sheet import Sheet
+from rag_assets.report.sheet import MEAN, SIZE, TEXT, Column, Sheet
 
 NARROWEST = 8
 """Characters to which a column of names is folded before a column is left out."""
@@ -79,19 +78,19 @@ class FittedTable(Table):
         if out:
             yield Text(f"not shown, the terminal is too narrow: {', '.join(out)}", style="dim")
 
-    def _may_go(self, column: Column) -> bool:
+    def _may_go(self, column: RichColumn) -> bool:
         is_number = column.no_wrap or column.justify == "right"
         return is_number and str(column.header) not in self.required
 
 
-def _width(console: Console, options: ConsoleOptions, column: Column) -> int:
+def _width(console: Console, options: ConsoleOptions, column: RichColumn) -> int:
     """Return how wide a column is where there is room."""
     free = options.update(max_width=10_000)
     cells = (column.header, *column.cells)
     return max(Measurement.get(console, free, cell).maximum for cell in cells)
 
 
-def _least(console: Console, column: Column, width: int) -> int:
+def _least(console: Console, column: RichColumn, width: int) -> int:
     """Return how far a column is folded before another is left out: no word of its header is."""
     if column.no_wrap:
         return width
@@ -99,7 +98,7 @@ def _least(console: Console, column: Column, width: int) -> int:
     return min(width, column.min_width or max(NARROWEST, header))
 
 
-def _last(column: Column, width: int) -> int:
+def _last(column: RichColumn, width: int) -> int:
     """Return how far a column is folded when nothing more can be left out."""
     return width if column.no_wrap else min(width, column.min_width or LAST)
 
@@ -122,20 +121,22 @@ def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -
         sheet: what to draw.
         styles: text of a cell or of the title -> how rich draws it.
     """
-    columns = sheet.shown
+    columns = sheet.in_text
     required = [column.title for column in columns if column.is_required]
     table = FittedTable(required=required, narrow=sheet.is_narrow)
+    widths = {column.name: _share_width(column, sheet) for column in columns}
+    has_marks = {column.name: any(row.get(column.mark) for row in sheet.rows) for column in columns}
     for column in columns:
         if column.is_text:
             widest = max(len(text) for text in (column.title, *map(column.text, sheet.rows)))
             table.add_column(
-                column.title,
+                one_line(column.title),
                 no_wrap=column.is_whole,
                 overflow="fold",
                 min_width=None if column.min_width is None else min(column.min_width, widest),
             )
         else:
-            table.number_column(column.title)
+            table.number_column("\n".join(map(one_line, column.title.split("\n"))))
         if column.has_bounds and column.interval:
             table.number_column(column.interval)
     for row in sheet.rows:
@@ -144,63 +145,48 @@ def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -
             text = column.text(row)
             style = styles.get(text, "") if column.is_text else ""
             style = "bold green" if sheet.is_best(column, row) else style
-            cells.append(Text(one_line(text or column.missing), style=style))
+            if not column.is_text and has_marks[column.name] and not row.get(column.mark):
+                text = f"{text} " if text else ""  # numbers stand below each other
+            if column.share and text:
+                text = f"{text} {column.small(row).replace(' ', ''):>{widths[column.name]}}"
+            cells.append(Text(one_line(text) or column.missing, style=style))
             if column.has_bounds and column.interval:
                 cells.append(Text(column.ends(row) or "-"))
         table.add_row(*cells)
     lead, notes = (map(plain_cell, lines) for lines in (sheet.lead, sheet.notes))
     title = Text(one_line(sheet.title), style=styles.get(sheet.title, "bold"))
-    return Group(title, *lead, table, *notes)
+    head = [title] if sheet.title else []
+    return Group(*head, *lead, *([table] if columns else []), *notes)
 
 
-def rows_view(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> Table:
+def _share_width(column: Column, sheet: Sheet) -> int:
+    return max((len(column.small(row)) - 1 for row in sheet.rows), default=0)
+
+
+def sheets_view(sheets: Iterable[Sheet]) -> Group:
+    """Return sheets below each other."""
+    parts = [part for sheet in sheets for part in ("", sheet_view(sheet))]
+    return Group(*parts[1:])
+
+
+def rows_view(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> RenderableType:
     """Return the given columns; ``bytes`` as a size, numbers to the right, "-" for none."""
-    table = FittedTable()
-    for name in names:
-        is_number = name == "bytes" or any(isinstance(row[name], int | float) for row in rows)
-        heading = "size" if name == "bytes" else name
-        if is_number:
-            table.number_column(heading)
-        else:
-            table.text_column(heading)
-    for row in rows:
-        table.add_row(*(_cell(name, row[name]) for name in names))
-    return table
+    return sheet_view(Sheet("", [_column(name, rows) for name in names], rows))
 
 
-def _cell(name: str, value: object) -> Text:
-    text = "-" if value is None else str(value)
-    text = four_places(value) if isinstance(value, float) else text
-    text = size_text(float(text)) if name == "bytes" else text
-    return Text(one_line(text))
+def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column:
+    values = [row[name] for row in rows]
+    if name == "bytes":
+        return Column(name, "size", SIZE)
+    if any(isinstance(value, float) for value in values):
+        return Column(name, name, MEAN)
+    is_count = any(isinstance(value, int) and not isinstance(value, bool) for value in values)
+    return Column(name, name, "d" if is_count else TEXT)
 
 
 def plain_cell(value: object) -> Text:
     """Return a text without what a terminal would obey; ids, names and values come from files."""
     return Text(one_line(str(value)))
-
-
-def number_cell(value: object, form: str = ".4f") -> str:
-    """Return a number; "-" where there is none, such as a mean over nothing."""
-    return format(value, form) if isinstance(value, int | float) else "-"
-
-
-def count_cell(value: object) -> str:
-    """Return a rank or a count; "-" where there is none."""
-    return "-" if value is None else str(value)
-
-
-def mean_of(row: Mapping[str, object], name: str) -> float | None:
-    """Return a mean of a row; None where there is none."""
-    value = row.get(name)
-    return float(value) if isinstance(value, int | float) else None
-
-
-def mean_cell(value: float | None, best: float | None) -> Text:
-    """Return a mean with four decimals, the best bold where there is colour; "-" for none."""
-    if value is None:
-        return Text("-")
-    return Text(f"{value:.4f}", style="bold green" if is_tied(value, best) else "")
 
 
 def title_line(text: str) -> Text:

@@ -1,4 +1,4 @@
-"""What the order of equal scores is worth: rows for programs, and a table for a terminal.
+"""What the order of equal scores is worth: rows for programs, and a sheet.
 
 A mean lies between a worst and a best value over all orders of units with equal scores.
 """
@@ -9,8 +9,6 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from rag_assets.engine.rankings import ASSET
 from rag_assets.errors import DataError, NotEvaluated
@@ -22,7 +20,7 @@ from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import cut
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, count_cell, number_cell, title_line
+from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.store.artifacts import (
     DEPTH_MARK,
     OBJECTS,
@@ -123,23 +121,19 @@ def _stored(root: Path, fingerprint: str, depth: int) -> Artifact | None:
     return artifact if is_it else None
 
 
-def tie_view(experiment: str, rows: Sequence[Row], split: str) -> RenderableType:
-    """Return a table, a row a retriever and measure, and why some have no bounds."""
+def tie_sheet(experiment: str, rows: Sequence[Row], split: str) -> Sheet:
+    """Return a row a retriever and measure, and why some have no bounds."""
     where = "" if split == ALL else f"{split}, "
     title = f"{experiment}: {where}means over all orders of units with equal scores"
-    table = FittedTable(required=["metric", "value"])
-    table.text_column("retriever")
-    table.add_column("metric", no_wrap=True)
-    for name in ("worst", "value", "best", "differ", "tied at the cut"):
-        table.number_column(name)
-    for row in rows:
-        means = [number_cell(row[name]) for name in ("worst", "value", "best")]
-        counts = [count_cell(row["n_queries_that_differ"]), count_cell(row["n_tied"])]
-        table.add_row(Text(str(row["retriever"])), str(row["metric"]), *means, *counts)
-    reasons = [f"{row['retriever']}: {row['why']}" for row in rows if row["why"]]
-    return Group(
-        title_line(title),
-        table,
-        f"differ: queries of {rows[0]['n_queries']} whose value depends on the order",
-        *map(Text, reasons),
+    columns = (
+        Column("retriever", "retriever", TEXT),
+        Column("metric", "metric", TEXT, is_whole=True),
+        Column("worst", "worst"),
+        Column("value", "value", is_required=True),
+        Column("best", "best"),
+        Column("n_queries_that_differ", "differ", "d"),
+        Column("n_tied", "tied at the cut", "d"),
     )
+    notes = [f"differ: queries of {rows[0]['n_queries']} whose value depends on the order"]
+    notes += [f"{row['retriever']}: {row['why']}" for row in rows if row["why"]]
+    return Sheet(title, columns, rows, notes=notes)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL
-from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.significance import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
@@ -18,20 +16,22 @@ Context = dict[str, Any]
 """The variables of one template."""
 
 
-SIGN = "~"
-"""Marks a retriever that is not shown to be worse than the best."""
-
-
 @dataclass(frozen=True)
 class View:
-    """An evaluation, and what several sections ask of it."""
+    """An evaluation, and what several faces ask of it.
+
+    Attributes:
+        result: the evaluation.
+        asked: the split whose numbers are shown; None: the one to show.
+    """
 
     result: EvaluationResult
+    asked: str | None = None
 
     @cached_property
     def split(self) -> str:
         """The split whose numbers are shown; ``all`` without one."""
-        return self.result.chosen_split() if self.result.has_metrics else ALL
+        return self.result.chosen_split(self.asked) if self.result.has_metrics else ALL
 
     @cached_property
     def rows(self) -> list[Context]:
@@ -81,8 +81,15 @@ class View:
 
     @cached_property
     def near(self) -> set[str]:
-        """The retrievers that are not shown to be worse than the best."""
-        return near_best(self.result, self.at_cutoff) if self.at_cutoff else set()
+        """The retrievers that no test tells apart from the best by the primary metric."""
+        best = {row["retriever"] for row in self.rows if row.get("position") == 1}
+        unranked = {row["retriever"] for row in self.rows if "position" not in row}
+        near: set[str] = set()
+        for row in self.comparisons:
+            pair = {row["retriever_a"], row["retriever_b"]}
+            if pair & best and row["difference"] is not None and not is_significant(row):
+                near |= pair - best - unranked
+        return near
 
     @cached_property
     def intervals(self) -> dict[tuple[str, int, str], Context]:
@@ -102,7 +109,8 @@ class View:
     @cached_property
     def comparisons(self) -> list[Context]:
         """Rows of :data:`rag_assets.schemas.COMPARISONS`: all pairs by the primary metric."""
-        rows = stored_rows(self.result, COMPARISONS_KEY.asset)
+        entries = self.result.evaluation.entries_of(COMPARISONS_KEY.asset)
+        rows = self.result.table(COMPARISONS_KEY).to_pylist() if entries else []
         return [row for row in rows if row["split"] == self.split]
 
     @cached_property
@@ -119,38 +127,3 @@ class View:
     def cost_times(self) -> dict[tuple[str, int], float]:
         """(retriever, top_k) -> mean milliseconds of a query; only where measured."""
         return self.result.cost_times()
-
-
-def near_best(result: EvaluationResult, rows: Sequence[Row]) -> set[str]:
-    """Return the retrievers that no test tells apart from the best by the primary metric.
-
-    Args:
-        result: the evaluation.
-        rows: cells of its leaderboard, of one split; the best of all is compared with, shown or
-            not.
-    """
-    split = split_of(rows)
-    board = [row for row in result.leaderboard.to_pylist() if row.get("split", split) == split]
-    best = {row["retriever"] for row in board if row["position"] == 1}
-    unranked = {row["retriever"] for row in board if row["position"] is None}
-    near: set[str] = set()
-    for row in stored_rows(result, "comparisons"):
-        pair = {row["retriever_a"], row["retriever_b"]}
-        if row["split"] == split and row["difference"] is not None and not is_significant(row):
-            near |= pair - best - unranked if pair & best else set()
-    return near
-
-
-def stored_rows(
-    result: EvaluationResult, asset: str, retriever: str | None = None
-) -> list[dict[str, Any]]:
-    """Return the rows of a table; none where an evaluation does not have it."""
-    entries = result.evaluation.entries_of(asset)
-    chosen = [e for e in entries if e.partition.get("retriever") == retriever]
-    rows: list[dict[str, Any]] = result.table(chosen[0].key).to_pylist() if chosen else []
-    return rows
-
-
-def split_of(rows: Sequence[Row]) -> str:
-    """Return the split that rows of a leaderboard are of."""
-    return str(rows[0].get("split", "all"))

@@ -12,7 +12,8 @@ from click.testing import Result
 from rich.console import Console
 
 import rag_assets
-from rag_assets.report.store_status import status_view
+from rag_assets.report.store_status import status_sheet
+from rag_assets.report.terminal_table import sheet_view
 from tests.beir_folder import write_beir
 
 Invoke = Callable[..., Result]
@@ -60,7 +61,7 @@ def test_each_experiment_with_its_state(invoke: Invoke, tmp_path: Path) -> None:
 
     day = rows["one"]["evaluated"][:10]
     text = io.StringIO()
-    Console(file=text, width=60).print(status_view(list(rows.values()), "store"))
+    Console(file=text, width=60).print(sheet_view(status_sheet(list(rows.values()), "store")))
     narrow = text.getvalue()
     assert day in narrow
     assert "not shown, the terminal is too narrow: anchor" in narrow

@@ -13,7 +13,7 @@ from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.report.answerability import answerability_parts
+from rag_assets.report.answerability import answerability_sheet
 from rag_assets.report.leaderboard import leaderboard_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
@@ -200,7 +200,7 @@ def test_no_answerability_where_all_are_answerable(tiny: Tiny) -> None:
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
     shown = leaderboard_rows(result.leaderboard, Selection.of(tiny.pipeline().experiment), "all")
     assert result.answerability == []
-    assert answerability_parts(result, shown) == []
+    assert answerability_sheet(result, [row["retriever"] for row in shown]) is None
 
 
 def test_a_text_is_counted_once_in_all_experiments_of_a_store(fresh: Tiny) -> None:

@@ -7,8 +7,9 @@ from rich.console import Console
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.html import render
-from rag_assets.report.leaderboard import leaderboard_rows, leaderboard_view
+from rag_assets.report.leaderboard import leaderboard_rows, leaderboard_sheets
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import sheets_view
 from tests.tiny_experiment import Tiny
 
 TOP_K = (1, 3, 5)
@@ -45,7 +46,7 @@ def test_parameters_reach_every_face(fresh: Tiny) -> None:
     assert set(result.slices()[0].means) == {"bm25"}
     console = Console(width=160)
     with console.capture() as shown:
-        console.print(leaderboard_view(result, rows))
+        console.print(sheets_view(leaderboard_sheets(result, rows)))
     assert "rbp(p=0.9)*" in shown.get()
     assert "rbp(p=0.9) by top_k" in shown.get()
     assert "err(gmax=4)" in render(result)

@@ -12,16 +12,16 @@ from rich.console import Console
 from rag_assets.answers.waterfall import CLASSES
 from rag_assets.report.answer_waterfall import (
     CLASS_NAMES,
-    answer_flow,
-    by_answerer,
+    answer_flows,
     waterfall_rows,
-    waterfall_view,
+    waterfall_sheet,
 )
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.report.page.answers import answers, answers_said
+from rag_assets.report.page.answers import answers, headline_sentences
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.page import page
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import CONFIG, GOLDS, PREDICTIONS, with_answers
@@ -85,24 +85,29 @@ def test_every_class_has_a_name() -> None:
 
 
 def test_planted_predictions_are_in_their_classes_and_sum_to_all(result: EvaluationResult) -> None:
-    answerers = by_answerer(waterfall_rows(result, "all"))
+    rows = waterfall_rows(result, "all")
+    flows = answer_flows(rows)
+    answerers: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        answerers.setdefault(row["answerer"], {})[row["outcome"]] = row
     assert {name: row["n"] for name, row in answerers["official@-"].items()} == OFFICIAL
     assert set(answerers) == {
         e.partition["answerer"] for e in result.evaluation.entries_of("answers")
     }
-    for classes in answerers.values():
-        assert sum(int(str(row["n"])) for row in classes.values()) == 7
-        assert sum(float(str(row["share"])) for row in classes.values()) == pytest.approx(1)
-        flow = answer_flow(classes)
+    for classes, flow in zip(answerers.values(), flows["flows"], strict=True):
+        assert sum(row["n"] for row in classes.values()) == 7
+        assert sum(row["share"] for row in classes.values()) == pytest.approx(1)
         assert flow["n"] == flow["found"] + sum(step["n_lost"] for step in flow["steps"])
         right = ("right_with_evidence", "right_context_unknown")
-        assert flow["found"] == sum(int(str(classes[n]["n"])) for n in right if n in classes)
+        assert flow["found"] == sum(classes[n]["n"] for n in right if n in classes)
 
 
 def test_a_terminal_shows_the_classes(result: EvaluationResult) -> None:
     text = io.StringIO()
     rows = [row for row in waterfall_rows(result, "all") if row["answerer"] == "official@-"]
-    Console(file=text, width=80, highlight=False).print(waterfall_view("tiny", rows))
+    Console(file=text, width=80, highlight=False).print(
+        sheet_view(waterfall_sheet("tiny: from corpus to answer", rows))
+    )
     lines = text.getvalue().splitlines()
     assert lines[0].strip() == "tiny: from corpus to answer"
     assert lines[2].split() == ["failed", "1", "14%"]
@@ -126,8 +131,8 @@ def test_the_best_is_no_reference_and_the_test_is_told(
     assert head["value"] == pytest.approx(means["copied@3"])
     assert head["next"]["other"] == "official@-"
     assert head["next"]["difference"] == pytest.approx(means["copied@3"] - means["official@-"])
-    assert not head["next"]["shown"], "seven questions tell little"
-    said = answers_said(head)
+    assert not head["next"]["mark"], "seven questions tell little"
+    said = headline_sentences(View(result))
     assert said[0] == f"copied@3 has the highest F1, {head['value']:.4f}."
     assert "not shown to be real" in said[-1]
 
@@ -135,7 +140,7 @@ def test_the_best_is_no_reference_and_the_test_is_told(
 def test_what_perfect_retrieval_is_worth(result: EvaluationResult, section: Context) -> None:
     worth = {one["name"]: one for one in section["worth"]}
     assert {"gold@-", "none@-", "random@3", "copied_gold@-", "copied_chance@3"} <= set(worth)
-    (pair,) = (p for p in worth["copied_gold@-"]["pairs"] if p["metric"] == "F1")
+    (pair,) = (p for p in worth["copied_gold@-"]["sheet"].rows if p["heading"] == "F1")
     assert pair["other"] == "copied@3"
     gold, own = (values(result, name, "answer_f1") for name in ("copied_gold@-", "copied@3"))
     gains = {query_id: gold[query_id] - own[query_id] for query_id in gold}
@@ -145,7 +150,7 @@ def test_what_perfect_retrieval_is_worth(result: EvaluationResult, section: Cont
     assert pair["low"] <= pair["difference"] <= pair["high"]
     assert pair["answerable"] == pytest.approx(pair["difference"])
     assert worth["copied_gold@-"]["refuses"], "q7 has no evidence, so its context is empty"
-    others = {p["other"] for p in worth["random@3"]["pairs"]}
+    others = {p["other"] for p in worth["random@3"]["sheet"].rows}
     assert "read@5" not in others, "units drawn by chance are compared at the same cut-off"
 
 

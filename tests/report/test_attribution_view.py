@@ -3,20 +3,27 @@ from __future__ import annotations
 import io
 
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from rag_assets.evaluation.attribution import PLACES
-from rag_assets.report.attribution import attribution_rows, attribution_view, lost_rows, lost_view
-from rag_assets.report.formats import Row
-from rag_assets.report.latency import latency_view
+from rag_assets.report.attribution import (
+    Row,
+    attribution_rows,
+    attribution_sheet,
+    lost_rows,
+    lost_sheets,
+)
+from rag_assets.report.latency import latency_sheets
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sheet import Sheet
+from rag_assets.report.terminal_table import sheets_view
 from tests.shown_board import evaluated
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 
 
-def drawn(view: RenderableType) -> list[str]:
+def drawn(*sheets: Sheet, width: int = 80) -> list[str]:
     text = io.StringIO()
-    Console(file=text, width=80, highlight=False).print(view)
+    Console(file=text, width=width, highlight=False).print(sheets_view(sheets))
     return text.getvalue().splitlines()
 
 
@@ -27,7 +34,7 @@ def row(**values: object) -> Row:
 
 
 def test_places_where_nothing_is_are_left_out() -> None:
-    lines = drawn(attribution_view("x", [row(found=3000, found_share=0.75, no_chunk=1000)]))
+    lines = drawn(attribution_sheet("x", [row(found=3000, found_share=0.75, no_chunk=1000)]))
     assert lines[1].split() == ["evi-", "no", "ceil-"]
     assert lines[3].split() == ["bm25", "4000", "3000", "75%", "1000", "0%", "0.5000", "-"]
 
@@ -35,7 +42,7 @@ def test_places_where_nothing_is_are_left_out() -> None:
 def test_all_places_and_a_long_name_fit_a_terminal() -> None:
     values = {place: 1234 for place in PLACES}
     name = "hybrid_of_everything_reranked"
-    view = attribution_view("x", [row(**values, retriever=name, ceiling=0.5)])
+    view = attribution_sheet("x", [row(**values, retriever=name, ceiling=0.5)])
     lines = drawn(view)
     assert max(map(len, lines)) <= 80
     assert "".join(line[:14].strip() for line in lines).endswith("everything_reranked")
@@ -44,9 +51,8 @@ def test_all_places_and_a_long_name_fit_a_terminal() -> None:
 
 def test_a_heading_that_is_left_out_is_named_as_one_word() -> None:
     values = {place: 1234 for place in PLACES}
-    text = io.StringIO()
-    Console(file=text, width=50).print(attribution_view("x", [row(**values)]))
-    assert text.getvalue().splitlines()[-1].endswith("recall, ceiling")
+    lines = drawn(attribution_sheet("x", [row(**values)]), width=50)
+    assert lines[-1].endswith("recall, ceiling")
 
 
 def test_what_a_file_says_is_shown_and_not_obeyed() -> None:
@@ -59,7 +65,7 @@ def test_what_a_file_says_is_shown_and_not_obeyed() -> None:
         "query": "why [bold]\nnot",
         "rank_in_minilm": 7,
     }
-    text = "\n".join(drawn(lost_view([lost])))
+    text = "\n".join(drawn(*lost_sheets([lost])))
     assert "q[red]1" in text
     assert "why [bold]\\nnot" in text
     assert "\x1b" not in text
@@ -75,7 +81,7 @@ def test_what_was_not_measured_is_a_dash() -> None:
     much: Row = dict.fromkeys(names, 1234.5)
     much |= {"retriever": "a_name_of_20_letters", "n_embedded": 10_000, "n_from_cache": 90_000}
     much |= {"n_timed": 50, "index_bytes": 10**9, "concurrency": 4}
-    lines = drawn(latency_view("x", [nothing, much]))
+    lines = drawn(*latency_sheets("x", [nothing, much]))
     assert max(map(len, lines)) <= 80
     assert lines[3].split() == ["a", *["-"] * 9]
     assert any("10000/100000" in line for line in lines)
@@ -110,7 +116,7 @@ def test_the_split_that_the_leaderboard_shows(split: EvaluationResult) -> None:
         assert row["n_queries"] == board[name]["n_queries"], "a failed query is lost nowhere"
     dev = attribution_rows(split, names, split="dev")
     assert [(row["split"], row["n_queries"]) for row in dev] == [("dev", 2), ("dev", 2)]
-    assert drawn(attribution_view("x", dev))[0] == "x: where the evidences are, at top_k 1, dev"
+    assert drawn(attribution_sheet("x", dev))[0] == "x: where the evidences are, at top_k 1, dev"
     assert {row["query_id"] for row in lost_rows(split, ["told"])} == {"q3"}
     by_tag = attribution_rows(split, ["bm25"], "tag")
     assert {row["tag"] for row in by_tag} == {"safety"}, "q3 and q4"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rag_assets import api
 from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.report.comparison_views import pairs_latex
 from rag_assets.report.gate import gate
 from rag_assets.report.gate_checks import Rules
 from rag_assets.report.html import write_report
-from rag_assets.report.paper_tables import pairs_table
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from tests.beir_folder import write_beir
@@ -81,7 +81,7 @@ def test_what_limits_a_claim_is_said_beside_it(tmp_path: Path) -> None:
     assert f"; but {why}." in lead(result)
     compared = api.compare(tmp_path / "data", "poor", "good", store=tmp_path / "store")
     assert compared.verdicts[0].endswith(f"; but {why}")
-    caption = pairs_table(compared.compared, compared.rows, {}).splitlines()[2]
+    caption = pairs_latex(compared.compared, compared.rows, {}).splitlines()[2]
     assert f". T{why[1:]}." in caption
     names = EvaluationNames(result.root, result.root.parent / "locks")
     assert why in gate(result, names, "baseline", Rules()).notes

@@ -10,8 +10,9 @@ from rag_assets.report.history import (
     evaluation_changes,
     flat_history_rows,
     history_rows,
-    history_view,
+    history_sheet,
 )
+from rag_assets.report.terminal_table import sheet_view
 
 
 def evaluation(number: int, retrievers: dict[str, Any], **columns: Any) -> dict[str, Any]:
@@ -122,7 +123,8 @@ def test_the_table_fits_80_columns() -> None:
     name = "a-retriever-with-quite-a-long-name"
     values = [value(FIRST, name, 0.5), value(SECOND, name, 0.75)]
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(history_view(history_rows([FIRST, SECOND, THIRD], values, None), "ndcg@10"))
+    rows = history_rows([FIRST, SECOND, THIRD], values, None)
+    console.print(sheet_view(history_sheet(rows, "ndcg@10")))
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
     assert "+0.2500" in text

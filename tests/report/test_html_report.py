@@ -132,7 +132,7 @@ def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Pa
             row = board[cells[1], top_k]
             assert cells[0].rstrip("~") == str(row["position"])
             values = [row[name] for name in measures]
-            assert cells[2:6] == ["" if v is None else f"{v:.4f}" for v in values]
+            assert cells[2:6] == ["-" if v is None else f"{v:.4f}" for v in values]
             assert cells[6] == f"{row['tokens']:.0f}"
             assert float(cells[7]) >= 0
             assert float(cells[8]) == round(times[cells[1], top_k], 2)

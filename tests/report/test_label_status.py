@@ -14,7 +14,8 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.page.server import LabelPage
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment, append_judgments
 from rag_assets.labels.sampling.label_sample import LabelSample
-from rag_assets.report.label_status import LabelStatus, status_view
+from rag_assets.report.label_status import LabelStatus, status_sheets
+from rag_assets.report.terminal_table import sheets_view
 from tests.labels.page.served import session_of
 from tests.labels.sampling.made_pool import DCG, asked, collection, design_of
 from tests.tiny_experiment import Tiny
@@ -48,7 +49,7 @@ def status_of(experiment: Experiment, n: int) -> LabelStatus:
 def shown(experiment: Experiment, n: int, width: int = 120) -> str:
     console = Console(width=width, record=True, file=None, force_terminal=False)
     with console.capture() as capture:
-        console.print(status_view(experiment.name, status_of(experiment, n)))
+        console.print(sheets_view(status_sheets(experiment.name, status_of(experiment, n))))
     return capture.get()
 
 

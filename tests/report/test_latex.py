@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.evaluation.metric_names import best_value, is_gain
-from rag_assets.report.formats import formatted
-from rag_assets.report.latex import escaped, score_table
-from rag_assets.report.terminal_table import mean_cell
+from rag_assets.report.formats import formatted, latex_text
+from rag_assets.report.paper_tables import score_table
+from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 
 VALUES: dict[str, dict[str, float | None]] = {
     "BM25+RM3": {"ndcg@10": 0.5, "map": 0.25},
@@ -63,7 +63,7 @@ def test_a_p_value_is_never_shown_as_0() -> None:
 
 @given(st.text())
 def test_no_text_leaves_its_cell(text: str) -> None:
-    shown = escaped(text)
+    shown = latex_text(text)
     commands = re.sub(r"\\(text\w+\{\}|[{}$&#%_])", "", shown).replace("{}", "")
     assert not set(commands) & set("\\{}$&#%_^~")
     assert "\n" not in shown
@@ -87,12 +87,9 @@ def test_the_lowest_is_best_where_mistakes_are_counted_on_every_face() -> None:
     values: dict[str, dict[str, float | None]] = {"a": {"fp": 2.0}, "b": {"fp": 1.0}, "c": {}}
     lines = body(score_table(values, ["fp"], {}, ""))
     assert [r"\textbf" in line for line in lines] == [False, True, False]
-    best = best_value("fp@5", (row.get("fp") for row in values.values()))
-    assert [bool(mean_cell(value, best).style) for value in (2.0, 1.0, None)] == [
-        False,
-        True,
-        False,
-    ]
+    column = metric_column("fp")
+    sheet = Sheet("", (Column("name", "name", TEXT), column), list(values.values()))
+    assert [sheet.is_best(column, row) for row in sheet.rows] == [False, True, False]
     assert best_value("recall", [0.1, None, 0.2]) == 0.2
     assert best_value("fp", [None]) is None
     assert (is_gain("fp(rel=2)@5", -1), is_gain("recall@5", -1)) == (True, False)

@@ -18,15 +18,12 @@ from rag_assets.report.comparison_views import Comparison
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.metric_history import SCHEMA, MetricHistory
 from rag_assets.report.notebook import (
-    MOST,
-    Cell,
-    Shown,
+    MAX_ROWS,
     Tabular,
-    number,
     table_html,
     table_text,
-    words,
 )
+from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import View
 from rag_assets.schemas import COMPARISONS, LEADERBOARD
 from tests.tiny_experiment import Tiny
@@ -125,7 +122,15 @@ def test_html_of_an_evaluation_is_its_leaderboard(changed: EvaluationTable) -> N
     text = changed._repr_html_()
     table = Table(text)
     board = [row for row in changed.leaderboard.to_pylist() if row["top_k"] == 5]
-    assert table.rows[0] == ["#", "retriever", "ndcg@5", "hit_rate@5", "mrr@5", "ms/query"]
+    assert table.rows[0] == [
+        "#",
+        "retriever",
+        "ndcg@5",
+        "hit_rate@5",
+        "mrr@5",
+        "tokens@5",
+        "ms/query",
+    ]
     shown = {row[1]: row[2].replace("★ ", "") for row in table.rows[1:]}
     assert shown == {row["retriever"]: f"{row['ndcg']:.4f}" for row in board}
     assert "No winner yet: " in text
@@ -166,11 +171,11 @@ def test_html_of_a_history_says_what_changed(over_time: MetricHistory) -> None:
         f"{over_time.experiment}: {over_time.metric} over evaluations"
     )
     rows = Table(over_time._repr_html_()).rows
-    assert rows[0] == ["evaluation", "retriever", "ndcg@5", "change", "what changed"]
-    first = [row[4] for row in rows[1:] if row[0]]
+    assert rows[0] == ["evaluation", "id", "retriever", "ndcg@5", "change", "what changed"]
+    first = [row[5] for row in rows[1:] if row[0]]
     assert first == ["bm25.b 0.75 -> 0.0; bm25.k1 1.2 -> 0.1", "labels changed", ""]
-    assert [row[3] for row in rows[3:]] == [""] * 4, "other labels, and the first"
-    assert all(row[3] for row in rows[1:3])
+    assert [row[4] for row in rows[3:]] == [""] * 4, "other labels, and the first"
+    assert all(row[4] for row in rows[1:3])
 
 
 def test_a_figure_has_the_means_with_intervals(changed: EvaluationTable) -> None:
@@ -223,16 +228,17 @@ def test_figures_are_drawn_as_the_report_is() -> None:
 
 
 def test_texts_are_escaped() -> None:
-    text = table_html(HOSTILE, [HOSTILE], [[words(HOSTILE, HOSTILE)]], [HOSTILE], [HOSTILE])
+    columns = (Column("text", HOSTILE, TEXT),)
+    text = table_html(Sheet(HOSTILE, columns, [{"text": HOSTILE}], [HOSTILE], [HOSTILE]))
     assert "<script" not in text
     assert Table(text).rows[1] == [HOSTILE]
     assert "<" not in palette.plain(HOSTILE)
 
 
 def test_a_long_table_says_what_it_leaves_out() -> None:
-    rows = [[Cell(str(number))] for number in range(MOST + 3)]
-    text = table_html("title", ["number"], rows)
-    assert len(Table(text).rows) == MOST + 1
+    rows = [{"number": number} for number in range(MAX_ROWS + 3)]
+    text = table_html(Sheet("title", (Column("number", "number", "d"),), rows))
+    assert len(Table(text).rows) == MAX_ROWS + 1
     assert "3 more rows are left out" in text
 
 
@@ -257,10 +263,15 @@ def test_without_labels_the_overlaps_are_shown(tmp_path: Any) -> None:
 
 def test_a_table_as_text_has_the_intervals_of_its_first_mean_alone() -> None:
     rows = [
-        [words("a", "later"), number(0.5, "0.400 to 0.600"), number(1, "0.900 to 1.000")],
-        [words("longer"), number(None), number(0.25)],
+        {"name": "a", "mrr": 0.5, "low": 0.4, "high": 0.6, "map": 1.0, "min": 0.9, "max": 1.0},
+        {"name": "longer", "map": 0.25},
     ]
-    shown = Shown("title", ["name", "mrr@1", "map@1"], rows, ["said."], ["a note"])
+    columns = (
+        Column("name", "name", TEXT),
+        Column("mrr", "mrr@1", bounds=("low", "high")),
+        Column("map", "map@1", bounds=("min", "max")),
+    )
+    shown = Sheet("title", columns, rows, ["said."], ["a note"])
     assert table_text(shown).splitlines() == [
         "title",
         "said.",
@@ -273,8 +284,9 @@ def test_a_table_as_text_has_the_intervals_of_its_first_mean_alone() -> None:
 
 def test_a_table_as_text_holds_nothing_that_a_terminal_obeys() -> None:
     hostile = "\x1b[31mred\nline"
-    shown = Shown(hostile, [hostile], [[words(hostile)]] * (MOST + 1), [hostile], [hostile])
-    lines = table_text(shown).splitlines()
-    assert len(lines) == MOST + 5
+    rows = [{"text": hostile}] * (MAX_ROWS + 1)
+    sheet = Sheet(hostile, (Column("text", hostile, TEXT),), rows, [hostile], [hostile])
+    lines = table_text(sheet).splitlines()
+    assert len(lines) == MAX_ROWS + 5
     assert lines[-1] == "1 more rows are left out"
     assert all(line.isprintable() for line in lines)

@@ -23,7 +23,7 @@ from rag_assets.report.page.leaderboard import (
 from rag_assets.report.page.page import SECTIONS
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.slice_tables import slices
+from rag_assets.report.slice_tables import tag_slices
 from rag_assets.report.view import Context, View
 from tests.walked_page import DOCS
 
@@ -53,7 +53,7 @@ def test_the_headline_names_the_best_and_compares_it(view: View) -> None:
 def test_six_queries_show_nothing(view: View) -> None:
     """p of 6 differences is at least 2 / 64 before Holm over 10 pairs."""
     head = headline(view)
-    assert not any(row["shown"] for row in head["evidence"])
+    assert not any(row["mark"] for row in head["evidence"])
     assert set(head["answer"].tied) == set(view.retrievers[1:])
     assert head["answer"].title.startswith("No winner yet: ")
 
@@ -100,7 +100,7 @@ def test_the_matrix_has_every_pair_twice_and_the_table_once(view: View) -> None:
     found = built(significance(view))
     names = found["names"]
     assert sorted(names) == sorted(view.retrievers)
-    assert len(found["pairs"]) == len(names) * (len(names) - 1) // 2
+    assert len(found["sheet"].rows) == len(names) * (len(names) - 1) // 2
     for row, name in enumerate(names):
         for column, other in enumerate(names):
             cell = found["matrix"][name][column]
@@ -111,11 +111,12 @@ def test_the_matrix_has_every_pair_twice_and_the_table_once(view: View) -> None:
 
 def test_the_leaderboard_begins_with_the_primary_cut_off(view: View) -> None:
     found = built(leaderboard(view))
-    assert [one["k"] for one in found["boards"]] == [5, 1, 3]
-    assert found["measures"][0] == "ndcg"
-    first = found["boards"][0]["rows"][0]["cells"][0]
-    assert first["low"] <= first["value"] <= first["high"]
-    assert first["best"]
+    assert [k for k, _ in found["boards"]] == [5, 1, 3]
+    _, sheet = found["boards"][0]
+    column, first = sheet.columns[2], sheet.rows[0]
+    assert column.name == "ndcg"
+    assert first["ndcg_low"] <= first["ndcg"] <= first["ndcg_high"]
+    assert sheet.is_best(column, first)
 
 
 def test_charts_hold_every_mean_with_its_interval(view: View) -> None:
@@ -156,7 +157,7 @@ def test_what_was_not_timed_is_not_on_the_front() -> None:
 
 def test_a_flow_ends_with_what_was_found(view: View) -> None:
     found = built(stages(view))
-    rows = {row["retriever"]: row for row in found["rows"]}
+    rows = {row["retriever"]: row for row in found["sheet"].rows}
     for name, flow in zip(found["data"]["retrievers"], found["data"]["flows"], strict=True):
         left = flow["n"]
         for step in flow["steps"]:
@@ -176,16 +177,16 @@ def test_score_gaps_count_every_query_with_two_results(view: View) -> None:
 
 
 def test_slices_are_those_of_the_result(view: View) -> None:
-    rows = built(slices(view))["rows"]
-    assert [(row["tag"], row["n_queries"]) for row in rows] == [
+    rows = built(tag_slices(view))["sheet"].rows
+    assert [(row["value"], row["n_queries"]) for row in rows] == [
         (one.value, one.n_queries) for one in view.result.slices()
     ]
 
 
 def test_accounting_adds_up(view: View) -> None:
-    found = labels(view)
-    names = {column.title: column.name for column in found["columns"]}
-    for row in found["rows"]:
+    sheet = labels(view)["sheet"]
+    names = {column.title: column.name for column in sheet.columns}
+    for row in sheet.rows:
         parts = [row[names[title]] for title in ("with results", "empty", "failed")]
         assert sum(parts) == row[names["queries"]] == 6
 

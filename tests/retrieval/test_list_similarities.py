@@ -13,7 +13,8 @@ from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.leaderboard import result_rows
-from rag_assets.report.overlaps import similarity_parts
+from rag_assets.report.overlaps import similarity_sheet
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.shown_board import evaluated
@@ -49,7 +50,9 @@ def test_how_alike_the_results_are(bm25_only: Tiny, static_model: Path) -> None:
     board = result_rows(result, Selection(("diverse", "vectors"), (3,)), result.chosen_split())
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(*similarity_parts(result, board), sep="\n")
+        sheet = similarity_sheet(result, board)
+        assert sheet is not None
+        console.print(sheet_view(sheet))
     _, table = capture.get().split("all pairs)")
     assert table.split()[-3:] == ["diverse", f"{own:.4f}", f"{before:.4f}"]
     assert bm25_only.run() == set()

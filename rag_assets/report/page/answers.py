@@ -7,18 +7,13 @@ is never called the best.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswerCell
 from rag_assets.answers.summary import GROUPS
 from rag_assets.answers.waterfall import RIGHT_F1
 from rag_assets.evaluation.leaderboard import is_tied
-from rag_assets.report.answer_waterfall import (
-    CLASS_NAMES,
-    answer_flow,
-    by_answerer,
-    present_classes,
-    waterfall_rows,
-)
+from rag_assets.report.answer_waterfall import answer_flows, waterfall_rows, waterfall_sheet
 from rag_assets.report.answers import (
     METRICS,
     answer_rows,
@@ -28,11 +23,11 @@ from rag_assets.report.answers import (
     decisive_metric,
     sentence_copiers,
 )
-from rag_assets.report.comparisons import power_text
-from rag_assets.report.formats import Row, p_text
-from rag_assets.report.sheet import Sheet
+from rag_assets.report.comparison_views import oriented_pair, p_texts
+from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
-from rag_assets.statistics.significance import is_significant
+
+Row = dict[str, Any]
 
 COMPARED = ("answer_f1", "answer_em", "evidence_cited")
 """Metrics by which references are compared with retrievers."""
@@ -43,7 +38,7 @@ WORTH = {
     RANDOM: "with as many units drawn by chance: what any text does",
 }
 
-MOST_PAIRS = 12
+MAX_PAIRS = 12
 
 
 def answers(view: View) -> Context | None:
@@ -53,32 +48,16 @@ def answers(view: View) -> Context | None:
         return None
     metric = decisive_metric(view.result)
     classes = waterfall_rows(view.result, view.split)
-    answerers = by_answerer(classes)
-    return {
+    section = {
         "head": headline(view, rows, metric),
         "sentences": sentence_copiers(view.result),
         "groups": _groups(view),
-        "n_questions": rows[0]["n_questions"],
         "worth": _worth(view, metric),
         "n_unanswerable": _n_unanswerable(view),
         "right": configured(view.result, "answer_metrics").get("right", RIGHT_F1),
-        "answerers": list(answerers),
-        "classes": [
-            {"name": CLASS_NAMES[one], "cells": [found.get(one) for found in answerers.values()]}
-            for one in present_classes(classes)
-        ],
-        "totals": [sum(int(str(r["n"])) for r in one.values()) for one in answerers.values()],
-        **(
-            {
-                "data": {
-                    "names": list(answerers),
-                    "flows": [answer_flow(one) for one in answerers.values()],
-                }
-            }
-            if answerers
-            else {}
-        ),
+        "classes": waterfall_sheet("From corpus to answer", classes) if classes else None,
     }
+    return {**section, "data": answer_flows(classes)} if classes else section
 
 
 def headline(view: View, rows: Sequence[Row], metric: str) -> Context:
@@ -88,73 +67,55 @@ def headline(view: View, rows: Sequence[Row], metric: str) -> Context:
     ``equal`` (those with the same value), ``next`` (a comparison, or None), ``candidates`` (how
     many answerers were to choose from).
     """
+    options = configured(view.result, "answers")
     values = {
-        answerer_key(row): value
+        answerer_key(row): row[metric]
         for row in rows
-        if _is_candidate(view, row) and (value := _mean(row, metric)) is not None
+        if options.get(row["answerer"], {}).get("context") is None and row.get(metric) is not None
     }
     if not values:
         return {"best": None}
     best, *ranked = sorted(values, key=lambda key: -values[key])
-    value, row = values[best], next(row for row in rows if answerer_key(row) == best)
-    equal = [key for key in ranked if is_tied(values[key], value)]
+    row = next(row for row in rows if answerer_key(row) == best)
+    equal = [key for key in ranked if is_tied(values[key], values[best])]
     others = [key for key in ranked if key not in equal]
     return {
         "best": best,
         "metric": METRICS[metric],
-        "value": value,
+        "value": values[best],
         "low": row[f"{metric}_low"],
         "high": row[f"{metric}_high"],
         "equal": equal,
         "next": compared(view, metric, best, others[0]) if others else None,
         "candidates": len(values),
-        "n_failed": row["n_failed"],
     }
 
 
-def answers_said(head: Context) -> list[str]:
-    """Return a :func:`headline` in a sentence or two."""
+def headline_sentences(view: View) -> list[str]:
+    """Return the :func:`headline` of an evaluation in a sentence or two."""
+    rows = answer_rows(view.result, view.split)
+    head = headline(view, rows, decisive_metric(view.result))
     if not head["best"]:
         return []
-    said = [f"{head['best']} has the highest {head['metric']}, {head['value']:.4f}."]
+    sentences = [f"{head['best']} has the highest {head['metric']}, {head['value']:.4f}."]
     if head["equal"]:
-        said.append(f"The same value: {', '.join(head['equal'])}.")
-    if head["next"]:
-        real = "real" if head["next"]["shown"] else "not shown to be real"
-        lead = f"{head['next']['difference']:+.4f} against {head['next']['other']}"
-        said.append(f"{lead}: the difference is {real}, p = {head['next']['p']}.")
-    return said
+        sentences.append(f"The same value: {', '.join(head['equal'])}.")
+    if pair := head["next"]:
+        real = "real" if pair["mark"] else "not shown to be real"
+        lead = f"{pair['difference']:+.4f} against {pair['other']}"
+        sentences.append(f"{lead}: the difference is {real}, p = {pair['p']}.")
+    return sentences
 
 
-def compared(view: View, metric: str, one: str, other: str) -> Context | None:
-    """Return how far ``one`` is above ``other`` on the same questions; None: not compared."""
-    for row in view.result.answer_comparisons.to_pylist():
-        names = (row["answerer_a"], row["answerer_b"])
-        if (row["split"], row["metric"]) != (view.split, metric) or set(names) != {one, other}:
-            continue
-        if row["difference"] is None or one == other:
-            return None
-        sign = 1 if names[1] == one else -1
-        low, high = (row["low"], row["high"])[::sign]
-        return {
-            "one": one,
-            "other": other,
-            "metric": METRICS[metric],
-            "difference": sign * row["difference"],
-            "low": None if low is None else sign * low,
-            "high": None if high is None else sign * high,
-            "p": p_text(p if (p := row["p_adjusted"]) is not None else row["p_randomisation"]),
-            "shown": is_significant(row),
-            "power": power_text(row, "questions"),
-            "n": row["n"],
-        }
-    return None
-
-
-def _is_candidate(view: View, row: Row) -> bool:
-    """Return whether an answerer can be chosen: it is no reference."""
-    options = configured(view.result, "answers").get(str(row["answerer"]), {})
-    return options.get("context") is None
+def compared(view: View, metric: str, first: str, other: str) -> Context | None:
+    """Return how far ``first`` is above ``other`` on the same questions; None: not compared."""
+    rows = view.result.answer_comparisons.to_pylist()
+    own = [row for row in rows if (row["split"], row["metric"]) == (view.split, metric)]
+    row = oriented_pair(own, first, other)
+    if row is None:
+        return None
+    texts = p_texts(row, "questions")
+    return {**row, "heading": METRICS[metric], **texts, "p": texts["holm"] or texts["p"]}
 
 
 def _groups(view: View) -> list[tuple[str, int, Sheet]]:
@@ -176,9 +137,11 @@ def _worth(view: View, first: str) -> list[Context]:
         first: the metric that is shown first.
     """
     options_of = configured(view.result, "answers")
-    cells = _cells(view)
     answerable = answer_rows(view.result, view.split, "answerable")
-    means = {(answerer_key(row), name): _mean(row, name) for row in answerable for name in COMPARED}
+    means = {(answerer_key(row), name): row.get(name) for row in answerable for name in COMPARED}
+    cells = [
+        AnswerCell(row["answerer"], row["top_k"]) for row in answer_rows(view.result, view.split)
+    ]
     parts = []
     for cell in cells:
         options = options_of.get(cell.name, {})
@@ -193,35 +156,35 @@ def _worth(view: View, first: str) -> list[Context]:
             and (options["context"] != RANDOM or other.top_k == cell.top_k)
         ]
         pairs = [
-            {
-                **pair,
-                "answerable": _gain(*(means.get((key, name)) for key in (cell.key, other.key))),
-            }
+            {**pair, "answerable": _gain(means, name, cell.key, other.key)}
             for other in others
             for name in sorted(COMPARED, key=lambda one: one != first)
             if (pair := compared(view, name, cell.key, other.key)) is not None
         ]
         if pairs:
             refuses = options["context"] == GOLD and bool(_n_unanswerable(view))
+            sheet = Sheet(f"{cell.key} against retrievers", _WORTH, pairs[:MAX_PAIRS], name="worth")
             worth = {"name": cell.key, "says": WORTH[options["context"]], "refuses": refuses}
-            parts.append({**worth, "pairs": pairs[:MOST_PAIRS]})
+            parts.append({**worth, "sheet": sheet})
     return parts
 
 
-def _mean(row: Row, name: str) -> float | None:
-    value = row.get(name)
-    return value if isinstance(value, float) else None
+_WORTH = (
+    Column("other", "against", TEXT),
+    Column("heading", "metric", TEXT),
+    Column("difference", "difference", SIGNED, bounds=("low", "high"), mark="mark"),
+    Column("p", "p", help="after Holm"),
+    Column("answerable", "answerable", SIGNED, help="on these questions alone", is_sparse=True),
+)
 
 
-def _gain(value: float | None, other: float | None) -> float | None:
-    return None if value is None or other is None else value - other
+def _gain(
+    means: dict[tuple[str, str], float | None], name: str, first: str, other: str
+) -> float | None:
+    value, against = means.get((first, name)), means.get((other, name))
+    return None if value is None or against is None else value - against
 
 
 def _n_unanswerable(view: View) -> int:
     rows = answer_rows(view.result, view.split, "unanswerable")
-    return int(str(rows[0]["n_questions"])) if rows else 0
-
-
-def _cells(view: View) -> list[AnswerCell]:
-    rows = view.result.answer_summary.select(["answerer", "top_k"]).to_pylist()
-    return list(dict.fromkeys(AnswerCell(row["answerer"], row["top_k"]) for row in rows))
+    return rows[0]["n_questions"] if rows else 0

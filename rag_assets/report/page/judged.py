@@ -5,12 +5,12 @@ from __future__ import annotations
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.judge_check import (
-    VERDICTS,
     Row,
     kept_checks,
     outcome,
     people_lines,
     score_text,
+    trials_sheet,
 )
 from rag_assets.report.judged import (
     difference_text,
@@ -22,7 +22,7 @@ from rag_assets.report.judged import (
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.view import Context, View
 
-MOST_PAIRS = 12
+MAX_PAIRS = 12
 
 
 def judged(view: View) -> Context | None:
@@ -39,8 +39,11 @@ def judged(view: View) -> Context | None:
 
 
 def _check(check: Row) -> Context:
-    kinds = [{**kind, "lines": [score_text(kind), *people_lines(kind)]} for kind in check["kinds"]]
-    return {**check, "kinds": kinds, "verdicts": VERDICTS, "outcome": outcome(check)}
+    kinds = [
+        (trials_sheet(check["judge"], kind), [score_text(kind), *people_lines(kind)])
+        for kind in check["kinds"]
+    ]
+    return {**check, "kinds": kinds, "outcome": outcome(check)}
 
 
 def _pairs(view: View, sheet: Sheet) -> list[str]:
@@ -50,4 +53,4 @@ def _pairs(view: View, sheet: Sheet) -> list[str]:
     metric = Metric(f"{JUDGED_CORRECT}:{sheet.rows[0]['by']}")
     rows = judged_differences(view.result, metric, view.split)
     known = [row for row in rows if row["calibrated"] is not None]
-    return [difference_text(row) for row in known[:MOST_PAIRS]]
+    return [difference_text(row) for row in known[:MAX_PAIRS]]

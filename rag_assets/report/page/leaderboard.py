@@ -7,18 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rag_assets.evaluation.leaderboard import is_tied
-from rag_assets.evaluation.metric_names import best_value
-from rag_assets.report.board_columns import (
-    CHOSEN_WEIGHTS,
-    COST_TIME,
-    PAGE,
-    POSITION,
-    RETRIEVER,
-    columns_of,
-)
 from rag_assets.report.comparison_views import against
-from rag_assets.report.leaderboard import ceilings, not_averaged
+from rag_assets.report.formats import interval_name, interval_text
+from rag_assets.report.leaderboard import board_sheet, ceiling_sheet, not_averaged
 from rag_assets.report.page.embedded_data import rounded
 from rag_assets.report.page.glossary import WORDS, meaning
 from rag_assets.report.view import Context, View
@@ -77,37 +68,26 @@ def _costs(view: View, winner: str, other: str) -> list[str]:
 def _facts(view: View, winner: Context) -> list[Context]:
     name = winner["retriever"]
     interval = view.intervals.get((name, view.cutoff, view.measure))
-    bounds = (
-        f"{100 * interval['confidence']:g} % interval {interval['low']:.4f} to "
-        f"{interval['high']:.4f}"
-        if interval is not None and interval["low"] is not None
-        else ""
-    )
-    facts = [
-        {"name": view.result.evaluation.primary, "value": f"{winner[view.measure]:.4f}"}
-        | {"note": bounds, "meaning": meaning(view.measure)}
-    ]
+    bounds = ""
+    if interval is not None and interval["low"] is not None:
+        bounds = f"{interval_name(interval['confidence'])} {interval_text(interval)}"
+    value = f"{winner[view.measure]:.4f}"
+    facts = [_fact(view.result.evaluation.primary, value, bounds, meaning(view.measure))]
     if name in view.speed:
-        value = milliseconds(view.speed[name])
-        facts.append(
-            {
-                "name": "a query",
-                "value": value,
-                "note": "median of single queries, with all that they need",
-            }
-        )
+        note = "median of single queries, with all that they need"
+        facts.append(_fact("a query", milliseconds(view.speed[name]), note))
     if "tokens" in winner:
+        word = "tokens of context"
         note = f"mean of the {view.cutoff} texts returned"
-        facts.append(
-            {"name": "tokens of context", "value": f"{winner['tokens']:,.0f}", "note": note}
-            | {"meaning": WORDS["tokens of context"]}
-        )
+        facts.append(_fact(word, f"{winner['tokens']:,.0f}", note, WORDS[word]))
     left_out = not_averaged(winner)
-    facts.append(
-        {"name": "queries averaged", "value": f"{winner['n_queries']:,}"}
-        | {"note": f"not averaged: {left_out}" if left_out else "all have a relevant label"}
-    )
-    return [{"meaning": "", **fact} for fact in facts]
+    note = f"not averaged: {left_out}" if left_out else "all have a relevant label"
+    facts.append(_fact("queries averaged", f"{winner['n_queries']:,}", note))
+    return facts
+
+
+def _fact(name: str, value: str, note: str, meaning: str = "") -> Context:
+    return {"name": name, "value": value, "note": note, "meaning": meaning}
 
 
 def milliseconds(value: float) -> str:
@@ -116,59 +96,15 @@ def milliseconds(value: float) -> str:
 
 
 def leaderboard(view: View) -> Context | None:
-    """Return the tables; None without labels."""
+    """Return a sheet a cut-off, the primary one first, and the ceilings; None without labels."""
     if not view.result.has_metrics:
         return None
-    first = [view.cutoff] if view.cutoff in view.cutoffs else []
-    order = [*first, *(k for k in view.cutoffs if k not in first)]
-    weights = [{CHOSEN_WEIGHTS.name: text} for text in view.result.chosen_weights.values()]
-    columns = columns_of(PAGE, [*view.rows, *weights])
-    ceiling_of = ceilings(view.result, view.split)
+    order = sorted(view.cutoffs, key=lambda k: (k != view.cutoff, k))
+    rows_of = {k: [row for row in view.rows if row["top_k"] == k] for k in order}
+    ceilings = ceiling_sheet(view, view.at_cutoff) if view.at_cutoff else None
     return {
-        "boards": [_board(view, k) for k in order],
-        "measures": view.measures,
-        "position": POSITION,
-        "retriever": RETRIEVER,
-        "columns": columns,
-        "ceilings": {name: ceiling_of[name] for name in view.retrievers if name in ceiling_of},
-        "has_near": bool(view.near),
-    }
-
-
-def _board(view: View, k: int) -> Context:
-    rows = [row for row in view.rows if row["top_k"] == k]
-    best = {
-        name: best_value(name, (row.get(name) for row in rows if "position" in row))
-        for name in view.measures
-    }
-    return {"k": k, "rows": [_row(view, row, best) for row in rows]}
-
-
-def _row(view: View, row: Context, best: dict[str, float | None]) -> Context:
-    name = row["retriever"]
-    cells = [_cell(view, row, measure, best[measure]) for measure in view.measures]
-    return {
-        **row,
-        "cells": cells,
-        "position": row.get("position"),
-        "near": name in view.near,
-        "speed": view.speed.get(name),
-        CHOSEN_WEIGHTS.name: view.result.chosen_weights.get(name),
-        COST_TIME.name: view.cost_times.get((name, row["top_k"])),
-    }
-
-
-def _cell(view: View, row: Context, measure: str, best: float | None) -> Context | None:
-    value = row.get(measure)
-    if value is None:
-        return None
-    interval = view.intervals.get((row["retriever"], row["top_k"], measure))
-    known = interval is not None and interval["low"] is not None
-    return {
-        "value": value,
-        "low": interval["low"] if interval is not None and known else None,
-        "high": interval["high"] if interval is not None and known else None,
-        "best": is_tied(value, best),
+        "boards": [(k, board_sheet(view, rows, "")) for k, rows in rows_of.items()],
+        "ceilings": ceilings if ceilings is not None and ceilings.notes else None,
     }
 
 

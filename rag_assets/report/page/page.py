@@ -25,10 +25,10 @@ from rag_assets.report.page.glossary import glossary
 from rag_assets.report.page.history import history
 from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
-from rag_assets.report.page.sampled import sampled
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.slice_tables import slices
+from rag_assets.report.sampled import sampled
+from rag_assets.report.slice_tables import tag_slices
 from rag_assets.report.view import Context, View
 
 STYLES = ("page.css", "tables.css", "charts.css", "explorer.css", "print.css")
@@ -61,7 +61,7 @@ SECTIONS = (
     Section("leaderboard", "Leaderboard", leaderboard),
     Section("charts", "Charts", charts),
     Section("significance", "Which differences are real", significance),
-    Section("slices", "By query tag", slices),
+    Section("slices", "By query tag", tag_slices),
     Section("stages", "Where evidence is lost", stages),
     Section("answers", "Answers", answers),
     Section("judged", "Can the judge be believed?", judged),
