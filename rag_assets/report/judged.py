@@ -22,7 +22,6 @@ from rag_assets.judges.calibration import (
     questions_with_golds,
     samples,
 )
-from rag_assets.report.judge_check import kept_checks, outcome
 from rag_assets.report.metric_choice import judge_named
 from rag_assets.report.notebook import Tabular, bars, figure, plain
 from rag_assets.report.result import EvaluationResult
@@ -321,6 +320,9 @@ class JudgedTable(Tabular):
         )
 
     def _sheets(self) -> list[Sheet]:
+        # Loads what runs judges.
+        from rag_assets.report.judge_check import kept_checks, outcome
+
         split = self.result.chosen_split()
         first, *others = headline_sheets(self.result, split) or judged_sheets(self.result, split)
         checks = [outcome(check) for check in kept_checks(self.result)]
