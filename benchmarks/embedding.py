@@ -60,11 +60,11 @@ def systems(cache: Path) -> dict[str, System]:
     model = SentenceTransformer(str(resolve_model(DEFAULT_MODEL).path), local_files_only=True)
     found: dict[str, System] = {
         "plain": lambda texts: np.asarray(model.encode(texts, show_progress_bar=False)),
-        "float32": lambda texts: Encoder().embed_now(texts, kind="document"),
+        "float32": lambda texts: Encoder().encode_now(texts, kind="document"),
     }
     if resolve_precision("auto") != "float32":
         auto = Encoder(precision=resolve_precision("auto"))
-        found["auto"] = lambda texts: auto.embed_now(texts, kind="document")
+        found["auto"] = lambda texts: auto.encode_now(texts, kind="document")
     found["looked_up"] = lambda texts: Encoder(cache=cache).encode(texts, kind="document")
     return found
 

@@ -55,8 +55,8 @@ def embedding(folder: Path, n_texts: int) -> Path:
 
     texts = paragraphs(data_sets.find("squad"), n_texts)
     encoder = Encoder()
-    encoder.embed_now(texts[:1], kind="document")
-    return profiled(folder / "embedding", lambda: encoder.embed_now(texts, kind="document"))
+    encoder.encode_now(texts[:1], kind="document")
+    return profiled(folder / "embedding", lambda: encoder.encode_now(texts, kind="document"))
 
 
 def indexing(folder: Path, n_chunks: int) -> Path:

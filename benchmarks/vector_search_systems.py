@@ -58,17 +58,20 @@ def unit(vectors: Vectors) -> Vectors:
 
 def fill_cache(cache: Path, vectors: Vectors) -> None:
     """Let a vector cache know the vectors of texts, as if the default model had made them."""
+    from rag_assets.models.cache_fill import ValueCache
     from rag_assets.models.encoder import Encoder
-    from rag_assets.models.vector_cache import VectorCache
-    from rag_assets.store.canonical import fingerprint
+    from rag_assets.models.vector_cache import DENSE_VECTORS
+    from rag_assets.store.content_cache import text_keys
 
-    described = Encoder().describe("document")
+    encoder = Encoder()
+    prompt, space = encoder.prompt("document"), encoder.space("document")
     for start in range(0, len(vectors), PORTION):
         part = np.asarray(vectors[start : start + PORTION])
-        texts = [described["prompt"] + chunk_text(start + row) for row in range(len(part))]
+        texts = [prompt + chunk_text(start + row) for row in range(len(part))]
         # A cache of its own: it would look each portion up in all before it.
-        VectorCache(cache / "embeddings" / f"{start}", fingerprint(described)).put(texts, part)
-    target = cache / "embeddings" / fingerprint(described)[:16]
+        own = ValueCache.of_space(cache / "embeddings" / f"{start}", space, DENSE_VECTORS)
+        own.put(text_keys(texts), part)
+    target = cache / "embeddings" / space[:16]
     target.mkdir(parents=True)
     for file in sorted((cache / "embeddings").glob("*/*/*.parquet")):
         file.rename(target / file.name)

@@ -17,12 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.answers.best_sentence import NO_ANSWER, SpanAnswer
-from rag_assets.errors import ModelUnavailable
-from rag_assets.models.loading import default_device, import_model_libraries, quiet_models
-from rag_assets.models.model_files import sha256
-from rag_assets.models.model_names import resolve_hub_model
+from rag_assets.models.loading import default_device, loaded, quiet_models
+from rag_assets.models.model_names import resolve_model
 from rag_assets.package_versions import version
-from rag_assets.store.canonical import fingerprint
 
 KIND = "question-answering model"
 
@@ -53,18 +50,14 @@ class SpanModel:
         Raises:
             ModelUnavailable: the model's files cannot be had.
         """
-        self._files = resolve_hub_model(model, KIND)
+        self._files = resolve_model(model, KIND)
 
     @property
     def identity(self) -> Mapping[str, str]:
         """The files, and the library that runs them."""
         files = self._files
         return {
-            "weights_sha256": files.weights_sha256,
-            "tokenizer_sha256": files.tokenizer_sha256,
-            "settings_sha256": fingerprint(
-                {file.name: sha256(file) for file in files.path.glob("*.json")}
-            ),
+            "model_sha256": files.sha256,
             "engine": f"transformers {version('transformers')}, fp32",
         }
 
@@ -91,21 +84,8 @@ class SpanModel:
         return ModelAnswer(best, float(null_score))
 
     def _load(self) -> tuple[Any, Any]:
-        from safetensors import SafetensorError
-
         files = self._files
-        failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
-        try:
-            import_model_libraries()
-            tokenizer, model = _load(files.path, files.weights_sha256, default_device())
-            if not tokenizer.is_fast:
-                raise ValueError("its tokenizer does not say where a token stands")
-        except failures as error:
-            what = " ".join(str(error).split())[:300]
-            raise ModelUnavailable(
-                f"{KIND} '{files.name}' in {files.path} cannot be loaded: {what}"
-            ) from error
-        return tokenizer, model
+        return loaded(KIND, files, lambda: _load(files.path, files.sha256, default_device()))
 
 
 def _windows(
@@ -173,16 +153,16 @@ def _cut(tokenizer: Any, question: str, limit: int) -> str:  # noqa: ANN401 (tra
 
 
 @lru_cache(maxsize=1)
-def _load(path: Path, weights_sha256: str, device: str) -> tuple[Any, Any]:
-    """Load; the hash of the weights is there so that other weights at a path are loaded anew."""
+def _load(path: Path, sha256: str, device: str) -> tuple[Any, Any]:
+    """Load; the hash of the files is there so that other ones at a path are loaded anew."""
     import torch
+    from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-    with quiet_models():
-        from transformers import AutoModelForQuestionAnswering, AutoTokenizer
-
-        local = {"local_files_only": True, "trust_remote_code": False}
-        tokenizer: Any = AutoTokenizer.from_pretrained(path, **local)
-        model: Any = AutoModelForQuestionAnswering.from_pretrained(
-            path, dtype=torch.float32, use_safetensors=True, **local
-        )
+    local = {"local_files_only": True, "trust_remote_code": False}
+    tokenizer: Any = AutoTokenizer.from_pretrained(path, **local)
+    if not tokenizer.is_fast:
+        raise ValueError("its tokenizer does not say where a token stands")
+    model: Any = AutoModelForQuestionAnswering.from_pretrained(
+        path, dtype=torch.float32, use_safetensors=True, **local
+    )
     return tokenizer, model.to(device).eval()

@@ -54,10 +54,7 @@ def source_state(pipeline: Pipeline) -> SourceState:
         {
             "sources": dict(pipeline.source_digests),
             "files": [pipeline.file_digest(file) for file in named],
-            "models": {
-                name: [model.revision, model.weights_sha256, model.tokenizer_sha256]
-                for name, model in models.items()
-            },
+            "models": {name: [model.revision, model.sha256] for name, model in models.items()},
         }
     )
     dataset = experiment.dataset

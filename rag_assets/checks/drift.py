@@ -54,7 +54,7 @@ from rag_assets.statistics.score_drift import (
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 
-WEIGHTS = "weights_sha256"
+MODEL = "model_sha256"
 
 
 def query_sets_of(experiment: Experiment, retriever: str) -> list[str]:
@@ -133,7 +133,7 @@ def _weights_of(
             keys.append(index_key(experiment.family(name), name))
         for key in keys:
             artifact = state.artifact(key)
-            yield artifact.manifest.config.get(WEIGHTS) if artifact is not None else None
+            yield artifact.manifest.config.get(MODEL) if artifact is not None else None
 
 
 NAME = "drift"

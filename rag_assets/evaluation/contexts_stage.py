@@ -261,7 +261,7 @@ def _count_tokens(context: StageContext, key: ArtifactKey, texts: Sequence[str])
     file, cache = _tokenizer(context), context.cache_folder("token_counts")
     _, name = key.partition[0]
     with context.progress(f"count tokens of {name}", len(texts)) as advance:
-        counts = counts_by(file, sha256(file), texts, cache, special=False, progress=advance)
+        counts = counts_by(file, texts, cache, special=False, progress=advance)
     return list(counts.tolist())
 
 

@@ -7,11 +7,15 @@ belong to the same call. Costs are in the unit of the prices, which is the user'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.llm.client import Answer, ChatRequest, Completion, Failure
+
+Result = TypeVar("Result")
 
 MILLION = 1_000_000
 MESSAGE_TOKENS = 16
@@ -66,10 +70,11 @@ class Limits:
     def cost_of(self, answers: Iterable[Completion]) -> float | None:
         """Return what answers cost; None without prices, or where a server told no usage."""
         total = 0.0
-        for one in answers:
-            if not self.priced or one.prompt_tokens is None or one.completion_tokens is None:
+        for answer in answers:
+            prompt, completion = answer.prompt_tokens, answer.completion_tokens
+            if not self.priced or prompt is None or completion is None:
                 return None
-            total += self.cost(one.prompt_tokens, one.completion_tokens)
+            total += self.cost(prompt, completion)
         return total
 
     def cost_at_most(self, request: ChatRequest) -> float:
@@ -135,40 +140,68 @@ class CallLimit:
         self._max_calls = max_calls
         self._calls = 0
 
-    def take(self, wishes: Sequence[int]) -> int:
-        """Count the requests of the first wishes that fit; return how many wishes these are.
+    def results(
+        self,
+        works: Sequence[Callable[[], Result]],
+        n_requests: Sequence[int],
+        width: int,
+        after_block: Callable[[int], None] | None = None,
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (number of a piece of work, its result), several at a time, while requests fit.
+
+        What a piece raises is raised when the results of the others beside it were given.
 
         Args:
-            wishes: of each piece of work, how many requests it takes; at least one piece.
+            works: ask a server.
+            n_requests: of each piece of work, how many requests it takes.
+            width: pieces at a time.
+            after_block: called with how many are done.
 
         Raises:
-            BudgetReached: not even the first one fits.
+            BudgetReached: the next one does not fit.
         """
-        for taken_wishes, requests in enumerate(wishes):
+        done = 0
+        with ThreadPoolExecutor(width, thread_name_prefix="requests") as pool:
+            while done < len(works):
+                block = works[done : done + self._n_fitting(n_requests[done : done + width])]
+                sent = [pool.submit(work) for work in block]
+                errors = [error for future in sent if (error := future.exception()) is not None]
+                for number, future in enumerate(sent, start=done):
+                    if future.exception() is None:
+                        yield number, future.result()
+                if errors:
+                    raise errors[0]
+                done += len(block)
+                if after_block is not None:
+                    after_block(done)
+
+    def _n_fitting(self, n_requests: Sequence[int]) -> int:
+        """Count the requests of the first pieces of work that fit; return how many pieces."""
+        for n_pieces, requests in enumerate(n_requests):
             if self._max_calls is not None and self._calls + requests > self._max_calls:
-                if taken_wishes:
-                    return taken_wishes
+                if n_pieces:
+                    return n_pieces
                 raise BudgetReached(
                     f"stopped before max_calls {self._max_calls} would be passed ({self._calls} "
                     "requests); answers are stored, run again to get only the rest, or raise the "
                     "limit"
                 )
             self._calls += requests
-        return len(wishes)
+        return len(n_requests)
 
 
 def taken(
     answers: Mapping[str, Sequence[Completion]], limits: Limits
 ) -> tuple[dict[str, float], float | None]:
     """Return query id -> what its answers took when they were given, and what a query costs."""
-    seconds, costs = dict[str, float](), list[float | None]()
-    for query_id, own in answers.items():
-        known = [one.seconds for one in own if one.seconds is not None]
-        if len(known) == len(own):
-            seconds[query_id] = sum(known)
-        costs.append(limits.cost_of(own))
-    told = [cost for cost in costs if cost is not None]
-    return seconds, sum(told) / len(told) if told and len(told) == len(costs) else None
+    seconds, costs = dict[str, float](), list[float]()
+    for query_id, completions in answers.items():
+        times = [answer.seconds for answer in completions if answer.seconds is not None]
+        if len(times) == len(completions):
+            seconds[query_id] = sum(times)
+        cost = limits.cost_of(completions)
+        costs += [] if cost is None else [cost]
+    return seconds, sum(costs) / len(costs) if costs and len(costs) == len(answers) else None
 
 
 def prompt_tokens_at_most(request: ChatRequest) -> int:

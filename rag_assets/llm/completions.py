@@ -8,7 +8,7 @@ repeats at most that many.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,9 +18,8 @@ from rag_assets.llm.budget import Budget, Limits, prompt_tokens_at_most
 from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Failure
 from rag_assets.llm.replies import Journal, ReplyStore, request_text
 from rag_assets.progress import Advance
-
-GIVE_UP_AFTER = 8
-"""Requests in a row that a server did not serve in spite of retries: it will not serve the rest."""
+from rag_assets.servers.client import Outage
+from rag_assets.servers.failures import Failed
 
 
 class Counts(NamedTuple):
@@ -42,6 +41,12 @@ class Counts(NamedTuple):
     def total(self) -> int:
         """All of them."""
         return self.done + self.failed + self.remaining
+
+    def after(self, answer: Answer) -> Counts:
+        """Return the counts when one more request has an answer, or failed."""
+        is_failure = isinstance(answer, Failure)
+        done, failed = self.done + (not is_failure), self.failed + is_failure
+        return Counts(done, failed, self.remaining - 1, self.cost)
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,9 @@ def estimate(
     limits: Limits,
 ) -> Estimate:
     """Return what the answers of the model ``identity`` would need; no model and no key does it."""
-    distinct = _distinct(identity, requests)
-    known = store.get(identity, distinct)
-    missing = [one for one, reply in zip(distinct, known, strict=True) if reply is None]
+    distinct = list({request_text(identity, request): request for request in requests}.values())
+    stored = store.get(identity, distinct)
+    missing = [request for request, reply in zip(distinct, stored, strict=True) if reply is None]
     cost = sum(limits.cost_at_most(request) for request in missing) if limits.priced else None
     tokens = sum(prompt_tokens_at_most(request) + request.max_tokens for request in missing)
     return Estimate(len(distinct) - len(missing), len(missing), cost, tokens)
@@ -114,7 +119,7 @@ class Completions:
     @property
     def served_models(self) -> list[str]:
         """The names that the server gave the model, by the first stored reply of each."""
-        return [one.name for one in self.store.served(self.model.identity)]
+        return [served.name for served in self.store.served(self.model.identity)]
 
     def answer(self, requests: Sequence[ChatRequest]) -> list[Answer]:
         """Return the answer to each request, in order; raises as :meth:`complete`."""
@@ -136,24 +141,25 @@ class Completions:
         numbers: dict[str, list[int]] = {}
         for number, request in enumerate(requests):
             numbers.setdefault(request_text(identity, request), []).append(number)
-        same = {own[0]: own for own in numbers.values()}
-        known = self.store.get(identity, [requests[first] for first in same])
-        replies = dict(zip(same, known, strict=True))
+        equal = {same[0]: same for same in numbers.values()}
+        stored = self.store.get(identity, [requests[first] for first in equal])
+        replies = dict(zip(equal, stored, strict=True))
         missing = [first for first, reply in replies.items() if reply is None]
-        tally = _Tally(len(same) - len(missing), len(missing), self._tell)
+        counts = Counts(len(equal) - len(missing), 0, len(missing), None)
+        self._tell(counts)
         for first, reply in replies.items():
             if reply is not None:
-                yield from ((number, reply) for number in same[first])
+                yield from ((number, reply) for number in equal[first])
         with self.store.journal(identity) as journal:
-            for first, answer in self._ask({one: requests[one] for one in missing}, journal, tally):
-                yield from ((number, answer) for number in same[first])
+            for first, answer in self._ask(requests, missing, journal, counts):
+                yield from ((number, answer) for number in equal[first])
 
     def _ask(
-        self, requests: Mapping[int, ChatRequest], journal: Journal, tally: _Tally
+        self, requests: Sequence[ChatRequest], missing: Sequence[int], journal: Journal, at: Counts
     ) -> Iterator[tuple[int, Answer]]:
-        waiting = deque(requests)
+        """Yield answers of the model as they arrive; the journal has each before."""
+        waiting, outage = deque(missing), Outage()
         sent: dict[Future[Answer], int] = {}
-        unserved: list[Failure] = []
         width = self.model.concurrency
         with ThreadPoolExecutor(width, thread_name_prefix="llm") as pool:
             while waiting or sent:
@@ -161,14 +167,14 @@ class Completions:
                     number = waiting.popleft()
                     sent[pool.submit(self._stored_answer, requests[number], journal)] = number
                 if not sent:
-                    raise self.budget.reached(tally.done, len(waiting))
+                    raise self.budget.reached(at.done, len(waiting))
                 arrived, _ = wait(sent, return_when=FIRST_COMPLETED)
-                for future in [one for one in sent if one in arrived]:
-                    number = sent.pop(future)
-                    answer = future.result()
+                for future in [future for future in sent if future in arrived]:
+                    number, answer = sent.pop(future), future.result()
                     self.budget.spend(requests[number], answer)
-                    tally.count(answer)
-                    unserved = _unserved(unserved, answer)
+                    at = at.after(answer)
+                    self._tell(at)
+                    _check_served(outage, answer)
                     yield number, answer
 
     def _stored_answer(self, request: ChatRequest, journal: Journal) -> Answer:
@@ -177,42 +183,23 @@ class Completions:
             journal.add(request, answer)
         return answer
 
-    def _tell(self, done: int, failed: int, remaining: int) -> None:
+    def _tell(self, counts: Counts) -> None:
         if self._progress is not None:
-            cost = self.budget.cost if self.budget.limits.priced else None
-            self._progress(Counts(done, failed, remaining, cost))
+            is_priced = self.budget.limits.priced
+            self._progress(counts._replace(cost=self.budget.cost if is_priced else None))
 
 
-class _Tally:
-    """Counts answers, and tells."""
+def _check_served(outage: Outage, answer: Answer) -> None:
+    """Note how a request ended.
 
-    def __init__(self, done: int, remaining: int, tell: Callable[[int, int, int], None]) -> None:
-        self.done, self.failed, self.remaining = done, 0, remaining
-        self._tell = tell
-        tell(self.done, self.failed, self.remaining)
-
-    def count(self, answer: Answer) -> None:
-        is_failure = isinstance(answer, Failure)
-        self.done += not is_failure
-        self.failed += is_failure
-        self.remaining -= 1
-        self._tell(self.done, self.failed, self.remaining)
-
-
-def _distinct(identity: Mapping[str, str], requests: Iterable[ChatRequest]) -> list[ChatRequest]:
-    return list({request_text(identity, request): request for request in requests}.values())
-
-
-def _unserved(before: list[Failure], answer: Answer) -> list[Failure]:
-    """Return the failures to serve at the end of the row of answers; refuse a row too long."""
-    if not isinstance(answer, Failure) or answer.kind == "answer":
-        return []
+    Raises:
+        ModelUnavailable: no request can succeed, or the server serves no more.
+    """
+    if isinstance(answer, Completion):
+        outage.note(None)
+        return
     if answer.kind == "endpoint":
         raise ModelUnavailable(f"LLM: {answer.reason}")
-    row = [*before, answer]
-    if len(row) >= GIVE_UP_AFTER:
-        raise NotServed(
-            f"LLM: {len(row)} requests in a row were not served in spite of retries, the last "
-            f"one: {row[-1].reason}; the answers so far are stored, run again later"
-        )
-    return row
+    outage.note(Failed(answer.reason, answer.kind == "transient"))
+    if outage.reason is not None:
+        raise NotServed(f"LLM: {outage.reason}; the answers so far are stored, run again later")

@@ -14,13 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rag_assets.errors import ModelUnavailable
 from rag_assets.llm.client import LENGTH, STOP, Answer, ChatRequest, Completion, Failure, now
-from rag_assets.models.loading import default_device, import_model_libraries, quiet_models
-from rag_assets.models.model_files import sha256
-from rag_assets.models.model_names import resolve_hub_model
+from rag_assets.models.loading import default_device, loaded, quiet_models
+from rag_assets.models.model_names import resolve_model
 from rag_assets.package_versions import version
-from rag_assets.store.canonical import fingerprint
 
 
 class LocalTransformers:
@@ -40,19 +37,16 @@ class LocalTransformers:
         Raises:
             ModelUnavailable: the model's files cannot be had.
         """
-        self._files = resolve_hub_model(model, "language model")
+        self._files = resolve_model(model, "language model")
         self._beams, self._sequences = beams, sequences
 
     @property
     def identity(self) -> Mapping[str, str]:
         """The files, the library that runs them, and how it searches."""
         files = self._files
-        settings = [*files.path.glob("*.json"), *files.path.glob("*.jinja")]
         return {
             "model": files.path.name if files.source == "folder" else files.name,
-            "weights_sha256": files.weights_sha256,
-            "tokenizer_sha256": files.tokenizer_sha256,
-            "settings_sha256": fingerprint({file.name: sha256(file) for file in settings}),
+            "model_sha256": files.sha256,
             "engine": f"transformers {version('transformers')}, fp32",
             "beams": str(self._beams),
             "sequences": str(self._sequences),
@@ -77,18 +71,10 @@ class LocalTransformers:
             return generated(tokenizer, model, request, self._beams, self._sequences)
 
     def _load(self) -> tuple[Any, Any]:
-        from safetensors import SafetensorError
-
         files = self._files
-        failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
-        try:
-            import_model_libraries()
-            return _load(files.path, files.weights_sha256, default_device())
-        except failures as error:
-            what = " ".join(str(error).split())[:300]
-            raise ModelUnavailable(
-                f"language model '{files.name}' in {files.path} cannot be loaded: {what}"
-            ) from error
+        return loaded(
+            "language model", files, lambda: _load(files.path, files.sha256, default_device())
+        )
 
 
 def generated(
@@ -170,21 +156,14 @@ def _generate(
 
 
 @lru_cache(maxsize=1)
-def _load(path: Path, weights_sha256: str, device: str) -> tuple[Any, Any]:
-    """Load; the hash of the weights is there so that other weights at a path are loaded anew."""
+def _load(path: Path, sha256: str, device: str) -> tuple[Any, Any]:
+    """Load; the hash of the files is there so that other ones at a path are loaded anew."""
     import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-    with quiet_models():
-        from transformers import (
-            AutoConfig,
-            AutoModelForCausalLM,
-            AutoModelForSeq2SeqLM,
-            AutoTokenizer,
-        )
-
-        local = {"local_files_only": True, "trust_remote_code": False}
-        config: Any = AutoConfig.from_pretrained(path, **local)
-        kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-        tokenizer: Any = AutoTokenizer.from_pretrained(path, **local)
-        model: Any = kind.from_pretrained(path, dtype=torch.float32, use_safetensors=True, **local)
+    local = {"local_files_only": True, "trust_remote_code": False}
+    config: Any = AutoConfig.from_pretrained(path, **local)
+    kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    tokenizer: Any = AutoTokenizer.from_pretrained(path, **local)
+    model: Any = kind.from_pretrained(path, dtype=torch.float32, use_safetensors=True, **local)
     return tokenizer, model.to(device).eval()

@@ -71,21 +71,17 @@ class OpenAICompatible:
             self._quiet_until = max(self._quiet_until, time.monotonic() + seconds)
 
     def _attempt(self, request: ChatRequest) -> Answer:
-        started = time.perf_counter()
-        found = answered(lambda: _completion(self._send(request)), self._secrets)
-        if isinstance(found, Completion):
-            found = found._replace(seconds=time.perf_counter() - started, time=now())
-        return found
-
-    def _send(self, request: ChatRequest) -> object:
         optional = {"temperature": request.temperature, "seed": request.seed}
         body: dict[str, Any] = {
             "model": self._endpoint.model,
             "messages": [message._asdict() for message in request.messages],
-            self._endpoint.token_limit: request.max_tokens,
+            "max_tokens": request.max_tokens,
             **{name: value for name, value in optional.items() if value is not None},
         }
-        return self._client.chat.completions.create(**body)
+        started = time.perf_counter()
+        create = self._client.chat.completions.create
+        completion = answered(lambda: _completion(create(**body)), self._secrets)
+        return completion._replace(seconds=time.perf_counter() - started, time=now())
 
     def _failed(self, failure: ServerFailure) -> Failure:
         place, reason = self._endpoint.place, str(failure)
@@ -121,17 +117,15 @@ def open_client(server: Server) -> OpenAI:
     )
 
 
-def _completion(response: Any) -> Answer:  # noqa: ANN401  (servers send what they like)
+def _completion(response: Any) -> Completion:  # noqa: ANN401  (servers send what they like)
     """Return the first choice of a response, checked: the package believes what it is sent.
 
     Raises:
         ServerFailure: it is not what the protocol says.
     """
     choices = getattr(response, "choices", None)
-    if not isinstance(choices, list):
-        raise malformed("no list of choices")
-    if not choices:
-        raise malformed("it has no choices")
+    if not isinstance(choices, list) or not choices:
+        raise malformed("it has no list of choices")
     choice = choices[0]
     message = choice.message
     refusal = getattr(message, "refusal", None)
@@ -146,9 +140,7 @@ def _completion(response: Any) -> Answer:  # noqa: ANN401  (servers send what th
         raise malformed("it has no text")
     served = getattr(response, "model", None)
     served = served if isinstance(served, str) and served else None
-    told = f"{text}{reason}{served}"
-    if not told.isascii():
-        told.encode()  # half a character of JSON, such as \ud800, cannot be stored
+    f"{text}{reason}{served}".encode()  # half a character of JSON, such as \ud800, is no text
     return Completion(text, *counts, reason, served_model=served)
 
 

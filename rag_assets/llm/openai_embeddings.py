@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.budget import CallLimit
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_compatible import open_client
-from rag_assets.models.batches import CacheWriter
+from rag_assets.models.cache_fill import Progress, Rows, ValueCache, filled
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
-from rag_assets.models.vector_cache import VectorCache
+from rag_assets.models.vector_cache import DENSE_VECTORS
 from rag_assets.servers.failures import ServerFailure, answered
 from rag_assets.store.canonical import fingerprint
+from rag_assets.store.content_cache import text_keys
 
 _MOST_MEBIBYTES = 256
 """Of an answer: 2,048 vectors of 3,072 dimensions, written as decimal numbers."""
@@ -35,7 +36,7 @@ def embed_cached(
     *,
     normalise: bool = True,
     cache: Path | None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Vectors:
     """Return one vector for each text; what was answered is kept if a later one fails.
 
@@ -53,56 +54,28 @@ def embed_cached(
     Raises:
         UsageError: the package ``openai`` is not installed, or the key's variable is not set.
         ModelUnavailable: the server does not answer as it should.
+        BudgetReached: ``max_calls`` allow no more.
         DataError: it gives NaN, or what no similarity is defined for, for a text.
     """
-    if not texts:
-        return np.empty((0, 0), dtype=np.float32)
-    rows: dict[str, int] = {}
-    row_of_text = [rows.setdefault(text, len(rows)) for text in texts]
-    unique = list(rows)
-    store = VectorCache(cache, fingerprint(dict(described))) if cache is not None else None
-    known = np.zeros(len(unique), dtype=np.bool_)
-    vectors: Vectors = np.zeros((len(unique), 0), dtype=np.float32)
-    if store is not None:
-        vectors, known = store.get(unique)
-    missing = [text for text, is_known in zip(unique, known, strict=True) if not is_known]
-    if missing:
-        dimension = vectors.shape[1] or None
-        new = _embed(missing, server(), store, progress, normalise, dimension)
-        if not known.any():
-            vectors = np.empty((len(unique), new.shape[1]), dtype=np.float32)
-        vectors[~known] = new
-    return vectors[row_of_text]
+    store = None
+    if cache is not None:
+        store = ValueCache.of_space(cache, fingerprint(dict(described)), DENSE_VECTORS)
 
+    def compute(rows: Rows) -> Iterator[tuple[Rows, Vectors]]:
+        missing = [texts[row] for row in rows.tolist()]
+        for start, vectors in server().embed(missing):
+            some = rows[start : start + len(vectors)]
 
-def _embed(
-    texts: list[str],
-    server: OpenAIEmbeddings,
-    store: VectorCache | None,
-    progress: Callable[[int, int], None] | None,
-    normalise: bool,
-    dimension: int | None,
-) -> Vectors:
-    parts: list[Vectors] = []
-    done = 0
-    with CacheWriter(store) as writer:
-        for group, raw in server.embed(texts, dimension):
-            parts.append(_checked(raw, group, normalise))
-            writer.add(group, parts[-1])
-            done += len(group)
-            if progress is not None:
-                progress(done, len(texts))
-    return np.concatenate(parts)
+            def name_of(row: int, some: Rows = some) -> str:
+                return repr(texts[some[row]][:80])
 
+            if normalise:
+                vectors = to_unit_rows(vectors, name_of)
+            else:
+                checked_lengths(vectors, name_of)
+            yield some, vectors
 
-def _checked(raw: Vectors, texts: Sequence[str], normalise: bool) -> Vectors:
-    def name_of(row: int) -> str:
-        return repr(texts[row][:80])
-
-    if normalise:
-        return to_unit_rows(raw, name_of)
-    checked_lengths(raw, name_of)
-    return raw
+    return filled(text_keys(texts), DENSE_VECTORS, store, compute, progress=progress)
 
 
 class OpenAIEmbeddings:
@@ -144,77 +117,55 @@ class OpenAIEmbeddings:
         """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
         return sum(self._counted) if self._counted else None
 
-    def embed(
-        self, texts: Sequence[str], dimension: int | None = None
-    ) -> Iterator[tuple[list[str], Vectors]]:
-        """Yield texts and their vectors, in order, a few requests at a time.
-
-        Args:
-            texts: what is embedded.
-            dimension: of the vectors that the server gave before; None: of the first ones.
+    def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Vectors]]:
+        """Yield (number of the first text of a request, vectors), a few requests at a time.
 
         Yields:
-            The texts, and float32 of shape (len(texts), dimension), as the server sent them.
+            float32 of shape (texts of the request, dimension), as the server sent them.
 
         Raises:
             ModelUnavailable: the server refuses, cannot be reached, or answers something else; one
                 line, without the key.
             BudgetReached: ``max_calls`` allow no more; what was given before stays known.
         """
-        end, size = self._endpoint, self._batch_size
+        size = self._batch_size
         batches = [list(texts[start : start + size]) for start in range(0, len(texts), size)]
-        with ThreadPoolExecutor(end.concurrency, thread_name_prefix="embeddings") as pool:
-            while batches:
-                allowed = self._calls.take([1] * len(batches[: end.concurrency]))
-                group, batches = batches[:allowed], batches[allowed:]
-                found = list(pool.map(self._embed, group))
-                dimension = dimension or found[0].shape[1]
-                for vectors in found:
-                    if vectors.shape[1] != dimension:
-                        what = f"{dimension} dimensions, then of {vectors.shape[1]}"
-                        raise ModelUnavailable(self._says(f"it gave vectors of {what}"))
-                yield [text for batch in group for text in batch], np.concatenate(found)
+        works = [partial(self._embed, batch) for batch in batches]
+        width = self._endpoint.concurrency
+        for number, vectors in self._calls.results(works, [1] * len(works), width):
+            yield number * size, vectors
 
     def _embed(self, texts: list[str]) -> Vectors:
         try:
-            return self._retries.answer(lambda: self._attempt(texts), self._endpoint.place)
+            return self._retries.answer(
+                lambda: answered(lambda: self._attempt(texts), self._secrets), self._endpoint.place
+            )
         except ServerFailure as failure:
             last = failure
+        place = f"model '{self._endpoint.model}' at {self._endpoint.place} is not available"
         if last.retryable:
-            raise NotServed(self._says(str(last)))
+            raise NotServed(f"{place}: {last}")
         refused = "the request is refused" if last.kind == "refused" else None
         means = last.final or refused
-        raise ModelUnavailable(self._says(f"{means} ({last})" if means else str(last)))
+        raise ModelUnavailable(f"{place}: {means} ({last})" if means else f"{place}: {last}")
 
     def _attempt(self, texts: list[str]) -> Vectors:
-        """Return the vectors of one request.
-
-        Raises:
-            ServerFailure: there are none.
-        """
-        return answered(lambda: self._checked(self._send(texts), len(texts)), self._secrets)
-
-    def _send(self, texts: list[str]) -> object:
-        optional: dict[str, Any] = {}
-        if self._dimensions is not None:
-            optional["dimensions"] = self._dimensions
-        return self._client.embeddings.create(model=self._endpoint.model, input=texts, **optional)
-
-    def _checked(self, response: Any, n_texts: int) -> Vectors:  # noqa: ANN401 (from a server)
+        optional: dict[str, Any] = (
+            {} if self._dimensions is None else {"dimensions": self._dimensions}
+        )
+        response: Any = self._client.embeddings.create(
+            model=self._endpoint.model, input=texts, **optional
+        )
         rows = {row.index: row.embedding for row in response.data}
-        if sorted(rows) != list(range(n_texts)) or len(response.data) != n_texts:
-            raise ValueError(f"{len(response.data)} vectors for {n_texts} texts")
-        vectors: Vectors = np.array([rows[number] for number in range(n_texts)], dtype=np.float32)
+        if sorted(rows) != list(range(len(texts))) or len(response.data) != len(texts):
+            raise ValueError(f"{len(response.data)} vectors for {len(texts)} texts")
+        vectors: Vectors = np.array([rows[row] for row in range(len(texts))], dtype=np.float32)
         if vectors.ndim != 2 or not vectors.size:
             raise ValueError("the vectors are empty")
-        counted = getattr(getattr(response, "usage", None), "total_tokens", None)
-        if isinstance(counted, int) and 0 <= counted < 2**31:
-            self._counted.append(counted)
+        tokens = getattr(getattr(response, "usage", None), "total_tokens", None)
+        if isinstance(tokens, int) and 0 <= tokens < 2**31:
+            self._counted.append(tokens)
         if self._dimensions is not None and vectors.shape[1] != self._dimensions:
-            found = vectors.shape[1]
-            raise ValueError(f"vectors of {found} dimensions, not the {self._dimensions} asked for")
+            given = vectors.shape[1]
+            raise ValueError(f"vectors of {given} dimensions, not the {self._dimensions} asked for")
         return vectors
-
-    def _says(self, reason: str) -> str:
-        end = self._endpoint
-        return f"model '{end.model}' at {end.place} is not available: {reason}"

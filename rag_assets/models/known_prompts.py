@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from rag_assets.models.model_files import declared_prompt, read_json
+from rag_assets.models.model_files import declared_prompt, json_object
 from rag_assets.models.model_names import resolve_model
 
 Kind = Literal["query", "document"]
@@ -131,8 +131,7 @@ def prompts_of(model: str, query: str | None, document: str | None) -> Prompts:
         ModelUnavailable: the model's files cannot be had.
     """
     folder = resolve_model(model).path
-    config = read_json(folder / "config.json")
-    own_name = config.get("_name_or_path") if isinstance(config, Mapping) else None
+    own_name = json_object(folder / "config.json").get("_name_or_path")
     known = known_model(model) or known_model(str(own_name or ""))
     declared = {kind: declared_prompt(folder, kind) for kind in KINDS}
     given = {"query": query, "document": document}

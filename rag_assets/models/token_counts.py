@@ -10,40 +10,77 @@ takes apart into bytes or letters is never unknown, read or not: a low share pro
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from rag_assets.code_versions.versions import filled_by
-from rag_assets.models.model_files import ModelFiles, declared_max_seq_length, tokenizer_file
+from rag_assets.models.cache_fill import Lengths, Rows, ValueCache, Values, filled, numbers
+from rag_assets.models.model_files import (
+    ModelFiles,
+    declared_max_seq_length,
+    sha256,
+    tokenizer_file,
+)
 from rag_assets.models.model_names import open_tokenizer
 from rag_assets.package_versions import version
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.content_cache import ContentCache, text_keys
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
+from rag_assets.store.content_cache import text_keys
 
 Counts = npt.NDArray[np.int32]
+Item = TypeVar("Item")
 
-_STORED = pa.schema([pa.field("n_tokens", pa.int32(), False)])
-
+TOKEN_COUNTS = numbers("n_tokens", np.int32)
 TEXTS_AT_ONCE = 1_000
-
 
 TOO_MANY_UNKNOWN = 0.05
 """A share above it is worth a warning: English, German, Russian or Arabic texts have about none."""
 
-
 SAMPLE = 200
+MAX_CHARACTERS = 2_000
 
 
-CHARACTERS = 2_000
+def in_batches(items: Sequence[Item], size: int) -> Iterator[list[Item]]:
+    """Yield ``size`` items at a time, in their order.
+
+    A batch that sentence-transformers is given by itself stays the batch that it is.
+    """
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
+
+
+def batch_lengths(
+    texts: Sequence[str],
+    files: ModelFiles,
+    batch_size: int,
+    prompt: str = "",
+    counted: Path | None = None,
+) -> Lengths:
+    """Return by what texts are sorted before they are cut into batches.
+
+    Tokens that the model reads, where they can be counted. Letters of what is one batch anyway, and
+    of texts of a model without a limit, a static one, which fills up no batch.
+
+    Args:
+        texts: without prompt.
+        files: the model's files.
+        batch_size: texts that the model reads at once.
+        prompt: put before every text.
+        counted: folder of the numbers of tokens that are known; None remembers none.
+
+    Raises:
+        ModelUnavailable: ``tokenizer.json`` cannot be read.
+        StoreError: the cache cannot be written.
+    """
+    limit = declared_max_seq_length(files.path)
+    if limit is not None and len(texts) > batch_size:
+        counts = token_counts(texts, files, prompt, counted)
+        if counts is not None:
+            return np.minimum(counts, limit).astype(np.int_)
+    return np.array([len(text) for text in texts], dtype=np.int_)
 
 
 def token_counts(
@@ -65,14 +102,11 @@ def token_counts(
         StoreError: the cache cannot be written.
     """
     file = tokenizer_file(files.path)
-    if file is None:
-        return None
-    return counts_by(file, files.tokenizer_sha256, [prompt + text for text in texts], cache)
+    return None if file is None else counts_by(file, [prompt + text for text in texts], cache)
 
 
 def counts_by(
     file: Path,
-    digest: str,
     texts: Sequence[str],
     cache: Path | None,
     *,
@@ -83,7 +117,6 @@ def counts_by(
 
     Args:
         file: its ``tokenizer.json``.
-        digest: the SHA-256 of that file.
         texts: the texts.
         cache: folder of the numbers that are known; None remembers nothing.
         special: whether special tokens are counted.
@@ -93,59 +126,49 @@ def counts_by(
         ModelUnavailable: the file cannot be read.
         StoreError: the cache cannot be written.
     """
-    if cache is None:
-        return _counted(texts, open_tokenizer(file), special=special, progress=progress)
-    space = {
-        "tokenizer_sha256": digest,
-        "tokenizers": version("tokenizers"),
-        "special": special,
-        "code": filled_by(f"{__name__}:_counted"),
-    }
-    known, keys = ContentCache(cache / fingerprint(space)[:16], _STORED), text_keys(texts)
-    counts = np.full(len(texts), -1, dtype=np.int32)
-    for hits in known.find(keys):
-        counts[hits.asked] = hits.chosen().column("n_tokens").to_numpy()
-    missing = np.flatnonzero(counts < 0)
-    if missing.size:
-        new = [texts[row] for row in missing.tolist()]
-        counts[missing] = _counted(new, open_tokenizer(file), special=special, progress=progress)
-        known.put(keys.take(pa.array(missing)), [pa.array(counts[missing])])
-    return counts
+    opened = None
+    if cache is not None:
+        space = {
+            "tokenizer_sha256": sha256(file),
+            "tokenizers": version("tokenizers"),
+            "special": special,
+            "code": filled_by(f"{__name__}:_counted"),
+        }
+        opened = ValueCache.of_space(cache, fingerprint(space), TOKEN_COUNTS)
+
+    def tell(done: int, _: int) -> None:
+        if progress is not None:
+            progress(done)
+
+    return filled(
+        text_keys(texts),
+        TOKEN_COUNTS,
+        opened,
+        lambda rows: _counted(texts, rows, file, special=special),
+        progress=tell,
+    )
 
 
 def _counted(
-    texts: Sequence[str],
-    tokenizer: Tokenizer,
-    special: bool,
-    progress: Callable[[int], None] | None,
-) -> Counts:
-    counts = np.empty(len(texts), dtype=np.int32)
-    for start in range(0, len(texts), TEXTS_AT_ONCE):
-        batch = list(texts[start : start + TEXTS_AT_ONCE])
-        found = tokenizer.encode_batch_fast(batch, add_special_tokens=special)
-        counts[start : start + len(batch)] = [len(one.ids) for one in found]
-        if progress is not None:
-            progress(start + len(batch))
-    return counts
+    texts: Sequence[str], rows: Rows, file: Path, *, special: bool
+) -> Iterator[tuple[Rows, Values]]:
+    tokenizer = open_tokenizer(file)
+    for start in range(0, len(rows), TEXTS_AT_ONCE):
+        some = rows[start : start + TEXTS_AT_ONCE]
+        batch = [texts[row] for row in some.tolist()]
+        encoded = tokenizer.encode_batch_fast(batch, add_special_tokens=special)
+        yield some, np.array([len(text.ids) for text in encoded], dtype=np.int32)
 
 
 def count_truncated(
     texts: Sequence[str], files: ModelFiles, prompt: str = "", cache: Path | None = None
 ) -> int | None:
-    """Return how many texts have more tokens, special ones counted, than the model reads.
+    """Return how many texts have more tokens than the model reads.
 
-    Args:
-        texts: without prompt.
-        files: the model's files.
-        prompt: put before every text.
-        cache: folder of the numbers that are known; None remembers nothing.
+    Arguments and errors are those of :func:`token_counts`.
 
     Returns:
         0 for a model without a limit; None for one whose tokenizer is no ``tokenizer.json``.
-
-    Raises:
-        ModelUnavailable: ``tokenizer.json`` cannot be read.
-        StoreError: the cache cannot be written.
     """
     limit = declared_max_seq_length(files.path)
     if limit is None:
@@ -180,14 +203,17 @@ def unknown_share(texts: Sequence[str], files: ModelFiles) -> float | None:
     if file is None:
         return None
     tokenizer = open_tokenizer(file)
-    unknown = _unknown_id(tokenizer)
+    model = json.loads(tokenizer.to_str())["model"]
+    unknown = model.get("unk_id")  # of Unigram; others name the token
+    if unknown is None and model.get("unk_token") is not None:
+        unknown = tokenizer.token_to_id(model["unk_token"])
     if unknown is None:
         return 0.0
     step = max(1, -(-len(texts) // SAMPLE))
-    sample = [text[:CHARACTERS] for text in texts[::step]]
-    found = tokenizer.encode_batch(sample, add_special_tokens=False)
-    n_tokens = sum(len(one.ids) for one in found)
-    return sum(one.ids.count(unknown) for one in found) / n_tokens if n_tokens else 0.0
+    sample = [text[:MAX_CHARACTERS] for text in texts[::step]]
+    encoded = tokenizer.encode_batch(sample, add_special_tokens=False)
+    n_tokens = sum(len(text.ids) for text in encoded)
+    return sum(text.ids.count(unknown) for text in encoded) / n_tokens if n_tokens else 0.0
 
 
 def unreadable_warning(what: str, share: float | None, files: ModelFiles) -> str | None:
@@ -204,12 +230,3 @@ def unreadable_warning(what: str, share: float | None, files: ModelFiles) -> str
         f"{share:.0%} of the tokens of the {what} are unknown to "
         f"its model '{files.name}'; take a model that reads their language"
     )
-
-
-def _unknown_id(tokenizer: Tokenizer) -> int | None:
-    model = json.loads(tokenizer.to_str())["model"]
-    if model.get("unk_id") is not None:  # Unigram
-        return int(model["unk_id"])
-    token = model.get("unk_token")
-    found: int | None = tokenizer.token_to_id(token) if token is not None else None
-    return found

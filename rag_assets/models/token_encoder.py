@@ -13,93 +13,68 @@ orders documents as the sum does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rag_assets.models.batches import in_batches
-from rag_assets.models.cached_encoder import CachedEncoder
-from rag_assets.models.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Kind
-from rag_assets.models.loading import load_model, load_multi_vector_model, quiet_models
-from rag_assets.models.model_files import (
-    kept_while_unchanged,
-    modules_of,
-    read_json,
-    sha256,
-)
+from rag_assets.models.cache_fill import Progress, Values, objects
+from rag_assets.models.encoder import Kind, TextEncoder
+from rag_assets.models.loading import load_model, quiet_models
+from rag_assets.models.model_files import json_object, kept_while_unchanged, modules_of
+from rag_assets.models.token_counts import in_batches
 from rag_assets.models.vector_cache import TOKEN_VECTORS, TokenVectors
 
 _TYPES = ("MultiVectorEncoder", "ColBERT")
 
-
 _MARKERS = ("query_prefix", "document_prefix", "query_length", "do_query_expansion")
 """What PyLate has in its configuration, also where it names no type."""
-
-
-_CONFIGS = ("config_sentence_transformers.json", "artifact.metadata")
-
 
 NOTHING = -1.0
 """The score of a query or document without a token: below every other."""
 
 
-class TokenEncoder(CachedEncoder[TokenVectors]):
+class TokenEncoder(TextEncoder):
     """A model, its prompts, and a cache of token vectors in half precision.
 
     A prompt that is given to a model such as ColBERT replaces the model's own, its marker included.
     """
 
     stored = TOKEN_VECTORS
-    batch_size = BATCH_SIZE
-    group_size = BATCHES_PER_GROUP * BATCH_SIZE
-    normalise = True
 
     def describe(self, kind: Kind) -> dict[str, Any]:
         """Return all that determines the vectors of a text, without loading the model."""
-        described = {**super().describe(kind), "pooling": "none", "stored": "float16"}
-        if not is_multi_vector(self.files.path):
-            return {**described, "special_tokens": "dropped"}
-        own = interaction_sha256(self.files.path)
-        return {**described, "task": kind, "special_tokens": "as the model does", "read_as": own}
+        described = {**super().describe(kind), "vectors": "tokens, float16"}
+        return {**described, "task": kind} if is_multi_vector(self.files.path) else described
 
-    def encode_now(self, texts: Sequence[str], *, kind: Kind) -> list[TokenVectors]:
+    def encode(
+        self, texts: Sequence[str], *, kind: Kind, progress: Progress | None = None
+    ) -> dict[str, TokenVectors]:
+        """Return text -> its vectors; arguments and errors are those of :meth:`values`."""
+        return dict(zip(texts, self.values(texts, kind, progress), strict=True))
+
+    def encode_now(self, texts: Sequence[str], *, kind: Kind) -> Values:
         """Return the token vectors of texts past the cache, each of length 1.
 
         Returns:
             float16, shape (tokens, dimension) for each text; a text without token has none. The
             maximum length of the model counts; what is beyond it has no vectors.
-
-        Raises:
-            ModelUnavailable: the model cannot be loaded.
         """
         if is_multi_vector(self.files.path):
-            return self._embed_as_trained(texts, kind)
-        model, prompt = load_model(self.files), self.prompt(kind)
-        vectors: list[TokenVectors] = []
+            vectors = self.by_library(
+                texts,
+                kind,
+                "MultiVectorEncoder",
+                prompt=self.prompts[kind],
+                convert_to_numpy=True,
+                normalize_embeddings=True,
+            )
+            return objects([tokens.astype(np.float16) for tokens in vectors])
+        model, prompt = load_model(self.files, self._device), self.prompt(kind)
         with quiet_models():
-            for batch in in_batches(texts, self.batch_size):
-                vectors += _token_vectors(model, [prompt + text for text in batch])
-        return vectors
-
-    def _embed_as_trained(self, texts: Sequence[str], kind: Kind) -> list[TokenVectors]:
-        model = load_multi_vector_model(self.files)
-        encode = model.encode_query if kind == "query" else model.encode_document
-        with quiet_models():
-            found = [
-                own
-                for batch in in_batches(texts, self.batch_size)
-                for own in encode(
-                    batch,
-                    prompt=self.prompts[kind],
-                    batch_size=self.batch_size,
-                    show_progress_bar=False,
-                    convert_to_numpy=True,
-                    normalize_embeddings=True,
-                )
-            ]
-        return [own.astype(np.float16) for own in found]
+            batches = in_batches([prompt + text for text in texts], self.batch_size)
+            return objects([tokens for batch in batches for tokens in _token_vectors(model, batch)])
 
 
 def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa: ANN401 (torch)
@@ -112,9 +87,9 @@ def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa:
         output = model.forward(on_device)
         unit = torch.nn.functional.normalize(output["token_embeddings"].float(), dim=-1)
     special = torch.tensor(model.tokenizer.all_special_ids, device=model.device)
-    real = on_device["attention_mask"].bool() & ~torch.isin(on_device["input_ids"], special)
+    is_word = on_device["attention_mask"].bool() & ~torch.isin(on_device["input_ids"], special)
     rows = unit.cpu().numpy().astype(np.float16)
-    return [own[keep] for own, keep in zip(rows, real.cpu().numpy(), strict=True)]
+    return [vectors[mask] for vectors, mask in zip(rows, is_word.cpu().numpy(), strict=True)]
 
 
 @kept_while_unchanged
@@ -124,22 +99,12 @@ def is_multi_vector(folder: Path) -> bool:
     Raises:
         ModelUnavailable: a file of its configuration is damaged.
     """
-    own = _mapping(folder / "config_sentence_transformers.json")
-    if own.get("model_type") in _TYPES or any(name in own for name in _MARKERS):
+    config = json_object(folder / "config_sentence_transformers.json")
+    if config.get("model_type") in _TYPES or any(name in config for name in _MARKERS):
         return True
     if any("MultiVector" in str(part.get("type", "")) for part in modules_of(folder)):
         return True
-    return "HF_ColBERT" in (_mapping(folder / "config.json").get("architectures") or [])
-
-
-def interaction_sha256(folder: Path) -> Mapping[str, str]:
-    """Return the hashes of the files that say how queries and documents are read."""
-    return {name: sha256(folder / name) for name in _CONFIGS if (folder / name).is_file()}
-
-
-def _mapping(file: Path) -> Mapping[str, Any]:
-    content = read_json(file)
-    return content if isinstance(content, Mapping) else {}
+    return "HF_ColBERT" in (json_object(folder / "config.json").get("architectures") or [])
 
 
 def maxsim(query: TokenVectors, document: TokenVectors) -> float:

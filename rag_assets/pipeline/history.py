@@ -184,7 +184,7 @@ def _manifests(root: Path, evaluation: Evaluation) -> Mapping[str, list[Manifest
 
 def _revision(manifests: Iterable[Manifest]) -> str | None:
     for manifest in manifests:
-        revision = manifest.config.get("weights_sha256")
+        revision = manifest.config.get("model_sha256")
         if revision is not None:
             return str(revision)
     return None

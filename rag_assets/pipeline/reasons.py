@@ -27,9 +27,8 @@ FILE = "the file under "
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ABSENT = object()
 _NAMES = {
-    "weights_sha256": "the model's weights",
+    "model_sha256": "the model's files",
     "tokenizer_sha256": "the tokenizer",
-    "config_sha256": "the model's configuration",
     "file": "the file",
 }
 _NOUNS = {

@@ -69,10 +69,8 @@ def _engine_changes(a: EvaluationResult, b: EvaluationResult) -> Iterator[Reason
             for reason in version_changes(old.versions, new.versions):
                 if not (has_files and reason.what.startswith(FILE)):  # said with its name
                     yield reason
-            for name in ("weights_sha256", "tokenizer_sha256", "config_sha256"):
-                if old.config.get(name) != new.config.get(name):
-                    part = name.removesuffix("_sha256").replace("config", "configuration")
-                    yield Reason(f"{part} of the model changed")
+            if old.config.get("model_sha256") != new.config.get("model_sha256"):
+                yield Reason("files of the model changed")
 
 
 def partition_changes(a: EvaluationResult, b: EvaluationResult) -> list[Row]:

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from rag_assets.options import Number, Options
 from rag_assets.servers.failures import Failed, ServerFailure
@@ -32,6 +33,22 @@ class RequestOptions(Options):
     timeout: Annotated[Number, Field(gt=0)] = 60.0
     retries: Annotated[int, Field(ge=0, le=20, strict=True)] = 4
     backoff: Annotated[Number, Field(ge=0)] = 1.0
+
+
+def _address(base_url: str) -> str:
+    try:
+        parts, _ = urlsplit(base_url), urlsplit(base_url).port
+    except ValueError as error:
+        raise ValueError("must be an address with a host and a port from 0 to 65535") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an address that begins with http:// or https://")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must hold no user, password or query; put a key into api_key_env")
+    return base_url.rstrip("/")
+
+
+Address = Annotated[str, AfterValidator(_address)]
+"""Where a server is, without a secret."""
 
 
 class ServedModelOptions(RequestOptions):

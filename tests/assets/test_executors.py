@@ -22,9 +22,9 @@ from rag_assets.assets.execution import (
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.job import evaluation_job
 from rag_assets.errors import UsageError
-from rag_assets.llm.completions import GIVE_UP_AFTER
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.registry import register
+from rag_assets.servers.client import MAX_UNSERVED
 from rag_assets.store.artifacts import ArtifactKey
 from tests.assets.asking import KEY_VARIABLE, ask
 from tests.dagster_backfill import COMMAND
@@ -212,7 +212,7 @@ def test_a_run_of_one_partition_needs_no_range(tiny: Tiny, monkeypatch: pytest.M
     assert not any(name == "fused_runs/hybrid/3" for name in not_fresh(tiny))
 
 
-N_QUERIES = GIVE_UP_AFTER + 1
+N_QUERIES = MAX_UNSERVED + 1
 """All are asked together; so many that are not served end the step."""
 
 

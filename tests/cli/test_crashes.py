@@ -19,13 +19,13 @@ import pytest
 from click.testing import Result
 
 from rag_assets.errors import StoreError
-from rag_assets.models.encoder import Encoder, space_of
-from rag_assets.models.vector_cache import VectorCache
+from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import Artifact, read_manifest
+from tests.cached_vectors import VectorCache
 from tests.cli.conftest import Invoke, warehouse_rows
 from tests.dagster_state import not_fresh
 from tests.forked import Forks, Place
@@ -65,13 +65,11 @@ def fix_vectors(matrix: Matrix) -> None:
     cache = matrix.root / "store" / "cache" / "embeddings"
     chance = np.random.default_rng(SEED)
     encoder = Encoder()
-    spaces = (encoder.describe("document"), encoder.describe("query"))
+    spaces = (encoder.space("document"), encoder.space("query"))
     for space, rows in zip(spaces, (DOCUMENTS, QUERIES), strict=True):
         vectors = chance.normal(size=(len(rows), 384))
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        VectorCache(cache, space_of(space)).put(
-            [row["text"] for row in rows], unit.astype(np.float32)
-        )
+        VectorCache(cache, space).put([row["text"] for row in rows], unit.astype(np.float32))
 
 
 def evaluate(forks: Forks, matrix: Matrix) -> int:

@@ -19,18 +19,17 @@ from rag_assets.code_versions.versions import (
     filled_by,
     root_of,
 )
-from rag_assets.models.cached_encoder import CachedEncoder
-from rag_assets.models.encoder import Encoder, space_of
+from rag_assets.models.encoder import Encoder, TextEncoder
 from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.token_counts import token_counts
 from rag_assets.models.token_encoder import TokenEncoder
-from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.retrieval.reranking.local import CrossEncoderScorer
 from tests.code_versions.made import write
 from tests.conftest import REPOSITORY
 from tests.tiny_experiment import Tiny
 
 ROOT = "rag_assets.ordering:top_k"
-SCORED = "rag_assets.retrieval.reranking.pair_scores"
+SCORED = "rag_assets.retrieval.reranking.local"
 PLUG_IN = """
 import sys
 from rag_assets.code_versions.versions import CodeVersions
@@ -111,12 +110,12 @@ def test_caches_of_computed_values_carry_the_version_of_what_fills_them(
 ) -> None:
     encoder = Encoder(cache=tmp_path / "vectors")
     counts = tmp_path / "counts"
-    space = space_of(encoder.describe("query"))
+    space = encoder.space("query")
     token_counts(["a ferry"], encoder.files, cache=counts)
     assert len([*counts.iterdir()]) == 1
     plain = CodeVersions.of
     monkeypatch.setattr(CodeVersions, "of", lambda self, roots: f"{plain(self, roots)}-changed")
-    assert space_of(encoder.describe("query")) != space
+    assert encoder.space("query") != space
     token_counts(["a ferry"], encoder.files, cache=counts)
     assert len([*counts.iterdir()]) == 2  # what the other code counted stays, and is not read
 
@@ -167,16 +166,16 @@ def test_a_process_whose_source_changed_writes_nothing(tmp_path: Path) -> None:
 
 def test_what_former_code_filled_is_found() -> None:
     """Vectors and scores are asked for again only where other code gives others."""
-    encode = root_of(CachedEncoder, "encode")
+    values = root_of(TextEncoder, "values")
     versions = {
-        "dense": filled_by(root_of(Encoder, "_embed")),
-        "tokens": filled_by(root_of(TokenEncoder, "encode_now"), encode),
-        "sparse": filled_by(root_of(SparseTextEncoder, "encode_now"), encode),
+        "dense": filled_by(root_of(Encoder, "encode_now"), values),
+        "tokens": filled_by(root_of(TokenEncoder, "encode_now"), values),
+        "sparse": filled_by(root_of(SparseTextEncoder, "encode_now"), values),
         "cross": filled_by(f"{SCORED}:scored_by_pairs", root_of(CrossEncoderScorer, "score")),
     }
     assert versions == {
-        "dense": "a24c98854e8eb886",
-        "tokens": "ab6616b40bf131ff",
-        "sparse": "9667ba77dcaa6d56",
-        "cross": "3a32f1f1de3bce44",
+        "dense": "a5598868c1e36e0f",
+        "tokens": "d8ea5cd31109fd70",
+        "sparse": "f1a271a26cec0436",
+        "cross": "20e50accfe9b80aa",
     }, "edited without another result? then SAME_RESULTS gets the new version"

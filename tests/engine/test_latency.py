@@ -27,7 +27,7 @@ from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.loading import forget_models
 from rag_assets.retrieval.reranking.candidates import Pair, Scores
-from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.retrieval.reranking.local import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import OBJECTS
 from tests.all_measurements import all_measurements

@@ -17,7 +17,7 @@ from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.fusion.methods import RRF
 from rag_assets.retrieval.lexical.bm25 import BM25
-from rag_assets.retrieval.reranking.maxsim import MaxSim
+from rag_assets.retrieval.reranking.local import MaxSim
 from tests.beir_folder import write_beir
 
 Load = Callable[[str | bytes], Experiment]

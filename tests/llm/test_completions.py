@@ -9,7 +9,6 @@ from rag_assets.errors import ModelUnavailable
 from rag_assets.llm.budget import Budget, BudgetReached, Limits
 from rag_assets.llm.client import ChatRequest
 from rag_assets.llm.completions import (
-    GIVE_UP_AFTER,
     Completions,
     Counts,
     Estimate,
@@ -17,6 +16,7 @@ from rag_assets.llm.completions import (
     shown_by,
 )
 from rag_assets.llm.replies import ReplyStore
+from rag_assets.servers.client import MAX_UNSERVED
 from tests.llm import server as replies
 from tests.llm.requests import asking, completion, failure, model, untimed
 from tests.llm.server import Server, serving
@@ -162,7 +162,7 @@ def test_a_server_that_does_not_serve_is_given_up(tmp_path: Path) -> None:
         server.on("question", replies.error(503, "busy"))
         with pytest.raises(ModelUnavailable, match=r"8 requests in a row.*HTTP 503: busy"):
             completions(server, tmp_path).answer(many)
-        assert GIVE_UP_AFTER <= len(server.received) < GIVE_UP_AFTER + 4
+        assert MAX_UNSERVED <= len(server.received) < MAX_UNSERVED + 4
         server.forget_rules()
         server.on("question 1", replies.error(503, "busy"))  # and 10 to 19: not in a row
         answers = completions(server, tmp_path).answer(many[:8])

@@ -158,7 +158,7 @@ def test_identity_is_of_content(t5: Path, llama: Path, tmp_path: Path) -> None:
     assert LocalTransformers(str(t5), beams=2).identity != identity
     (copied / "generation_config.json").write_text('{"repetition_penalty": 2.0}')
     assert LocalTransformers(str(copied)).identity != identity
-    assert LocalTransformers(str(llama)).identity["weights_sha256"] != identity["weights_sha256"]
+    assert LocalTransformers(str(llama)).identity["model_sha256"] != identity["model_sha256"]
 
 
 def experiment(tmp_path: Path, model: Path) -> Tiny:

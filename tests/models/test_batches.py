@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.models.batches import batch_lengths, in_batches
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.loading import load_model, load_multi_vector_model, load_sparse_model
+from rag_assets.models.loading import load_model
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.sparse_encoder import SparseTextEncoder
-from rag_assets.models.token_counts import count_truncated
+from rag_assets.models.token_counts import batch_lengths, count_truncated, in_batches
 from rag_assets.models.token_encoder import TokenEncoder
 from tests.retrieval.reranking.tiny_models import LONGEST, colbert, masked_language_model
 from tests.static_model import save_static_model
@@ -54,7 +53,7 @@ def sparse(models: Path, counted: Path | None) -> tuple[Any, Encode]:
             row[vectors[text].components] = vectors[text].weights
         return list(rows)
 
-    return load_sparse_model(encoder.files), encode
+    return load_model(encoder.files, library="SparseEncoder"), encode
 
 
 def tokens(models: Path, counted: Path | None) -> tuple[Any, Encode]:
@@ -63,7 +62,7 @@ def tokens(models: Path, counted: Path | None) -> tuple[Any, Encode]:
 
 def trained_tokens(models: Path, counted: Path | None) -> tuple[Any, Encode]:
     name = str(models / "colbert" / "model")
-    return load_multi_vector_model(resolve_model(name)), by_token(name, counted)
+    return load_model(resolve_model(name), library="MultiVectorEncoder"), by_token(name, counted)
 
 
 def by_token(model: str, counted: Path | None) -> Encode:

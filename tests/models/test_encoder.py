@@ -13,10 +13,12 @@ import pytest
 
 from rag_assets.compute.compute import LocalCompute
 from rag_assets.errors import DataError, ModelUnavailable
+from rag_assets.models.cache_fill import ValueCache
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import forget_models
 from rag_assets.models.token_counts import count_truncated
-from rag_assets.models.vector_cache import VectorCache
+from rag_assets.models.vector_cache import DENSE_VECTORS
+from rag_assets.store.content_cache import text_keys
 
 Result = TypeVar("Result")
 Run = Callable[..., CompletedProcess[str]]
@@ -105,7 +107,7 @@ def test_past_the_cache_nothing_is_looked_up_or_kept(encoder: Encoder, tmp_path:
     forget_models()
     cached = Encoder(cache=tmp_path, device="cpu")
     assert not cached.is_loaded
-    vector = cached.embed_now(TEXTS[:1], kind="query")
+    vector = cached.encode_now(TEXTS[:1], kind="query")
     assert cached.is_loaded
     assert np.allclose(vector, encoder.encode(TEXTS[:1], kind="query"), atol=1e-6)
     assert list(tmp_path.iterdir()) == []
@@ -195,9 +197,9 @@ def test_killed_run_continues_where_it_was_flushed(run_python: Run, tmp_path: Pa
     code = f"""
 import os, signal
 from pathlib import Path
-from rag_assets.models import batches as cache_writer
+from rag_assets.models import cache_fill
 from rag_assets.models import encoder
-cache_writer.FLUSH_TEXTS = 8
+cache_fill.FLUSH_ROWS = 8
 encoder.BATCHES_PER_GROUP = 1
 def die(done, total):
     if done == 12:
@@ -251,8 +253,6 @@ def test_prompts_are_put_before_texts_and_have_their_own_space(encoder: Encoder)
 def test_description(encoder: Encoder) -> None:
     described = encoder.describe("document")
     assert json.loads(json.dumps(described)) == described
-    assert described["max_seq_length"] == 256
-    assert described["pooling"] == ["mean"]
     assert described["precision"] == "float32"
 
 
@@ -310,9 +310,10 @@ def test_vector_that_another_process_stored_first_wins(tmp_path: Path) -> None:
     encoder.encode(["first"], kind="document")
     (folder,) = tmp_path.iterdir()
     stored = np.eye(1, 384, dtype=np.float32)
+    other = ValueCache(folder, DENSE_VECTORS)
     vectors = encoder.encode(
         ["late"],
         kind="document",
-        progress=lambda done, total: VectorCache(tmp_path, folder.name).put(["late"], stored),
+        progress=lambda done, total: other.put(text_keys(["late"]), stored),
     )
     assert np.array_equal(vectors, stored)

@@ -153,11 +153,13 @@ def test_a_hub_that_means_harm(run_python: Callable[..., CompletedProcess[str]])
         answers[names[number]](handler)
 
     code = (
-        "from rag_assets.models.hub import hub_snapshot\n"
+        "from rag_assets.models.model_names import resolve_model\n"
         "from rag_assets.errors import ModelUnavailable\n"
         f"for number in range({len(names)}):\n"
-        "    try:\n        hub_snapshot(f'm/{number}')\n"
+        "    try:\n        resolve_model(f'm/{number}')\n"
         "    except ModelUnavailable as error:\n"
+        "        print(error, end=' ')\n"
+        "        error = error.__cause__\n"
         "        hidden = error.__suppress_context__ or not error.__context__\n"
         "        print(error, bool(error.__cause__ or not hidden))\n"
     )

@@ -6,17 +6,15 @@ from pathlib import Path
 import pytest
 
 from rag_assets.models.model_files import (
-    config_sha256,
     declared_max_seq_length,
-    declared_pooling,
     declared_prompt,
     has_tasks,
+    model_sha256,
 )
 
 
 def test_default_model(minilm_folder: Path) -> None:
     assert declared_max_seq_length(minilm_folder) == 256
-    assert declared_pooling(minilm_folder) == ["mean"]
     assert declared_prompt(minilm_folder, "query") == ""
     assert declared_prompt(minilm_folder, "document") == ""
     assert not has_tasks(minilm_folder)
@@ -46,19 +44,9 @@ def test_limit_of_the_tokenizer_counts_when_the_model_declares_none(small_files:
     assert declared_max_seq_length(small_files) is None
 
 
-def test_pooling_of_new_and_missing_files(small_files: Path) -> None:
-    pooling = small_files / "1_Pooling" / "config.json"
-    pooling.write_text('{"pooling_mode": "cls"}')
-    assert declared_pooling(small_files) == ["cls"]
-    pooling.write_text('{"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true}')
-    assert declared_pooling(small_files) == ["cls", "max"]
-    (small_files / "modules.json").unlink()
-    assert declared_pooling(small_files) == ["mean"]
-
-
-def test_every_configuration_file_counts(small_files: Path) -> None:
-    before = config_sha256(small_files)
+def test_every_file_of_the_model_counts(small_files: Path) -> None:
+    before = model_sha256(small_files)
     (small_files / "README.md").write_text("changed")
-    assert config_sha256(small_files) == before
+    assert model_sha256(small_files) == before
     (small_files / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
-    assert config_sha256(small_files) != before
+    assert model_sha256(small_files) != before

@@ -27,7 +27,7 @@ from rag_assets.errors import ModelUnavailable
 started = time.monotonic()
 try:
     files = resolve_model({name!r})
-    print(files.source, files.revision, files.weights_sha256)
+    print(files.source, files.revision, files.sha256)
 except ModelUnavailable as error:
     print(error)
 print(round(time.monotonic() - started, 2))
@@ -41,7 +41,7 @@ def test_default_model_comes_from_the_package_without_importing_it(
 ) -> None:
     done = run_python(RESOLVE.format(name=name), HF_HUB_OFFLINE="1")
     found, _, imported = done.stdout.splitlines()
-    assert found == f"package 0.1.0 {DEFAULT_WEIGHTS_SHA256}"
+    assert found == f"package 0.1.0 {resolve_model(DEFAULT_MODEL).sha256}"
     assert imported == "[]"
     assert done.stderr == ""
 
@@ -125,7 +125,7 @@ def test_incomplete_snapshot_is_not_used(
 def test_folder_is_taken_as_it_is(small_files: Path) -> None:
     files = resolve_model(str(small_files))
     assert (files.source, files.revision, files.path) == ("folder", "", small_files.resolve())
-    assert files.weights_sha256 != DEFAULT_WEIGHTS_SHA256
+    assert files.sha256 != resolve_model(DEFAULT_MODEL).sha256
 
 
 def test_changed_weights_change_the_hash(small_files: Path) -> None:
@@ -133,8 +133,7 @@ def test_changed_weights_change_the_hash(small_files: Path) -> None:
     time.sleep(0.01)
     (small_files / "model.safetensors").write_bytes(b"other weights!!")
     after = resolve_model(str(small_files))
-    assert before.weights_sha256 != after.weights_sha256
-    assert before.tokenizer_sha256 == after.tokenizer_sha256
+    assert before.sha256 != after.sha256
 
 
 def test_pickled_weights_are_refused(small_files: Path) -> None:
@@ -172,7 +171,7 @@ def test_folder_without_model_or_tokenizer(small_files: Path, tmp_path: Path) ->
     with pytest.raises(ModelUnavailable, match=r"there is no \*\.safetensors file"):
         resolve_model(str(tmp_path / "empty"))
     (small_files / "tokenizer.json").unlink()
-    assert resolve_model(str(small_files)).tokenizer_sha256  # vocab.txt is left
+    assert resolve_model(str(small_files)).sha256  # vocab.txt is left
     (small_files / "vocab.txt").unlink()
     with pytest.raises(ModelUnavailable, match="holds no tokenizer"):
         resolve_model(str(small_files))

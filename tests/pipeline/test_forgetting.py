@@ -16,7 +16,6 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.models.vector_cache import VectorCache
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.history import History
@@ -24,6 +23,7 @@ from rag_assets.report.evaluation_pairs import comparability
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.text_search import Fragments
 from tests.answers.answering import with_answers
+from tests.cached_vectors import VectorCache
 from tests.llm.requests import store_replies
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny
 

@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.models.vector_cache import VectorCache
 from rag_assets.pipeline.cleaning import removable
 from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE
+from tests.cached_vectors import VectorCache
 from tests.llm.requests import store_replies
 from tests.tiny_experiment import Tiny
 

@@ -33,7 +33,7 @@ def texts(wanted: Recipe, stored: Recipe = RECIPE, **more: Any) -> list[str]:
         ({"k": None}, {}, "k null -> absent"),
         ({"llm": {"model": "a b"}}, {"llm": {"model": "c"}}, "llm.model a b -> c"),
         ({"revision": "aa"}, {"revision": "bb"}, "revision aa -> bb"),
-        ({"weights_sha256": ONE}, {"weights_sha256": TWO}, "the model's weights changed"),
+        ({"model_sha256": ONE}, {"model_sha256": TWO}, "the model's files changed"),
         ({"some": ONE}, {"some": TWO}, "some changed"),
         ({"file": ONE}, {"file": TWO}, "the file changed"),
         ({"names": ["a", "b"]}, {"names": ["b", "c"]}, "names: c added; a removed"),

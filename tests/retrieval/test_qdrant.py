@@ -259,7 +259,7 @@ def test_fingerprints_know_the_server_and_no_key() -> None:
     assert told["collection"] == "manuals"
     assert told["revision"] == "2026-11"
     assert "K" not in told.values()
-    assert "weights_sha256" in config.describe("query")
+    assert "model_sha256" in config.describe("query")
 
 
 class Repeating:

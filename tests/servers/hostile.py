@@ -23,7 +23,7 @@ from rag_assets.llm.client import ChatRequest, Message
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_compatible import OpenAICompatible
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
-from rag_assets.retrieval.reranking.server_reranker import RerankEndpoint
+from rag_assets.retrieval.reranking.server import RerankEndpoint
 from rag_assets.servers.transport import Server
 
 KEY = 'sk-5e7a0b+do/not"tell=anyone&9c41'

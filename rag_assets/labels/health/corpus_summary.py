@@ -94,9 +94,9 @@ def seconds_a_text(texts: Sequence[str], model: str = DEFAULT_MODEL) -> float:
         ModelUnavailable: the model cannot be loaded.
     """
     encoder = Encoder(model)
-    encoder.embed_now(texts[:1], kind="document")
+    encoder.encode_now(texts[:1], kind="document")
     started = time.perf_counter()
-    encoder.embed_now(texts, kind="document")
+    encoder.encode_now(texts, kind="document")
     return (time.perf_counter() - started) / len(texts)
 
 

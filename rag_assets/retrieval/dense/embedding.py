@@ -133,7 +133,7 @@ class BiEncoder(EmbeddingRetriever):
         encoder = self._encoder()
         if not encoder.is_loaded:
             return False
-        encoder.embed_now(texts, kind="query")
+        encoder.encode_now(texts, kind="query")
         return True
 
     def open(self, folder: Path) -> Searcher[pa.Table]:

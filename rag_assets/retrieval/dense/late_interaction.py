@@ -19,11 +19,11 @@ import pyarrow as pa
 from pydantic import Field
 
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.models.batches import in_batches
 from rag_assets.models.encoder import Kind, Progress
 from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.token_counts import in_batches
 from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
 from rag_assets.models.vector_cache import TokenVectors
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k

@@ -25,8 +25,8 @@ from rag_assets.retrieval.dense import flat_index, qdrant_search
 from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.dense.engine_search import EngineIndex, EngineSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.reranking.server_reranker import Address
 from rag_assets.retrieval.workspace import Workspace
+from rag_assets.servers.client import Address
 from rag_assets.servers.transport import Server
 
 FILE = "collection.json"

@@ -49,7 +49,7 @@ class QueryEmbedding(Options):
             ModelUnavailable: the model cannot be loaded.
         """
         encoder, before = self._encoder(NO_WORKSPACE), time.perf_counter()
-        encoder.embed_now([text], kind="query")
+        encoder.encode_now([text], kind="query")
         return time.perf_counter() - before
 
     def described(self) -> Mapping[str, Any]:

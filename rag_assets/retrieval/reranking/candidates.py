@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.evaluation.units import unit_ranking
+from rag_assets.models.cache_fill import numbers
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.schemas import RUNS
 from rag_assets.scratch_duckdb import scratch_connection
+from rag_assets.store.content_cache import KEY
 
 Scores = npt.NDArray[np.float64]
+
+PAIR_SCORES = numbers("score", np.float64)
+
+_BY_RANK = [("query_id", "ascending"), ("rank", "ascending")]
 
 _ORDER = """
 SELECT query_id, row_number() OVER (
@@ -30,6 +37,20 @@ class Pair(NamedTuple):
 
     query: str
     document: str
+
+
+def pair_keys(scorer: str, pairs: Sequence[Pair]) -> pa.Array:
+    """Return the keys of pairs for a scorer, which is named by its fingerprint.
+
+    Parts are hashed before they are joined, so no two pairs read alike.
+    """
+
+    def digest(text: str) -> bytes:
+        return hashlib.sha256(text.encode()).digest()
+
+    digests = {text: digest(text) for text in {text for pair in pairs for text in pair}}
+    joined = (digest(scorer) + digests[pair.query] + digests[pair.document] for pair in pairs)
+    return pa.array([hashlib.sha256(parts).digest() for parts in joined], KEY)
 
 
 class Candidates(NamedTuple):
@@ -60,18 +81,19 @@ def candidate_lists(
         queries: with the columns ``query_id`` and ``text``.
         texts: chunk id -> text.
     """
-    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
-    ordered = ranking.sort_by([("query_id", "ascending"), ("rank", "ascending")])
-    ids = ordered.column("query_id").to_pylist()
-    items, chunks = ordered["unit_id"].to_pylist(), ordered["chunk_id"].to_pylist()
+    names = ("query_id", "text")
+    text_of = dict(zip(*(queries[name].to_pylist() for name in names), strict=True))
+    ordered = ranking.sort_by(_BY_RANK)
+    columns = [ordered[name].to_pylist() for name in ("query_id", "unit_id", "chunk_id")]
     scores: Scores = ordered["score"].to_numpy()
-    starts = [row for row in range(len(ids)) if row == 0 or ids[row] != ids[row - 1]]
-    found = []
-    for start, end in pairwise([*starts, len(ids)]):
-        own = [texts[chunk] for chunk in chunks[start:end]]
-        query = asked[ids[start]]
-        found.append(Candidates(ids[start], query, items[start:end], own, scores[start:end]))
-    return found
+    lists, start = [], 0
+    for query_id, rows in groupby(zip(*columns, strict=True), key=lambda row: row[0]):
+        _, units, chunks = zip(*rows, strict=True)
+        end = start + len(units)
+        shown = [texts[chunk] for chunk in chunks]
+        lists.append(Candidates(query_id, text_of[query_id], [*units], shown, scores[start:end]))
+        start = end
+    return lists
 
 
 def complete_lists(
@@ -85,10 +107,9 @@ def complete_lists(
         texts: chunk id -> text.
     """
     ids = chunks.column("chunk_id").to_pylist()
-    own, none = [texts[chunk] for chunk in ids], np.zeros(len(ids))
-    ordered = queries.sort_by("query_id")
-    asked = zip(ordered["query_id"].to_pylist(), ordered["text"].to_pylist(), strict=True)
-    return [Candidates(query_id, text, ids, own, none) for query_id, text in asked]
+    shown, none = [texts[chunk] for chunk in ids], np.zeros(len(ids))
+    rows = queries.sort_by("query_id").select(["query_id", "text"]).to_pylist()
+    return [Candidates(row["query_id"], row["text"], ids, shown, none) for row in rows]
 
 
 def best_units(
@@ -115,14 +136,14 @@ def best_units(
         Table of :data:`rag_assets.schemas.RUNS`.
     """
     order = byte_order_ranks(chunks.column("chunk_id").to_pylist())
+    rows = zip(candidates, scores, strict=True)
+    scored = [(query.query_id, part) for query, part in rows if query.query_id not in failures]
 
     def search(numbers: Sequence[int], k: int) -> list[Hits]:
-        best = [top_k(scores[number], order, k) for number in numbers]
-        return [Hits(own, scores[n][own]) for n, own in zip(numbers, best, strict=True)]
+        best = [top_k(scored[number][1], order, k) for number in numbers]
+        return [Hits(top, scored[n][1][top]) for n, top in zip(numbers, best, strict=True)]
 
-    left = [n for n, one in enumerate(candidates) if one.query_id not in failures]
-    scores = [scores[n] for n in left]
-    names = [candidates[n].query_id for n in left]
+    names = [query_id for query_id, _ in scored]
     return unit_ranking(names, chunks, search, judge=judge, depth=depth)
 
 
@@ -145,15 +166,14 @@ def reordered(
     Returns:
         Table of :data:`rag_assets.schemas.RUNS`: score descending, then id descending.
     """
-    ordered = ranking.sort_by([("query_id", "ascending"), ("rank", "ascending")])
-    new = np.full(ordered.num_rows, np.nan)
-    start = 0
-    for one, own in zip(candidates, scores, strict=True):
-        end = start + len(one.unit_ids)
-        if one.query_id not in failures:
-            new[start:end] = own
-        start = end
-    table = ordered.drop_columns(["rank", "score"]).append_column("score", pa.array(new))
+    rows = zip(candidates, scores, strict=True)
+    parts = [
+        np.full(len(query.unit_ids), np.nan) if query.query_id in failures else part
+        for query, part in rows
+    ]
+    new = np.concatenate([np.empty(0), *parts])
+    table = ranking.sort_by(_BY_RANK).drop_columns(["rank", "score"])
+    table = table.append_column("score", pa.array(new))
     return ranked_by_score(table.filter(pa.array(~np.isnan(new))), depth)
 
 
@@ -169,5 +189,5 @@ def ranked_by_score(scored: pa.Table, depth: int) -> pa.Table:
     """
     with scratch_connection() as connection:
         connection.register("scored", scored)
-        found = connection.sql(_ORDER, params={"depth": depth}).to_arrow_table()
-    return RUNS.check(found.cast(RUNS.arrow()).combine_chunks())
+        ranked = connection.sql(_ORDER, params={"depth": depth}).to_arrow_table()
+    return RUNS.check(ranked.cast(RUNS.arrow()).combine_chunks())

@@ -84,7 +84,7 @@ class MMR(RerankedRetriever):
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
         """Embed the query past the cache, and choose."""
         encoder = self._encoder(workspace)
-        encoder.embed_now([candidates.query], kind="query")
+        encoder.encode_now([candidates.query], kind="query")
         rerank_by_mmr([candidates], encoder, self.lambda_)
         return True
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.models.vector_cache import SPARSE_VECTORS, EncodedCache, SparseVector
+from rag_assets.models.vector_cache import SparseVector
 from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.dense import splade
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
@@ -100,18 +100,3 @@ def test_queries_pass_through_their_table_unchanged() -> None:
         assert one.weights.tolist() == other.weights.tolist()
     with pytest.raises(DataError, match="more than 16,777,216 components"):
         sparse_table(variants, [sparse({2**24: 1.0})] * 3)
-
-
-def test_the_cache_gives_back_what_it_was_given(tmp_path: Path) -> None:
-    cache = EncodedCache(tmp_path, "space", SPARSE_VECTORS)
-    assert cache.get(["a"]) == {}
-    cache.put({"a": sparse({1: 0.5, 9: 2.0}), "": sparse({})})
-    cache.put({"a": sparse({3: 1.0}), "b": sparse({2: 1.0})})  # what is known stays
-    found = EncodedCache(tmp_path, "space", SPARSE_VECTORS).get(["b", "a", "", "unknown"])
-    assert {text: own.components.tolist() for text, own in found.items()} == {
-        "a": [1, 9],
-        "": [],
-        "b": [2],
-    }
-    assert found["a"].weights.tolist() == [0.5, 2.0]
-    assert EncodedCache(tmp_path, "other", SPARSE_VECTORS).get(["a"]) == {}

@@ -128,13 +128,13 @@ def test_embedding_the_query_is_part_of_the_latency(
     tiny: Tiny, static_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where every vector is in the cache, as in the second evaluation."""
-    now = Encoder.embed_now
+    now = Encoder.encode_now
 
     def slowly(encoder: Encoder, texts: list[str], *, kind: Any) -> Any:
         time.sleep(0.05)
         return now(encoder, texts, kind=kind)
 
-    monkeypatch.setattr(Encoder, "embed_now", slowly)
+    monkeypatch.setattr(Encoder, "encode_now", slowly)
     body = {"v": "{vector}", "n": "{k}"}
     for revision in ("1", "2"):
         tiny.configure("mine", body=body, embedding={"model": str(static_model)}, revision=revision)

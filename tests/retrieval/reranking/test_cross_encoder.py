@@ -8,8 +8,8 @@ import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.retrieval.reranking.candidates import Candidates, Pair
-from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
-from rag_assets.retrieval.reranking.pair_scores import rerank_by_pairs
+from rag_assets.retrieval.reranking.local import CrossEncoderScorer, scored_by_pairs
+from rag_assets.retrieval.workspace import Usage, Workspace
 from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 
 QUERY = "when does the harbour close"
@@ -45,13 +45,12 @@ def test_the_score_is_the_logit_of_the_pair_by_itself(folder: Path) -> None:
 
 def test_scores_come_from_the_cache_the_second_time(folder: Path, tmp_path: Path) -> None:
     scorer = CrossEncoderScorer(str(folder))
-    (first,) = rerank_by_pairs([ONE], scorer.score, scorer.describe(), tmp_path)
-    told: list[tuple[int, int]] = []
-    (again,) = rerank_by_pairs(
-        [ONE], scorer.score, scorer.describe(), tmp_path, lambda *done: told.append(done)
-    )
+    usages: list[Usage] = []
+    workspace = Workspace(tmp_path, measure=usages.append)
+    (first,) = scored_by_pairs([ONE], scorer, workspace)
+    (again,) = scored_by_pairs([ONE], scorer, workspace)
     assert first.tobytes() == again.tobytes()
-    assert told == []
+    assert [usage.amount for usage in usages] == [3, 0, 0, 3]
 
 
 def test_what_the_files_hold_determines_the_score(folder: Path, tmp_path: Path) -> None:
@@ -59,7 +58,7 @@ def test_what_the_files_hold_determines_the_score(folder: Path, tmp_path: Path) 
     same = CrossEncoderScorer(str(cross_encoder(tmp_path / "same")))
     other = CrossEncoderScorer(str(cross_encoder(tmp_path / "other", seed=1)))
     assert scorer.describe() == same.describe()
-    assert scorer.describe()["weights_sha256"] != other.describe()["weights_sha256"]
+    assert scorer.describe()["model_sha256"] != other.describe()["model_sha256"]
     assert scorer.describe()["max_length"] == LONGEST
     cut = CrossEncoderScorer(str(folder), max_length=16)
     assert cut.describe() != scorer.describe()

@@ -9,7 +9,7 @@ from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
 from rag_assets.models.vector_cache import TokenVectors
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.maxsim import rerank_by_maxsim
+from rag_assets.retrieval.reranking.local import rerank_by_maxsim
 
 DOCUMENTS = [
     "The southern harbour closes when the wind exceeds 25 metres per second.",

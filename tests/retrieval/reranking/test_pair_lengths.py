@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.models.model_files import SLOW_TOKENIZER_FILES, read_model_files
-from rag_assets.retrieval.reranking import cross_encoder as module
+from rag_assets.models.model_files import SLOW_TOKENIZER_FILES
+from rag_assets.retrieval.reranking import local as module
 from rag_assets.retrieval.reranking.candidates import Candidates, Pair
-from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
-from rag_assets.retrieval.reranking.pair_scores import PairScorer, pair_lengths, scored_by_pairs
+from rag_assets.retrieval.reranking.local import CrossEncoderScorer, scored_by_pairs
 from rag_assets.retrieval.workspace import Workspace
 from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 
@@ -29,17 +28,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tokens_of_both_texts_that_are_read_or_else_letters(folder: Path, tmp_path: Path) -> None:
-    files = read_model_files("", folder, "", "folder")
     pairs = [Pair("a b", "☃☃☃"), Pair("a b", "c " * 99)]
-    assert pair_lengths(pairs, files, 1, None).tolist() == [4 + 3, 4 + 101]
-    assert pair_lengths(pairs, files, 1, LONGEST).tolist() == [7, LONGEST]
-    assert pair_lengths(pairs, files, 2, LONGEST).tolist() == [6, 201], "one batch"
-    assert pair_lengths([], files, 2, LONGEST).tolist() == []
+
+    def lengths(model: Path, batch_size: int) -> list[int]:
+        scorer = CrossEncoderScorer(str(model), batch_size=batch_size)
+        return [int(length) for length in scorer.lengths(pairs)]
+
+    assert lengths(folder, 1) == [7, LONGEST]
+    assert lengths(folder, 2) == [6, 201], "one batch"
     slow = cross_encoder(tmp_path / "slow")
     (slow / "tokenizer.json").unlink()
     assert any((slow / name).is_file() for name in SLOW_TOKENIZER_FILES)
-    uncounted = read_model_files("", slow, "", "folder")
-    assert pair_lengths(pairs, uncounted, 1, LONGEST).tolist() == [6, 201]
+    assert lengths(slow, 1) == [6, 201]
 
 
 def test_pairs_of_as_many_tokens_are_one_batch(
@@ -70,7 +70,7 @@ def test_pairs_of_as_many_tokens_are_one_batch(
 def test_tokens_of_a_text_are_counted_once(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer: PairScorer = CrossEncoderScorer(str(folder), batch_size=2)
+    scorer = CrossEncoderScorer(str(folder), batch_size=2)
     pairs = [Pair(QUERY, text) for text in TEXTS]
     first = scorer.lengths(pairs, tmp_path)
     monkeypatch.setattr("rag_assets.models.token_counts._counted", None)

@@ -11,7 +11,7 @@ from rag_assets.errors import ModelUnavailable
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.retrieval.derived import Reranked
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.server_reranker import RerankApi
+from rag_assets.retrieval.reranking.server import RerankApi
 from rag_assets.retrieval.workspace import Workspace
 from tests.llm.server import Server, error, json_reply, shared_words
 
@@ -107,7 +107,7 @@ def test_scores_of_a_listwise_model_hold_for_one_list(server: Server, tmp_path: 
 def test_a_server_that_does_not_serve_is_left_alone(server: Server, tmp_path: Path) -> None:
     server.on("storm", error(503, "down"))
     queries = ["wind", *(f"storm {number}" for number in range(100))]
-    with pytest.raises(ModelUnavailable, match=r"did not serve 8 queries in a row, .*HTTP 503"):
+    with pytest.raises(ModelUnavailable, match=r"8 requests in a row were not served.*HTTP 503"):
         rerank(config(server), queries, tmp_path)
     assert len(server.received) < 40
     server.received.clear()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.reranking.server_reranker import Dialect, RerankEndpoint
+from rag_assets.retrieval.reranking.server import Dialect, RerankEndpoint
 from tests.llm.server import Reply, Server, json_reply
 from tests.retrieval.reranking.servers import DOCUMENTS, QUERY, check_refused, results, settings
 
@@ -55,7 +55,7 @@ def test_what_the_protocol_does_not_say_fails_this_query_only(server: Server, re
 def test_what_was_scored_and_what_the_server_counted(server: Server) -> None:
     asked = endpoint(server)
     asked.score(QUERY, DOCUMENTS)
-    assert (asked.n_asked, asked.tokens) == (3, None)
+    assert (asked.n_scored, asked.tokens) == (3, None)
     rows = [{"index": 0, "relevance_score": 0.5}]
     server.on(
         QUERY,
@@ -65,4 +65,4 @@ def test_what_was_scored_and_what_the_server_counted(server: Server) -> None:
     )
     for _ in range(3):
         asked.score(QUERY, DOCUMENTS[:1])
-    assert (asked.n_asked, asked.tokens) == (5, 7), "an answer that is refused counts for nothing"
+    assert (asked.n_scored, asked.tokens) == (5, 7), "an answer that is refused counts for nothing"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
-from rag_assets.retrieval.reranking.server_reranker import RerankEndpoint
+from rag_assets.retrieval.reranking.server import RerankEndpoint
 from rag_assets.servers.failures import Failed
 from tests.llm.server import (
     Reply,
@@ -99,7 +99,7 @@ def test_cohere_s_own_answer_is_read(
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.headers["content-type"] == "application/json"
     assert set(request.body) <= {"model", "query", "documents", "top_n", "max_tokens_per_doc"}
-    assert (asked.n_asked, asked.tokens) == (3, None)
+    assert (asked.n_scored, asked.tokens) == (3, None)
 
 
 def test_the_key_is_sent_and_never_told(server: Server, with_key: RerankEndpoint) -> None:

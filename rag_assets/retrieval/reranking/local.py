@@ -1,0 +1,375 @@
+"""Rerankers by a local model that scores a query with each text: ``cross_encoder``, ``maxsim``.
+
+``type: cross_encoder``: a model reads the query and a document together and gives one number
+(Nogueira and Cho: Passage Re-ranking with BERT, arXiv:1901.04085). The score is the model's output
+before any activation (the logit): a sigmoid keeps the order, but in single precision makes the best
+documents equal. Each different pair is scored once and kept.
+
+``type: maxsim``: late interaction (MaxSim) over the token vectors of any bi-encoder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from rag_assets.code_versions.versions import filled_by, root_of
+from rag_assets.errors import DataError, ModelUnavailable, UsageError
+from rag_assets.models.cache_fill import Lengths, Rows, ValueCache, Values, filled, in_groups
+from rag_assets.models.loading import PACKAGES, default_device, loaded, quiet_models
+from rag_assets.models.model_files import ModelFiles, declared_max_seq_length, json_object
+from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
+from rag_assets.models.token_counts import in_batches, token_counts
+from rag_assets.models.token_encoder import TokenEncoder, maxsim
+from rag_assets.models.vector_cache import TokenVectors
+from rag_assets.retrieval.derived import Reranked, RerankedRetriever
+from rag_assets.retrieval.reranking.candidates import (
+    PAIR_SCORES,
+    Candidates,
+    Pair,
+    Scores,
+    pair_keys,
+)
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Usage, Workspace
+from rag_assets.store.canonical import fingerprint
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder as Model
+
+KIND = "cross-encoder"
+
+BATCH_SIZE = 32
+"""Pairs that are scored at once."""
+
+PORTION = 512
+"""Pairs that are scored between two reports of progress."""
+
+BLOCK = 64
+"""Queries whose documents are looked up at once."""
+
+MAX_BYTES = 512 * 2**20
+"""Token vectors of documents that stay in memory between blocks."""
+
+
+class CrossEncoder(RerankedRetriever):
+    """Reranking by a cross-encoder of sentence-transformers; scores are its logits.
+
+    ``model`` is a folder or a name at the hub. A pair is cut after ``max_length`` tokens, by
+    default as many as the model declares.
+    """
+
+    model_kind: ClassVar[str | None] = "sentence-transformers"
+    scores_pairs: ClassVar[bool] = True
+    packages: ClassVar[tuple[str, ...]] = PACKAGES
+
+    type: Literal["cross_encoder"]
+    model: str = Field(min_length=1)
+    batch_size: int = Field(default=BATCH_SIZE, ge=1, strict=True)
+    max_length: int | None = Field(default=None, ge=8, strict=True)
+
+    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
+        """Return the options that determine results: not the name of the model's files."""
+        return super().described(exclude=exclude | {"batch_size", "model", "max_length"})
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the score of a pair, by the model's files."""
+        return {"model": self._scorer().describe()}
+
+    def tokenizer_files(self) -> ModelFiles:
+        """Return the model's files."""
+        return resolve_model(self.model, KIND)
+
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score every new pair by the model."""
+        return Reranked(scored_by_pairs(candidates, self._scorer(), workspace))
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Score the pairs of one query past the cache, when the model is in memory."""
+        texts = dict.fromkeys(candidates.texts)
+        self._scorer().score([Pair(candidates.query, text) for text in texts])
+        return True
+
+    def _scorer(self) -> CrossEncoderScorer:
+        return CrossEncoderScorer(
+            self.model, max_length=self.max_length, batch_size=self.batch_size
+        )
+
+
+class CrossEncoderScorer(ModelByHash):
+    """A cross-encoder; the model is loaded for the first pair."""
+
+    kind = KIND
+
+    def __init__(
+        self, model: str, *, max_length: int | None = None, batch_size: int = BATCH_SIZE
+    ) -> None:
+        """Resolve the model's files; nothing is loaded.
+
+        Args:
+            model: a folder, or a name at the hub.
+            max_length: after how many tokens a pair is cut; None takes what the model declares.
+            batch_size: pairs that are scored at once; changes scores by rounding only.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        self.files = resolve_model(model, KIND)
+        self._max_length = max_length
+        self._batch_size = batch_size
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return all that determines the score of a pair, without loading the model.
+
+        Raises:
+            UsageError: ``max_length`` is more than the model can read.
+        """
+        return {
+            "model_sha256": self.files.sha256,
+            "max_length": self._token_limit(),
+            "batch_size": self._batch_size,  # another padding changes the last bits
+            "precision": "float32",
+            "scorer": KIND,
+            "activation": "none",
+        }
+
+    def score(self, pairs: Sequence[Pair]) -> Scores:
+        """Return the logit of each pair; float64, shape (len(pairs),).
+
+        Pairs of even length should stand together: batches are cut in their order.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded, or gives more than one number a pair.
+            DataError: a score is NaN or infinite.
+        """
+        if not pairs:
+            return np.empty(0)
+        limit, files = self._token_limit(), self.files
+        model: Model = loaded(
+            KIND, files, lambda: _load(files.path, files.sha256, limit, default_device())
+        )
+        import torch
+
+        with quiet_models():
+            parts = [
+                model.predict(
+                    batch,
+                    batch_size=self._batch_size,
+                    show_progress_bar=False,
+                    activation_fn=torch.nn.Identity(),
+                )
+                for batch in in_batches(_shortened(model, pairs, limit), self._batch_size)
+            ]
+        scores: Scores = np.concatenate(parts).astype(np.float64)
+        if scores.shape != (len(pairs),):
+            raise ModelUnavailable(
+                f"{KIND} '{files.name}' gives {scores.shape[-1]} numbers for each pair; a reranker "
+                "gives one: take a model that was trained with one label"
+            )
+        for row in np.flatnonzero(~np.isfinite(scores))[:1].tolist():
+            query, document = pairs[row]
+            raise DataError(
+                f"the model scores query {query[:80]!r} with document {document[:80]!r} as "
+                f"{scores[row]}; a score must be a finite number"
+            )
+        return scores
+
+    def lengths(self, pairs: Sequence[Pair], counted: Path | None = None) -> Lengths:
+        """Return by what pairs are sorted, with the folder of the numbers of tokens that are known.
+
+        Tokens that the model reads, where they can be counted: those that stand around and between
+        the texts are the same in all pairs, and are not exact. Letters of what is one batch anyway.
+        """
+        counts = None
+        if len(pairs) > self._batch_size:
+            texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+            counts = token_counts(texts, self.files, cache=counted)
+        if counts is None:
+            return np.array([len(pair.query) + len(pair.document) for pair in pairs], dtype=np.int_)
+        count_of = dict(zip(texts, counts.tolist(), strict=True))
+        both = np.array([count_of[pair.query] + count_of[pair.document] for pair in pairs])
+        limit = self._token_limit()
+        return both if limit is None else np.minimum(both, limit)
+
+    def _token_limit(self) -> int | None:
+        """Return after how many tokens a pair is cut; None where nothing says it.
+
+        Raises:
+            UsageError: more are asked for than the model has positions.
+        """
+        folder = self.files.path
+        config = json_object(folder / "config.json")
+        sizes = [config.get("max_position_embeddings"), config.get("n_positions")]
+        positions = min((int(size) for size in sizes if size), default=None)
+        wanted = self._max_length
+        if wanted is not None:
+            if positions is not None and wanted > positions:
+                raise UsageError(f"max_length is {wanted}; the model in {folder} has {positions}")
+            return wanted
+        limits = [limit for limit in (declared_max_seq_length(folder), positions) if limit]
+        return min(limits, default=None)
+
+
+def scored_by_pairs(
+    candidates: Sequence[Candidates], scorer: CrossEncoderScorer, workspace: Workspace
+) -> list[Scores]:
+    """Return the score of every candidate of every query, from the cache or by the model.
+
+    Raises:
+        ModelUnavailable: the model cannot be loaded.
+        DataError: a score is NaN or infinite.
+        StoreError: the cache cannot be written.
+    """
+    pairs = [Pair(query.query, text) for query in candidates for text in query.texts]
+    code = filled_by(f"{__name__}:scored_by_pairs", root_of(type(scorer), "score"))
+    keys = pair_keys(fingerprint({**scorer.describe(), "code": code}), pairs)
+    folder = workspace.cache_of("pair_scores")
+    lengths = partial(scorer.lengths, counted=workspace.cache_of("token_counts"))
+
+    def compute(rows: Rows) -> Iterator[tuple[Rows, Values]]:
+        return in_groups(pairs, rows, lengths, scorer.score, PORTION, workspace.compute)
+
+    n_new, started = 0, time.perf_counter()
+    with workspace.progress("rerank", len(candidates)) as advance:
+
+        def count(done: int, total: int) -> None:
+            nonlocal n_new
+            n_new = total
+            advance(done, total)
+
+        cache = ValueCache(folder, PAIR_SCORES) if folder is not None else None
+        scores = filled(keys, PAIR_SCORES, cache, compute, progress=count)
+    workspace.measure(Usage("ask", n_new, time.perf_counter() - started))
+    workspace.measure(Usage("ask", len(set(pairs)) - n_new, cached=True))
+    ends = np.cumsum([0, *(len(query.texts) for query in candidates)])
+    return [scores[start:end] for start, end in pairwise(ends.tolist())]
+
+
+def _shortened(model: Model, pairs: Sequence[Pair], limit: int | None) -> list[tuple[str, str]]:
+    """Return the pairs, of long texts only the first ``2 * limit`` tokens.
+
+    What a tokenizer cuts off a pair it keeps, for every combination of pieces of both texts: two
+    texts of thousands of words fill the memory (tokenizers 0.23). What the model reads does not
+    change: twice as many tokens as fit are left, and of two texts the longer stays the longer, on
+    which depends who gets the odd token.
+    """
+    if limit is None or not model.tokenizer.is_fast:
+        return [(pair.query, pair.document) for pair in pairs]
+    most = 2 * limit
+    ends = {text: _token_ends(model, text, most) for pair in pairs for text in pair}
+
+    def cut(text: str, other: str) -> str:
+        n_left = most + (len(ends[text]) > len(ends[other]))
+        return text if len(ends[text]) <= n_left else text[: ends[text][n_left - 1]]
+
+    return [(cut(*pair), cut(pair.document, pair.query)) for pair in pairs]
+
+
+def _token_ends(model: Model, text: str, most: int) -> list[int]:
+    """Return where each token of a text ends; nothing for a text that is short anyway."""
+    if len(text) <= most:
+        return []
+    read = model.tokenizer(
+        text,
+        add_special_tokens=False,
+        truncation=False,
+        return_offsets_mapping=True,
+        verbose=False,
+    )
+    return [end for _, end in read["offset_mapping"]]
+
+
+@lru_cache(maxsize=2)
+def _load(path: Path, sha256: str, max_length: int | None, device: str) -> Model:
+    """Load; the hash of the files is there so that other ones at a path are loaded anew."""
+    import torch
+    from sentence_transformers import CrossEncoder as Model
+
+    model: Model = Model(
+        str(path),
+        device=device,
+        max_length=max_length,
+        trust_remote_code=False,
+        local_files_only=True,
+        model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+    )
+    return model
+
+
+class MaxSim(RerankedRetriever):
+    """Reranking by late interaction: every query token takes its best document token.
+
+    It needs no model of its own: any bi-encoder's token vectors serve, and they are cached. A model
+    that was trained for it (ColBERT) is read as it was trained.
+    """
+
+    model_kind: ClassVar[str | None] = "sentence-transformers"
+    scores_pairs: ClassVar[bool] = True
+    packages: ClassVar[tuple[str, ...]] = PACKAGES
+
+    type: Literal["maxsim"]
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the token vectors of queries and documents."""
+        encoder = self._encoder()
+        return {"query": encoder.describe("query"), "document": encoder.describe("document")}
+
+    def tokenizer_files(self) -> ModelFiles:
+        """Return the model's files."""
+        return resolve_model(self.model)
+
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score every pair by the mean of the highest cosines."""
+        with workspace.progress("rerank", len(candidates)) as advance:
+            return Reranked(rerank_by_maxsim(candidates, self._encoder(workspace), advance))
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Embed the query past the cache, and score."""
+        self._encoder().encode_now([candidates.query], kind="query")
+        rerank_by_maxsim([candidates], self._encoder(workspace))
+        return True
+
+    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> TokenEncoder:
+        return TokenEncoder(**workspace.encoder_options(self, "token_vectors"))
+
+
+def rerank_by_maxsim(
+    candidates: Sequence[Candidates],
+    encoder: TokenEncoder,
+    progress: Callable[[int], None] | None = None,
+) -> list[Scores]:
+    """Return the MaxSim score of every candidate of every query.
+
+    Args:
+        candidates: of each query.
+        encoder: gives token vectors.
+        progress: called with the number of queries done so far.
+
+    Raises:
+        ModelUnavailable: the model cannot be loaded.
+    """
+    queries = encoder.encode([query.query for query in candidates], kind="query")
+    documents: dict[str, TokenVectors] = {}
+    scores: list[Scores] = []
+    for start in range(0, len(candidates), BLOCK):
+        block = candidates[start : start + BLOCK]
+        wanted = dict.fromkeys(text for query in block for text in query.texts)
+        unknown = [text for text in wanted if text not in documents]
+        documents |= encoder.encode(unknown, kind="document") if unknown else {}
+        for query in block:
+            tokens = queries[query.query]
+            scores.append(np.array([maxsim(tokens, documents[text]) for text in query.texts]))
+        if sum(vectors.nbytes for vectors in documents.values()) > MAX_BYTES:
+            documents = {}
+        if progress is not None:
+            progress(len(scores))
+    return scores
