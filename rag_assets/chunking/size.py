@@ -13,8 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from rag_assets.chunking.chunker import Chunker, Overlap
 from rag_assets.chunking.pieces import Cutter, Piece
-from rag_assets.models.model_files import sha256, tokenizer_file
-from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer, resolve_model
+from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer, tokenizer_sha256
 from rag_assets.package_versions import version
 
 if TYPE_CHECKING:
@@ -111,9 +110,7 @@ def tokenizer_versions(model: str) -> Mapping[str, str]:
     Raises:
         ModelUnavailable: the tokenizer cannot be had.
     """
-    file = tokenizer_file(resolve_model(model).path)
-    digest = sha256(file) if file is not None else "none"
-    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": digest}
+    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": tokenizer_sha256(model)}
 
 
 def splitter_cutter(splitter: TextSplitter | MarkdownSplitter) -> Cutter:

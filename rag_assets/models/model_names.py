@@ -135,6 +135,11 @@ def load_tokenizer(name: str) -> Tokenizer:
     return open_tokenizer(_in_folder(resolve_model(name).path))
 
 
+def tokenizer_sha256(name: str) -> str:
+    """Return the SHA-256 of the ``tokenizer.json`` of a model; errors as above."""
+    return sha256(_in_folder(resolve_model(name).path))
+
+
 def open_tokenizer(file: Path) -> Tokenizer:
     """Return the tokenizer in a ``tokenizer.json`` with truncation and padding off.
 
