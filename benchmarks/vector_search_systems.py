@@ -137,9 +137,8 @@ def set_faiss(settings: dict[str, int]) -> None:
 
 def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     """Measure a graph over vectors of so many independent directions, beside exact search."""
-    from rag_assets.retrieval.dense import flat_index, hnsw_index
     from rag_assets.retrieval.dense.embedding import HnswOptions
-    from rag_assets.retrieval.dense.exact import ExactSearcher
+    from rag_assets.retrieval.dense.hnsw import HnswIndex, save_graph
 
     generator = np.random.default_rng(directions)
     axes = generator.standard_normal((directions, DIMENSION), dtype=np.float32)
@@ -151,14 +150,14 @@ def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     options = HnswOptions()
     making = options.model_dump(exclude={"ef_search"})
     started = time.perf_counter()
-    hnsw_index.build(chunk_ids(count), content, index, measure="dot", **making)
+    save_graph(chunk_ids(count), content, index, similarity="cosine", **making)
     built = time.perf_counter() - started
-    opened = hnsw_index.load(index, "dot")
+    opened = HnswIndex.load(index, "cosine", options.ef_search)
     started = time.perf_counter()
-    near = hnsw_index.HnswSearcher(opened, options.ef_search).nearest(queries, 10)
+    near = opened.nearest(queries, 10)
     seconds = time.perf_counter() - started
     started = time.perf_counter()
-    exact = ExactSearcher(flat_index.FlatIndex.load(index)).nearest(queries, 10)
+    exact = opened.exact().nearest(queries, 10)
     exact_seconds = time.perf_counter() - started
     pairs = zip(near, exact, strict=True)
     same = [len(set(a.positions.tolist()) & set(b.positions.tolist())) / 10 for a, b in pairs]

@@ -2,7 +2,7 @@
 
 A document is cut into parents, and each parent into children, so that every child lies inside one
 parent. The chunks are the children. That a hit gives its parent, once, at the place of its best
-child, is the work of :func:`rag_assets.evaluation.units.unit_ranking`.
+child, is the work of :func:`rag_assets.retrieval.unit_ranking`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From hits on chunks to a ranking of judged units, and to the texts that are returned for them.
+"""The judged units of chunks, and the texts that are returned for them.
 
 The unit of a chunk is its document (``judge: document``), else its parent, else the chunk itself.
 """
@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from rag_assets.ordering import Hits, byte_order_ranks
-from rag_assets.schemas import RUNS
 
 PARENT_ID = "parent_chunk_id"
 
@@ -25,46 +21,6 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 """The number of tokens of each text."""
 
 _DIGEST_DIGITS = 32
-
-Search = Callable[[Sequence[int], int], list[Hits]]
-"""``search(queries, depth)``: the hits of the queries with these numbers, best first."""
-
-
-def unit_ranking(
-    query_ids: Sequence[str], chunks: pa.Table, search: Search, *, judge: str, depth: int
-) -> pa.Table:
-    """Rank ``depth`` units of every query.
-
-    Chunks, and texts of one chunk, collapse to their unit before the cut: only the best of each is
-    kept, and ``depth`` counts units. A query whose hits hold too few units is searched again, twice
-    as deep, until it has ``depth`` units or no more hits.
-
-    Args:
-        query_ids: all queries, by number.
-        chunks: the table that hit positions refer to: ``chunk_id``, which stands once for each of
-            its texts, ``document_id`` and, where there are parents, ``parent_chunk_id``.
-        search: finds chunks.
-        judge: ``document``, or a unit that is the chunk or its parent.
-        depth: how many units are wanted.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.RUNS`, sorted by query number and rank.
-    """
-    items = unit_ids(chunks, judge)
-    units = _Units.of(items)
-    collapses = not items.equals(chunks.column("chunk_id")) or len(units.order) < len(items)
-    rankings: list[Hits | None] = [None] * len(query_ids)
-    todo, chunk_depth = list(range(len(query_ids))), depth
-    while todo:
-        deeper = []
-        for number, hits in zip(todo, search(todo, chunk_depth), strict=True):
-            best = units.best_of_each(hits)
-            rankings[number] = Hits(best.positions[:depth], best.scores[:depth])
-            cut_off = len(hits.positions) >= chunk_depth
-            if collapses and cut_off and not _settled(best, hits, depth):
-                deeper.append(number)
-        todo, chunk_depth = deeper, chunk_depth * 2
-    return _table(query_ids, chunks, items, [hits for hits in rankings if hits is not None])
 
 
 def unit_ids(chunks: pa.Table, judge: str) -> pa.ChunkedArray:
@@ -100,50 +56,6 @@ def unit_spans(chunks: pa.Table) -> pa.Table:
     ids = unit_ids(chunks, "evidence")
     table = pa.table({"unit_id": ids, "document_id": chunks.column("document_id"), **spans})
     return table.group_by(table.column_names).aggregate([])
-
-
-class _Units(NamedTuple):
-    """The unit of every chunk, as a number, and each unit's place in the byte order of ids."""
-
-    codes: np.ndarray
-    order: np.ndarray
-
-    @classmethod
-    def of(cls, ids: pa.ChunkedArray) -> _Units:
-        encoded = pc.dictionary_encode(ids).combine_chunks()
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        return cls(codes, byte_order_ranks(encoded.dictionary.to_pylist()))
-
-    def best_of_each(self, hits: Hits) -> Hits:
-        """Keep the best chunk of each unit; order by score, then by the unit's id, descending."""
-        codes, first = np.unique(self.codes[hits.positions], return_index=True)
-        by_rank = np.lexsort((-self.order[codes], -hits.scores[first]))
-        keep = first[by_rank]
-        return Hits(hits.positions[keep], hits.scores[keep])
-
-
-def _settled(best: Hits, hits: Hits, depth: int) -> bool:
-    """Whether deeper hits could change nothing above the cut: they all score less."""
-    return len(best.positions) >= depth and bool(best.scores[depth - 1] > hits.scores[-1])
-
-
-def _table(
-    query_ids: Sequence[str], chunks: pa.Table, items: pa.ChunkedArray, rankings: list[Hits]
-) -> pa.Table:
-    lengths = [len(hits.positions) for hits in rankings]
-    ranks = [np.arange(1, length + 1, dtype=np.int32) for length in lengths]
-    positions = np.concatenate([np.empty(0, np.int64), *(hits.positions for hits in rankings)])
-    rows = pa.array(positions.astype(np.int64))
-    queries = pa.array(np.repeat(np.arange(len(rankings)), lengths))
-    columns = {
-        "query_id": pa.array(query_ids, pa.string()).take(queries),
-        "rank": pa.array(np.concatenate([np.empty(0, np.int32), *ranks])),
-        "score": pa.array(np.concatenate([np.empty(0), *(hits.scores for hits in rankings)])),
-        "unit_id": items.take(rows),
-        "chunk_id": chunks.column("chunk_id").take(rows),
-        "document_id": chunks.column("document_id").take(rows),
-    }
-    return RUNS.check(pa.table(columns, schema=RUNS.arrow()).combine_chunks())
 
 
 def cut(ranking: pa.Table, depth: int) -> pa.Table:

@@ -15,7 +15,7 @@ from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.retrieval.external.base import UNCHUNKED, QueryResult
 from rag_assets.retrieval.recency import Recency
-from rag_assets.retrieval.retriever import BASE, Retriever, Searcher
+from rag_assets.retrieval.retriever import BASE, Retriever, Role, Searcher
 from rag_assets.retrieval.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ORIGINAL = "original"
 """The query set that always exists: it has the original queries."""
 
 
-VARIANT_OPTIONS = frozenset({"variants", "variant_weights", "variant_candidates"})
+Weight = Annotated[Number, Field(ge=0)]
 
 
 class BaseRetriever(Retriever, ABC):
@@ -45,9 +45,9 @@ class BaseRetriever(Retriever, ABC):
 
     chunking: str | None = None
     query_set: str = Field(default=ORIGINAL, min_length=1)
-    variants: Literal["rrf", "max", "sum", "weighted"] = "rrf"
-    variant_weights: tuple[Annotated[Number, Field(ge=0)], ...] | None = None
-    variant_candidates: Annotated[int, Field(ge=1, strict=True)] = 100
+    variants: Annotated[Literal["rrf", "max", "sum", "weighted"], Role.SEARCH] = "rrf"
+    variant_weights: Annotated[tuple[Weight, ...] | None, Role.SEARCH] = None
+    variant_candidates: Annotated[int, Field(ge=1, strict=True), Role.SEARCH] = 100
     filters: Annotated[bool, Field(strict=True)] | None = None
     recency: Recency | None = None
 
@@ -59,7 +59,11 @@ class BaseRetriever(Retriever, ABC):
 
     @model_validator(mode="after")
     def _variants_belong_to_a_query_set(self) -> Self:
-        if self.query_set == ORIGINAL and self.model_fields_set & VARIANT_OPTIONS:
+        if self.query_set == ORIGINAL and self.model_fields_set & {
+            "variants",
+            "variant_weights",
+            "variant_candidates",
+        }:
             raise ValueError("variants need a query_set; else there is only the original query")
         return self
 
@@ -70,13 +74,19 @@ class BaseRetriever(Retriever, ABC):
 
     def index_options(self) -> Mapping[str, Any]:
         """Return the options that determine the index."""
-        return self.described(exclude=self.search_options | VARIANT_OPTIONS)
+        return self.own(Role.INDEX)
 
     def search_config(self) -> Mapping[str, Any]:
         """Return the options that determine the ranking besides the index."""
-        of_variants = VARIANT_OPTIONS if self.query_set != ORIGINAL else frozenset()
-        chosen = self.search_options | of_variants
-        return {name: value for name, value in self.described().items() if name in chosen}
+        return self.own(Role.SEARCH)
+
+    @abstractmethod
+    def open(self, folder: Path) -> Searcher[Any]:
+        """Open what ``build`` wrote, to be searched for texts, or by their vectors.
+
+        The searcher of a lexical retriever takes a list of texts, that of an embedding retriever
+        rows of :data:`rag_assets.schemas.QUERY_VECTORS`.
+        """
 
 
 class LexicalRetriever(BaseRetriever, ABC):
@@ -96,10 +106,6 @@ class LexicalRetriever(BaseRetriever, ABC):
         Returns:
             Facts worth showing.
         """
-
-    @abstractmethod
-    def open(self, folder: Path) -> Searcher[Sequence[str]]:
-        """Open what ``build`` wrote; it is searched for query texts."""
 
 
 class EmbeddingRetriever(BaseRetriever, ABC):
@@ -132,10 +138,6 @@ class EmbeddingRetriever(BaseRetriever, ABC):
         Returns:
             Table of :data:`rag_assets.schemas.QUERY_VECTORS`.
         """
-
-    @abstractmethod
-    def open(self, folder: Path) -> Searcher[pa.Table]:
-        """Open what ``build`` wrote; it is searched for rows of ``QUERY_VECTORS``."""
 
     def encode_now(self, texts: Sequence[str]) -> bool:
         """Encode queries past every cache, for a measurement, when that loads nothing.

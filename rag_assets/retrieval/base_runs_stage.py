@@ -7,6 +7,7 @@ of what exact search finds an approximate one finds is kept with the ranking.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,26 +21,25 @@ import pyarrow.parquet as pq
 from rag_assets.chunking.index_texts import OF_CHUNK
 from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
-from rag_assets.evaluation.units import Search as ChunkSearch
-from rag_assets.evaluation.units import unit_ranking
+from rag_assets.engine.stage_context import Part, Ranked, StageContext
+from rag_assets.engine.stage_context import Search as SearchOne
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.options import MAX_DEPTH
 from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
 from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.filtered_search import filtered, restriction
 from rag_assets.retrieval.query_filters_stage import (
     QUERY_FILTERS_KEY,
     WRITTEN_FILTERS_KEY,
     filters_key,
     filters_of,
 )
-from rag_assets.retrieval.recency import time_weighted, time_weighted_ranking
+from rag_assets.retrieval.recency import time_weighted_ranking
 from rag_assets.retrieval.recency_stage import factors_of, recency_inputs, with_own_factors
-from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
+from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.retrieval.unit_ranking import Restriction, Search, UnitRanking
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 
@@ -100,49 +100,32 @@ class BaseRuns(RunsStage):
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the judged unit and the options of the search."""
-        options = BaseRetriever.named(
-            key["retriever"], context.experiment.retrievers
-        ).search_config()
+        options = _config(context, key["retriever"]).search_config()
         return {**super().ranking_config(context, key), **options}
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
-        """Search for every query."""
-        artifact = context.artifact(index_key(self.family, retriever))
+        """Search for every query; variants of a query are searched as queries of their own."""
+        config, index = _config(context, retriever), _index(context, self.family, retriever)
         asked = context.artifact(queries_key(self.family, retriever))
-        queries = asked.table()
-        config = BaseRetriever.named(retriever, context.experiment.retrievers)
-        has_variants = _has_variants(queries)
-        # Variants of a query are searched as queries of their own, named by their row.
-        names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
-        searcher = self._sharded(context, self._open(context, retriever, artifact))
-        units = load_units(artifact.folder, searcher.chunk_ids)
-        factors = factors_of(context, retriever)
+        queries, opened = asked.table(), config.open(index.folder)
+        searcher = self.sharded(context, opened)
         with context.progress(f"search {retriever}", queries.num_rows) as advance:
-
-            def search(numbers: Sequence[int], k: int) -> list[Hits]:
-                return self._search(searcher, queries, numbers, k, advance)
-
-            find = self._restricted(context, retriever, search, searcher, queries, units)
-            if factors is not None and not has_variants:
-                find = time_weighted(find, units, factors)
-            table = unit_ranking(
-                list(map(str, names)),
-                units,
-                find,
-                judge=context.experiment.judge,
-                depth=config.variant_candidates if has_variants else depth,
-            )
-        if has_variants:
-            # Scores are weighted once, when there is one for each unit.
-            own_depth = depth if factors is None else MAX_DEPTH
-            table = _fused(config, _of_variants(table, queries), own_depth)
-            if factors is not None:
-                table = time_weighted_ranking(table, factors, depth)
-
-        def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
-            return self._search(one, queries, numbers, k, None)
-
-        facts = _exact_recall(searcher, search_by, queries.num_rows)
+            ranking = self._ranking(context, retriever, searcher, queries, advance)
+            if not _has_variants(queries):
+                table = ranking.table(queries.column("query_id").to_pylist(), depth)
+            else:
+                rows = list(map(str, range(queries.num_rows)))
+                table = _of_variants(ranking.table(rows, config.variant_candidates), queries)
+                factors = factors_of(context, retriever)
+                # Scores are weighted once, when there is one for each unit.
+                table = _fused(config, table, depth if factors is None else MAX_DEPTH)
+                if factors is not None:
+                    table = time_weighted_ranking(table, factors, depth)
+        exact = opened.exact()
+        facts: Mapping[str, Any] = {}
+        if exact is not None:
+            found, best = (self._search(one, queries) for one in (opened, exact))
+            facts = _exact_recall(found, best, queries.num_rows)
         return Ranked(table, asked.manifest.failures, facts)
 
     def searcher(
@@ -152,27 +135,15 @@ class BaseRuns(RunsStage):
         top_k: int,
         depth: int,
         query_ids: Sequence[str],
-    ) -> Search:
+    ) -> SearchOne:
         """Return the search for the variants of one query."""
-        artifact = context.artifact(index_key(self.family, retriever))
+        config = _config(context, retriever)
         queries = context.artifact(queries_key(self.family, retriever)).table()
         rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
-        factors = factors_of(context, retriever)
-        if _has_variants(queries):
-            factors = None
-            config = BaseRetriever.named(retriever, context.experiment.retrievers)
-            depth = config.variant_candidates
-        searcher = self._open(context, retriever, artifact)
-
-        def search(numbers: Sequence[int], k: int) -> list[Hits]:
-            return self._search(searcher, queries, numbers, k, None)
-
-        if filters_key(context.experiment, retriever) is None and factors is None:
-            return lambda query_id: search(rows[query_id], depth)
-        units = load_units(artifact.folder, searcher.chunk_ids)
-        restricted = self._restricted(context, retriever, search, searcher, queries, units)
-        find = restricted if factors is None else time_weighted(restricted, units, factors)
-        return lambda query_id: find(rows[query_id], depth)
+        searcher = config.open(_index(context, self.family, retriever).folder)
+        ranking = self._ranking(context, retriever, searcher, queries)
+        units = config.variant_candidates if _has_variants(queries) else depth
+        return lambda query_id: ranking.hits(rows[query_id], units)
 
     def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool
@@ -180,45 +151,60 @@ class BaseRuns(RunsStage):
         """Return what writing the query set takes; ``cached`` makes no difference to it."""
         return None if cached else writing_parts(context, retriever)
 
-    def _restricted(
-        self,
-        context: StageContext,
-        retriever: str,
-        search: ChunkSearch,
-        searcher: Searcher[Any],
-        queries: pa.Table,
-        units: pa.Table,
-    ) -> ChunkSearch:
-        """Return the search, restricted to what each query may find where filters are used."""
-        filters = filters_of(context, retriever)
-        if filters is None:
-            return search
+    @abstractmethod
+    def asked(self, queries: pa.Table) -> Any:  # noqa: ANN401 (whatever the family searches for)
+        """Return what the searchers of the family take for these rows."""
 
-        def part(positions: Positions) -> ChunkSearch:
-            some = (
-                searcher.restricted_to(positions) if isinstance(searcher, Divisible) else searcher
-            )
-            return lambda numbers, k: self._search(some, queries, numbers, k, None)
-
-        allowed = restriction(filters, queries.column("query_id").to_pylist(), units)
-        return filtered(search, allowed, part if isinstance(searcher, Divisible) else None)
-
-    def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[Any]:
-        raise NotImplementedError
-
-    def _sharded(self, context: StageContext, searcher: Searcher[Any]) -> Searcher[Any]:
+    def sharded(self, context: StageContext, searcher: Searcher[Any]) -> Searcher[Any]:
         """Return a searcher with the same hits, by workers elsewhere where that is worth it."""
         return searcher
 
-    def _search(
+    def _ranking(
         self,
+        context: StageContext,
+        retriever: str,
         searcher: Searcher[Any],
         queries: pa.Table,
-        numbers: Sequence[int],
-        depth: int,
-        report: Report | None,
-    ) -> list[Hits]:
-        raise NotImplementedError
+        report: Report | None = None,
+    ) -> UnitRanking:
+        """Return the search with the retriever's filters and ages; of variants without ages."""
+        index = _index(context, self.family, retriever)
+        units = load_units(index.folder, searcher.chunk_ids)
+        filters = filters_of(context, retriever)
+        restriction = None
+        if filters is not None:
+            names = queries.column("query_id").to_pylist()
+            restriction = Restriction.of(filters, names, units)
+
+        def part(positions: Positions) -> Search | None:
+            some = searcher.restricted_to(positions)
+            return self._search(some, queries) if some is not None else None
+
+        return UnitRanking(
+            self._search(searcher, queries, report),
+            units,
+            context.experiment.judge,
+            restriction,
+            None if _has_variants(queries) else factors_of(context, retriever),
+            part,
+        )
+
+    def _search(
+        self, searcher: Searcher[Any], queries: pa.Table, report: Report | None = None
+    ) -> Search:
+        def search(numbers: Sequence[int], depth: int) -> list[Hits]:
+            rows = queries.take(pa.array(numbers, pa.int64()))
+            return searcher.search(self.asked(rows), depth, report)
+
+        return search
+
+
+def _config(context: StageContext, retriever: str) -> BaseRetriever:
+    return BaseRetriever.named(retriever, context.experiment.retrievers)
+
+
+def _index(context: StageContext, family: str, retriever: str) -> Artifact:
+    return context.artifact(index_key(family, retriever))
 
 
 def index_key(family: str, retriever: str) -> ArtifactKey:
@@ -281,36 +267,23 @@ def _fused(config: BaseRetriever, rankings: pa.Table, depth: int) -> pa.Table:
     return fuse_variants(rankings, config.variants, depth=depth, weights=weights)
 
 
-def _exact_recall(
-    searcher: Searcher[Any],
-    search: Callable[[Searcher[Any], Sequence[int], int], list[Hits]],
-    n_queries: int,
-) -> Mapping[str, Any]:
-    """Return the mean share of the ten best chunks of exact search that a searcher finds.
-
-    Args:
-        searcher: of the retriever.
-        search: searches by a searcher for queries, given by their numbers, to a depth.
-        n_queries: how many queries there are.
+def _exact_recall(approximate: Search, exact: Search, n_queries: int) -> Mapping[str, Any]:
+    """Return the mean share of the ten best chunks of exact search that another search finds.
 
     Returns:
-        Facts: the share, of how many queries, and a note; nothing of a searcher that misses none.
+        Facts: the share, of how many queries, and a note; nothing where nothing is found.
     """
-    if not isinstance(searcher, Approximate) or not n_queries or not len(searcher.chunk_ids):
-        return {}
-    numbers = np.unique(
-        np.linspace(0, n_queries - 1, min(RECALL_QUERIES, n_queries)).astype(int)
-    ).tolist()
-    found = search(searcher, numbers, RECALL_DEPTH)
-    wanted = search(searcher.exact(), numbers, RECALL_DEPTH)
+    numbers = np.linspace(0, n_queries - 1, min(RECALL_QUERIES, n_queries)).astype(int)
+    numbers = np.unique(numbers).tolist()
+    pairs = zip(approximate(numbers, RECALL_DEPTH), exact(numbers, RECALL_DEPTH), strict=True)
     shares = [
         len(np.intersect1d(own.positions, best.positions)) / len(best.positions)
-        for own, best in zip(found, wanted, strict=True)
+        for own, best in pairs
         if len(best.positions)
     ]
     if not shares:
         return {}
     share = round(float(np.mean(shares)), 4)
     note = f"the search finds {share:.2%} of the {RECALL_DEPTH} chunks that exact search finds"
-    told = f"{note} ({len(shares)} queries)"
-    return {RECALL: share, COUNT: len(shares), "notes": [told]}
+    notes = [f"{note} ({len(shares)} queries)"]
+    return {RECALL: share, COUNT: len(shares), "notes": notes}

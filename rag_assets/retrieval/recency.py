@@ -7,11 +7,7 @@ With the age of a document in days, counted from ``now`` and at least 0, its fac
 and a score s becomes ``s * f``; one below 0 becomes ``s / f``, since it must fall too. The decay by
 half-lives is the exponential one of Li and Croft (Time-Based Language Models, CIKM 2003); no clock
 is read. The factor is bounded below by ``1 - weight``, so that relevance is never outweighed
-entirely.
-
-The best k by these scores may stand anywhere in the list by the others. A search goes deeper until
-nothing that it left out could rise into them: the last score of the list, times the largest factor
-of the corpus, bounds them all.
+entirely. How the best k by these scores are found: :mod:`rag_assets.retrieval.unit_ranking`.
 """
 
 from __future__ import annotations
@@ -20,21 +16,16 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
-from rag_assets.evaluation.units import Search
 from rag_assets.options import Number, Options
-from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
-from rag_assets.retrieval.filtered_search import GROWTH, batched
 from rag_assets.retrieval.reranking.candidates import ranked_by_score
+from rag_assets.retrieval.unit_ranking import weighted
 
 NEWEST = "newest"
 """Stands under ``now`` for the newest date of the corpus."""
@@ -43,8 +34,6 @@ _DAYS = {"d": 1.0, "w": 7.0, "y": 365.25}
 _HALF_LIFE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)[dwy]", re.ASCII)
 _YEAR = re.compile(r"\d{4}", re.ASCII)
 _MONTH = re.compile(r"\d{4}-\d{2}", re.ASCII)
-
-Scores = npt.NDArray[np.float64]
 
 
 class Recency(Options):
@@ -165,66 +154,6 @@ def ages(dates: Mapping[str, datetime], recency: Recency) -> dict[str, Aged]:
     now = date_of(recency.now) or max(dates.values())
     days = {name: max((now - found) / timedelta(days=1), 0.0) for name, found in dates.items()}
     return {name: Aged(age, recency.factor(age)) for name, age in days.items()}
-
-
-def weighted(scores: Scores, factors: Scores | float) -> Scores:
-    """Return scores as they are after their factors: an older document's is never higher."""
-    return np.where(scores < 0, scores / factors, scores * factors)
-
-
-def time_weighted(search: Search, chunks: pa.Table, factors: Mapping[str, float]) -> Search:
-    """Return a search whose hits are the best by their weighted scores, exact at any depth.
-
-    Args:
-        search: finds chunks; hits at a smaller depth are the first of those at a larger one.
-        chunks: what positions of hits refer to, with ``chunk_id`` and ``document_id``.
-        factors: document id -> factor, of every document of the chunks.
-    """
-    if not chunks.num_rows:
-        return search
-    encoded = pc.dictionary_encode(chunks.column("document_id")).combine_chunks()
-    by_document = np.array([factors[name] for name in encoded.dictionary.to_pylist()], np.float64)
-    of_chunk = by_document[encoded.indices.to_numpy(zero_copy_only=False)]
-    return _TimeWeighted(search, of_chunk, byte_order_ranks(chunks.column("chunk_id").to_pylist()))
-
-
-@dataclass(frozen=True)
-class _TimeWeighted:
-    """A search, the factor of each chunk, and its place in the order of ids."""
-
-    search: Search
-    factors: Scores
-    ids_rank: Positions
-
-    def __call__(self, numbers: Sequence[int], depth: int) -> list[Hits]:
-        """Return the hits of the queries with these numbers, best first."""
-        by_number: dict[int, Hits] = {}
-        todo = dict.fromkeys(numbers, self._at_most(depth * GROWTH))
-        while todo:
-            more: dict[int, int] = {}
-            for number, deep, hits in batched(self.search, todo):
-                best = self._best(hits, depth)
-                if self._is_settled(best, hits, depth, deep):
-                    by_number[number] = best
-                else:
-                    more[number] = self._at_most(deep * GROWTH)
-            todo = more
-        return [by_number[number] for number in numbers]
-
-    def _at_most(self, depth: int) -> int:
-        return min(depth, len(self.factors))
-
-    def _best(self, hits: Hits, depth: int) -> Hits:
-        scores = weighted(hits.scores, self.factors[hits.positions])
-        order = top_k(scores, self.ids_rank[hits.positions], depth)
-        return Hits(hits.positions[order], scores[order])
-
-    def _is_settled(self, best: Hits, hits: Hits, depth: int, deep: int) -> bool:
-        """Whether a deeper search could change nothing: all that it adds would score less."""
-        if len(hits.positions) < deep or deep >= len(self.factors):
-            return True
-        highest = weighted(hits.scores[-1:], float(self.factors.max()))[0]
-        return len(best.positions) >= depth and bool(best.scores[-1] > highest)
 
 
 def time_weighted_ranking(ranking: pa.Table, factors: Mapping[str, float], depth: int) -> pa.Table:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    Protocol,
-    Self,
-    TypeVar,
-    runtime_checkable,
-)
+from enum import Enum
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -36,60 +27,57 @@ MAX_DERIVED = 3
 """So many fusions and rerankings may stand one on the other."""
 
 
-class Searcher(Protocol[Queries]):
-    """An opened index."""
+class Searcher(ABC, Generic[Queries]):
+    """An opened index: queries in, ranked chunks out.
 
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids that positions of hits refer to."""
+    Attributes:
+        chunk_ids: the ids that positions of hits refer to.
+    """
 
+    chunk_ids: Sequence[str]
+
+    @abstractmethod
     def search(
         self, queries: Queries, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
         """Return the best ``depth`` chunks of each query, in the order of ``ordering``."""
 
+    def restricted_to(self, positions: Positions) -> Searcher[Queries] | None:
+        """Return a searcher of the chunks at these positions, with the scores of the whole.
 
-class ChunkIndex(Protocol):
-    """Chunks that can be found."""
+        Its own positions count from 0. Queries with filters are then searched among the chunks that
+        match. None: that cannot be done; deeper hits are asked for until enough of them match.
+        """
+        return None
 
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-
-
-Index = TypeVar("Index", bound=ChunkIndex, covariant=True)
-
-
-@dataclass(frozen=True)
-class IndexSearcher(Generic[Index]):
-    """An index, opened; its types differ in how they search."""
-
-    index: Index
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
+    def exact(self) -> Searcher[Queries] | None:
+        """Return a searcher of the same chunks that misses none; None: this one misses none."""
+        return None
 
 
-@runtime_checkable
-class Divisible(Protocol):
-    """A searcher of which a part can be searched alone, with the scores that the whole gives.
+class Role(Enum):
+    """What an option determines, where it is declared; one without a role determines the index."""
 
-    Queries with filters are then searched among the chunks that match; other searchers are asked
-    for more hits until enough of them match.
-    """
-
-    def restricted_to(self, positions: Positions) -> Searcher[Any]:
-        """Return a searcher of the chunks at these positions; its own count from 0."""
+    INDEX = "index"
+    SEARCH = "search"
+    MODEL = "model"  # and stands in ``describe``
+    NOTHING = "nothing"
 
 
-@runtime_checkable
-class Approximate(Protocol):
-    """A searcher that may miss chunks, and knows how to search without missing any."""
+_ELSEWHERE = frozenset({"chunking", "query_set", "inputs", "input", "expand", "filters", "recency"})
+"""Options that stand in the inputs of a stage, or in recipes of the stages that they concern."""
 
-    def exact(self) -> Searcher[Any]:
-        """Return a searcher of the same chunks, by the same scores, that misses none."""
+
+def options_of(options: Options, role: Role) -> dict[str, Any]:
+    """Return the options that have a role, those in blocks too."""
+    dumped, chosen = options.model_dump(mode="json"), dict[str, Any]()
+    for name, field in type(options).model_fields.items():
+        value = getattr(options, name)
+        if isinstance(value, Options):
+            chosen |= {name: block} if (block := options_of(value, role)) else {}
+        elif next((one for one in field.metadata if isinstance(one, Role)), Role.INDEX) is role:
+            chosen[name] = dumped[name]
+    return chosen
 
 
 class WindowExpansion(Options):
@@ -119,7 +107,6 @@ class Retriever(FileOptions):
         family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``external``,
             ``fused`` or ``reranked``.
         level: of the type; a retriever reads only retrievers of lower levels.
-        search_options: options that an index does not depend on.
         model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.
         search_kind: what searches, likewise.
         packages: those whose versions determine results.
@@ -128,7 +115,6 @@ class Retriever(FileOptions):
 
     family: ClassVar[str]
     level: ClassVar[int]
-    search_options: ClassVar[frozenset[str]] = frozenset()
     model_kind: ClassVar[str | None] = None
     search_kind: ClassVar[str | None] = None
     provider: ClassVar[str | None] = None
@@ -193,7 +179,10 @@ class Retriever(FileOptions):
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine rankings: without names of retrievers and files."""
-        names = {"chunking", "query_set", "inputs", "input"}
-        # What neither is stands in the recipes of the stages that it concerns.
-        names |= {"expand", "filters", "recency"}
-        return self.model_dump(mode="json", exclude={*names, *self.file_options, *exclude})
+        names = {*_ELSEWHERE, *self.file_options, *exclude}
+        return self.model_dump(mode="json", exclude=names)
+
+    def own(self, role: Role) -> dict[str, Any]:
+        """Return the options of a role, without names of retrievers and files."""
+        names = {*_ELSEWHERE, *self.file_options}
+        return {name: value for name, value in options_of(self, role).items() if name not in names}

@@ -16,11 +16,11 @@ from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.chunking.index_texts import OF_CHUNK, IndexText, Kind, index_rows, index_texts
 from rag_assets.chunking.written_texts import chunk_requests, parsed_texts, texts_from_file
 from rag_assets.errors import ConfigError, DataError
-from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment import load_experiment
 from rag_assets.llm.client import Answer, Completion, Failure
 from rag_assets.ordering import Hits
 from rag_assets.query_sets.model_output import Unusable
+from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.schemas import CHUNKS
 from tests.tiny_experiment import Tiny
 

@@ -9,8 +9,8 @@ from rag_assets.chunking.chunk_table import cut_documents
 from rag_assets.chunking.parent import joined
 from rag_assets.chunking.size import Size
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.evaluation.units import unit_ranking
 from rag_assets.ordering import Hits
+from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.schemas import QRELS
 from rag_assets.testing.chunkers import documents
 
@@ -97,7 +97,7 @@ def test_top_k_counts_parents_and_the_best_child_stands_for_each(judge: str) -> 
         ("q", "c4", 5.0, 2),
         ("c6", "c6", 3.0, 3),
     ]
-    assert depths == [3, 6, 12]
+    assert depths == [3, 8]
 
 
 def test_evidence_is_judged_on_the_span_of_the_parent() -> None:

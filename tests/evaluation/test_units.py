@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.units import Search, cut, unit_ranking
+from rag_assets.evaluation.units import cut
 from rag_assets.ordering import Hits
+from rag_assets.retrieval.unit_ranking import Search, unit_ranking
 from rag_assets.schemas import CHUNKS
 from tests.made_tables import run_table
 
@@ -99,7 +100,7 @@ def test_tie_across_the_cut_is_searched_to_its_end() -> None:
     search = ExactSearch([[1.0] * 100], [chunk for chunk, _ in ids])
     table = unit_ranking(["q"], chunk_table(ids), search, judge="document", depth=2)
     assert table["unit_id"].to_pylist() == ["d99", "d98"]
-    assert [depth for _, depth in search.asked] == [2, 4, 8, 16, 32, 64, 128]
+    assert [depth for _, depth in search.asked] == [2, 8, 32, 100]
 
 
 def test_only_queries_with_too_few_documents_are_searched_deeper() -> None:
@@ -107,7 +108,7 @@ def test_only_queries_with_too_few_documents_are_searched_deeper() -> None:
     search = ExactSearch([[4.0, 3.0, 2.0, 1.0], [2.0, 1.0, 4.0, 3.0]], [chunk for chunk, _ in ids])
     table = unit_ranking(["q1", "q2"], chunk_table(ids), search, judge="document", depth=2)
     assert search.asked[0] == ([0, 1], 2)
-    assert search.asked[1:] == [([0, 1], 4)]  # q2's second document could still tie with a third
+    assert search.asked[1:] == [([0, 1], 4)]  # q2's second document could tie with a third
     assert table["unit_id"].to_pylist() == ["a", "b", "b", "c"]
 
 

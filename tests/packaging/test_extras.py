@@ -17,7 +17,7 @@ from rag_assets.compute.ray_cluster import connect
 from rag_assets.errors import RagAssetsError
 from rag_assets.llm.openai_compatible import open_client
 from rag_assets.report.comparison_views import Comparison
-from rag_assets.retrieval.dense import qdrant_search
+from rag_assets.retrieval.dense import qdrant
 from rag_assets.retrieval.external.sql_databases import Postgres
 from rag_assets.retrieval.lexical.analyzers import check_analyzer
 from rag_assets.servers.transport import Server
@@ -38,7 +38,7 @@ SERVER = Server("http://127.0.0.1:9", timeout=1.0, silence=1.0)
 
 ASKED: list[tuple[str, str, Callable[[], object]]] = [
     ("openai", "api", lambda: open_client(SERVER)),
-    ("qdrant_client", "qdrant", qdrant_search._client),
+    ("qdrant_client", "qdrant", qdrant._client),
     ("selectolax", "documents", lambda: read_html(Path("page.html"))),
     ("pypdfium2", "documents", lambda: read_pdf(Path("page.pdf"))),
     ("psycopg2", "postgres", lambda: Postgres("DSN", None, {}, 1.0)),

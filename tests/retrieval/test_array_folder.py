@@ -7,7 +7,7 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
-from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.vector_index import VectorIndex
 
 
 def test_texts_and_arrays_come_back_as_they_were(tmp_path: Path) -> None:
@@ -22,4 +22,4 @@ def test_texts_and_arrays_come_back_as_they_were(tmp_path: Path) -> None:
 def test_what_is_no_list_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "chunk_ids.json").write_text(text, encoding="utf-8")
     with pytest.raises(StoreError, match=r"JSON list|Expecting"):
-        FlatIndex.load(tmp_path)
+        VectorIndex.load(tmp_path)

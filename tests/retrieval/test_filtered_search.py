@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.evaluation.query_filters import QUERY_FILTERS
-from rag_assets.evaluation.units import Search
 from rag_assets.ordering import Hits, Positions
-from rag_assets.retrieval import filtered_search
-from rag_assets.retrieval.filtered_search import Restriction, filtered, restriction
+from rag_assets.retrieval import unit_ranking
+from rag_assets.retrieval.unit_ranking import Restriction, Search, UnitRanking
 
 
 class Engine:
@@ -44,6 +43,11 @@ class Engine:
         return some.search
 
 
+def chunks_of(documents: Sequence[int]) -> pa.Table:
+    names = [f"d{number}" for number in documents]
+    return pa.table({"chunk_id": [f"c{n:03}" for n in range(len(names))], "document_id": names})
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[list[list[int]], list[int], list[list[bool] | None], int]:
     n_chunks = draw(st.integers(1, 25))
@@ -66,8 +70,9 @@ def test_a_restricted_search_is_the_ranking_without_the_others(
     engine = Engine(scores)
     arrays = [None if mask is None else np.array(mask) for mask in masks]
     part = engine.part if divisible else None
-    search = filtered(engine.search, Restriction(np.array(documents), arrays), part)
-    for number, hits in enumerate(search(range(len(scores)), depth)):
+    restriction = Restriction(np.array(documents), arrays)
+    ranking = UnitRanking(engine.search, chunks_of(documents), "chunk", restriction, None, part)
+    for number, hits in enumerate(ranking.hits(range(len(scores)), depth)):
         mask = masks[number]
         expected = [
             one for one in engine.ranked(number) if mask is None or mask[documents[one[0]]]
@@ -76,11 +81,12 @@ def test_a_restricted_search_is_the_ranking_without_the_others(
 
 
 def test_few_hits_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filtered_search, "HITS_AT_ONCE", 100)
+    monkeypatch.setattr(unit_ranking, "MAX_HITS_AT_ONCE", 100)
     engine = Engine([list(range(1, 51))] * 20)
     mask = np.array([True] + [False] * 49)
-    search = filtered(engine.search, Restriction(np.arange(50), [mask] * 20))
-    assert [hits.positions.tolist() for hits in search(range(20), 3)] == [[0]] * 20
+    restriction = Restriction(np.arange(50), [mask] * 20)
+    ranking = UnitRanking(engine.search, chunks_of(range(50)), "chunk", restriction)
+    assert [hits.positions.tolist() for hits in ranking.hits(range(20), 3)] == [[0]] * 20
     assert engine.largest <= 100
 
 
@@ -92,6 +98,6 @@ def test_restriction() -> None:
         ]
     )
     chunks = pa.table({"document_id": ["d", "e", "d"]})
-    found = restriction(filters, ["q", "other", "r", "q"], chunks)
+    found = Restriction.of(filters, ["q", "other", "r", "q"], chunks)
     allowed = [None if m is None else m[found.documents].tolist() for m in found.masks]
     assert allowed == [[True, False, True], None, [False] * 3, [True, False, True]]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from threading import Thread
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +19,14 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import DataError, NotServed, UsageError
-from rag_assets.retrieval.dense import engine_search
-from rag_assets.retrieval.dense.exact import ExactSearcher, Similarity
-from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.qdrant import Qdrant
+from rag_assets.retrieval.dense.qdrant import PointIndex, Qdrant, loaded
 from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex
 from rag_assets.retrieval.workspace import Workspace
 
 pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
 
 from qdrant_client import QdrantClient, models
-
-from rag_assets.retrieval.dense import qdrant_search
 
 KEY = "open sesame"
 
@@ -38,8 +36,8 @@ def vectors(count: int, dimension: int = 16, seed: int = 0) -> np.ndarray:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), dtype=np.float32)
 
 
-def index(content: np.ndarray) -> FlatIndex:
-    return FlatIndex(tuple(f"c{row * 7 % len(content)}" for row in range(len(content))), content)
+def index(content: np.ndarray) -> VectorIndex:
+    return VectorIndex(tuple(f"c{row * 7 % len(content)}" for row in range(len(content))), content)
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
@@ -50,12 +48,10 @@ def test_the_engine_in_this_process_ranks_as_exact_search(
     content[50:150] = content[50]  # more of them than are fetched at first
     content[200:] *= 1.0 if similarity == "cosine" else 3.0
     flat, queries = index(content), np.vstack([content[50:51], vectors(4, seed=1)])
-    measure: Literal["dot", "euclidean"] = "euclidean" if similarity == "euclidean" else "dot"
-    expected = ExactSearcher(flat, measure).nearest(queries, 10)
+    flat = replace(flat, similarity=similarity)
+    expected = flat.nearest(queries, 10)
     told: list[int] = []
-    found = engine_search.EngineSearcher(qdrant_search.embedded(flat, similarity)).nearest(
-        queries, 10, told.append
-    )
+    found = loaded(flat).nearest(queries, 10, told.append)
     for own, exact in zip(found, expected, strict=True):
         assert own.positions.tolist() == exact.positions.tolist()
         assert own.scores.tolist() == exact.scores.tolist()
@@ -63,13 +59,11 @@ def test_the_engine_in_this_process_ranks_as_exact_search(
 
 
 def test_no_chunks_no_queries_and_no_depth() -> None:
-    nothing = qdrant_search.embedded(FlatIndex((), np.empty((0, 0), np.float32)), "cosine")
-    assert [
-        len(hits.positions) for hits in engine_search.EngineSearcher(nothing).nearest(vectors(2), 3)
-    ] == [0, 0]
-    assert engine_search.EngineSearcher(nothing).nearest(np.empty((0, 0), np.float32), 3) == []
+    nothing = loaded(VectorIndex((), np.empty((0, 0), np.float32)))
+    assert [len(hits.positions) for hits in nothing.nearest(vectors(2), 3)] == [0, 0]
+    assert nothing.nearest(np.empty((0, 0), np.float32), 3) == []
     with pytest.raises(UsageError, match="k is 0"):
-        engine_search.EngineSearcher(nothing).nearest(vectors(2), 0)
+        nothing.nearest(vectors(2), 0)
 
 
 @contextmanager
@@ -262,21 +256,14 @@ def test_fingerprints_know_the_server_and_no_key() -> None:
     assert "model_sha256" in config.describe("query")
 
 
-class Repeating:
-    """An engine that gives every chunk twice, the worse score first."""
+def test_of_several_scores_of_a_chunk_the_best_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def repeating(self: PointIndex, queries: np.ndarray, limit: int) -> list[list[Any]]:
+        pairs = [(0, 1.0), (0, 5.0), (1, 2.0), (1, 5.0), (2, 3.0), (2, 4.0)][:limit]
+        return [[SimpleNamespace(id=i, score=score) for i, score in pairs] for _ in queries]
 
-    count = 6
-    candidates: int | None = None
-
-    def nearest(self, queries: np.ndarray, limit: int) -> list[engine_search.Found]:
-        scores = np.array([1.0, 5.0, 2.0, 5.0, 3.0, 4.0])[:limit]
-        positions = np.array([0, 0, 1, 1, 2, 2])[:limit]
-        return [engine_search.Found(positions, scores) for _ in queries]
-
-
-def test_of_several_scores_of_a_chunk_the_best_counts() -> None:
-    repeating = engine_search.EngineIndex(("a", "b", "c"), Repeating(), "dot")
-    (hits,) = engine_search.EngineSearcher(repeating).nearest(vectors(1), 3)
+    monkeypatch.setattr(PointIndex, "_points", repeating)
+    index = PointIndex(("a", "b", "c"), None, "manuals", "dot", 6)
+    (hits,) = index.nearest(vectors(1), 3)
     assert (hits.positions.tolist(), hits.scores.tolist()) == ([1, 0, 2], [5.0, 5.0, 4.0])
 
 

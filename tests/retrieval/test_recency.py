@@ -13,16 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rag_assets.evaluation.units import unit_ranking
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.recency import (
     Recency,
     ages,
     date_of,
     dates_of,
-    time_weighted,
     time_weighted_ranking,
 )
+from rag_assets.retrieval.unit_ranking import UnitRanking
 from rag_assets.schemas import DOCUMENTS, RUNS
 
 Row = Sequence[float | None]
@@ -183,8 +182,8 @@ def test_the_best_of_all_scores_at_any_depth(
 ) -> None:
     scores, documents, factors, depth = case
     by_document = {f"d{number}": factor for number, factor in enumerate(factors)}
-    search = time_weighted(Engine(scores).search, chunks_of(documents), by_document)
-    for number, hits in enumerate(search(range(len(scores)), depth)):
+    ranking = UnitRanking(Engine(scores).search, chunks_of(documents), "chunk", factors=by_document)
+    for number, hits in enumerate(ranking.hits(range(len(scores)), depth)):
         everything = weighted_by_hand(scores[number], [factors[one] for one in documents])
         expected = ordered(everything)[:depth]
         assert list(zip(hits.positions.tolist(), hits.scores.tolist(), strict=True)) == expected
@@ -197,12 +196,9 @@ def test_documents_of_a_shallow_ranking_are_the_first_of_a_deep_one(
     scores, documents, factors, depth = case
     by_document = {f"d{number}": factor for number, factor in enumerate(factors)}
     chunks = chunks_of(documents)
-    search = time_weighted(Engine(scores).search, chunks, by_document)
+    ranking = UnitRanking(Engine(scores).search, chunks, "document", factors=by_document)
     names = [f"q{number}" for number in range(len(scores))]
-    shallow, deep = (
-        unit_ranking(names, chunks, search, judge="document", depth=k).to_pylist()
-        for k in sorted((depth, other))
-    )
+    shallow, deep = (ranking.table(names, k).to_pylist() for k in sorted((depth, other)))
     assert shallow == [row for row in deep if row["rank"] <= min(depth, other)]
 
 
@@ -211,8 +207,8 @@ def test_a_search_stops_where_nothing_can_rise() -> None:
     engine = Engine([[1 - position / 1000 for position in range(1000)]])
     factors = {"d0": 1.0, "d1": 0.5}
     documents = [position % 2 for position in range(1000)]
-    search = time_weighted(engine.search, chunks_of(documents), factors)
-    (hits,) = search([0], 5)
+    ranking = UnitRanking(engine.search, chunks_of(documents), "chunk", factors=factors)
+    (hits,) = ranking.hits([0], 5)
     assert hits.positions.tolist() == [0, 2, 4, 6, 8]
     assert engine.deepest == 20
 
@@ -220,14 +216,9 @@ def test_a_search_stops_where_nothing_can_rise() -> None:
 def test_a_date_before_the_newest_bounds_less() -> None:
     """No document has the factor 1, and the largest one there is bounds the rest."""
     engine = Engine([[1 - position / 1000 for position in range(1000)]])
-    search = time_weighted(engine.search, chunks_of([0] * 1000), {"d0": 0.5})
-    assert search([0], 5)[0].positions.tolist() == [0, 1, 2, 3, 4]
+    ranking = UnitRanking(engine.search, chunks_of([0] * 1000), "chunk", factors={"d0": 0.5})
+    assert ranking.hits([0], 5)[0].positions.tolist() == [0, 1, 2, 3, 4]
     assert engine.deepest == 20
-
-
-def test_without_chunks_nothing_is_weighted() -> None:
-    search = Engine([[]]).search
-    assert time_weighted(search, chunks_of([]), {}) == search
 
 
 def test_a_complete_ranking() -> None:

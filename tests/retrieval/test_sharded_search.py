@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from rag_assets.compute.compute import LOCAL
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.dense.exact import (
-    ExactSearcher,
-    ShardedSearcher,
+from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.vector_index import (
+    ShardedIndex,
     Similarity,
+    VectorIndex,
     sharded,
 )
-from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.query_vectors import dense_table
 
 Result = TypeVar("Result")
 
@@ -54,11 +53,9 @@ def rows(numbers: np.random.Generator, n: int, distinct: int) -> Vectors:
     return np.ascontiguousarray(few[numbers.integers(0, distinct, n)])
 
 
-def searcher(
-    vectors: Vectors, similarity: Similarity, numbers: np.random.Generator
-) -> ExactSearcher:
+def searcher(vectors: Vectors, similarity: Similarity, numbers: np.random.Generator) -> VectorIndex:
     ids = tuple(f"c{number}" for number in numbers.permutation(len(vectors)))
-    return ExactSearcher(FlatIndex(ids, vectors), similarity)
+    return VectorIndex(ids, vectors, similarity)
 
 
 def query_table(vectors: Vectors) -> pa.Table:
@@ -89,7 +86,7 @@ def test_the_hits_of_the_parts_are_those_of_the_whole(
     numbers = np.random.default_rng(seed)
     whole = searcher(rows(numbers, n, distinct), similarity, numbers)
     queries = query_table(rows(numbers, 5, distinct))
-    in_parts = ShardedSearcher(whole, Backwards(parts), min(parts, n))
+    in_parts = ShardedIndex.of(whole, Backwards(parts), min(parts, n))
     assert_same(in_parts.search(queries, depth, None), whole.search(queries, depth, None))
 
 
@@ -99,7 +96,7 @@ def test_large_parts_with_a_tie_across_all_of_them() -> None:
     queries = query_table(rows(numbers, 7, 3))
     told: list[int] = []
     in_parts = sharded(whole, Backwards(4))
-    assert isinstance(in_parts, ShardedSearcher)
+    assert isinstance(in_parts, ShardedIndex)
     assert_same(in_parts.search(queries, 50, told.append), whole.search(queries, 50, None))
     assert told == [1, 3, 5, 7]
 

@@ -268,15 +268,15 @@ def _rerank(endpoint: Endpoint, dialect: Any) -> object:
 
 def _qdrant(endpoint: Endpoint, ask: str) -> object:
     pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
-    from rag_assets.retrieval.dense import qdrant_search
+    from rag_assets.retrieval.dense import qdrant
 
     key = endpoint.api_key()
     server = Server(endpoint.base_url, key, "api-key", timeout=endpoint.timeout)
-    with closing(qdrant_search.connected(server)) as client:
+    with closing(qdrant.connected(server)) as client:
         if ask == "describe":
-            return qdrant_search.described(client, "c", None, server.secrets)
-        own = qdrant_search.Collection(
-            client, "c", "cosine", 3, id_field="chunk_id", secrets=server.secrets
+            return qdrant.described(client, "c", None, server.secrets)
+        own = qdrant.PointIndex(
+            (), client, "c", "cosine", 3, id_field="chunk_id", secrets=server.secrets
         )
         return own.nearest(np.ones((1, 2), np.float32), 1)
 

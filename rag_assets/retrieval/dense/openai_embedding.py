@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -15,17 +15,18 @@ from rag_assets.llm.budget import MILLION
 from rag_assets.llm.completions import Estimate
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings, embed_cached
+from rag_assets.models.encoder import Kind, Progress
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.retrieval.base import EmbeddingRetriever
-from rag_assets.retrieval.dense import flat_index
-from rag_assets.retrieval.dense.exact import ExactSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.retriever import Searcher
-from rag_assets.retrieval.workspace import Usage, Workspace
+from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex, save_vectors
+from rag_assets.retrieval.retriever import Role
+from rag_assets.retrieval.workspace import Usage, Workspace, measured
 
-Kind = Literal["query", "document"]
 Count = Annotated[int, Field(ge=1, strict=True)]
+Limit = Annotated[int, Field(ge=0, strict=True)]
+Price = Annotated[Number, Field(ge=0)]
 
 
 class OpenAIEmbedding(EmbeddingRetriever):
@@ -48,20 +49,20 @@ class OpenAIEmbedding(EmbeddingRetriever):
     search_packages: ClassVar[tuple[str, ...]] = ("faiss-cpu",)
 
     type: Literal["openai_embedding"]
-    model: str = Field(min_length=1)
-    base_url: str = DEFAULT_BASE_URL
-    api_key_env: str | None = "OPENAI_API_KEY"
-    dimensions: Count | None = None
-    query_prompt: str = ""
-    document_prompt: str = ""
-    similarity: Literal["cosine", "dot", "euclidean"] = "cosine"
-    batch_size: Annotated[int, Field(ge=1, le=2048, strict=True)] = 64
-    concurrency: Count = 4
-    timeout: Annotated[Number, Field(gt=0)] = 60.0
-    retries: Annotated[int, Field(ge=0, strict=True)] = 4
-    backoff: Annotated[Number, Field(ge=0)] = 1.0
-    price: Annotated[Number, Field(ge=0)] | None = None
-    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
+    model: Annotated[str, Field(min_length=1), Role.MODEL]
+    base_url: Annotated[str, Role.MODEL] = DEFAULT_BASE_URL
+    api_key_env: Annotated[str | None, Role.NOTHING] = "OPENAI_API_KEY"
+    dimensions: Annotated[Count | None, Role.MODEL] = None
+    query_prompt: Annotated[str, Role.MODEL] = ""
+    document_prompt: Annotated[str, Role.MODEL] = ""
+    similarity: Annotated[Similarity, Role.SEARCH] = "cosine"
+    batch_size: Annotated[int, Field(ge=1, le=2048, strict=True), Role.NOTHING] = 64
+    concurrency: Annotated[Count, Role.NOTHING] = 4
+    timeout: Annotated[Number, Field(gt=0), Role.NOTHING] = 60.0
+    retries: Annotated[int, Field(ge=0, strict=True), Role.NOTHING] = 4
+    backoff: Annotated[Number, Field(ge=0), Role.NOTHING] = 1.0
+    price: Annotated[Price | None, Role.NOTHING] = None
+    max_calls: Annotated[Limit | None, Role.NOTHING] = None
 
     @model_validator(mode="after")
     def _address(self) -> OpenAIEmbedding:
@@ -91,66 +92,47 @@ class OpenAIEmbedding(EmbeddingRetriever):
         cost = tokens * self.price / MILLION if self.price is not None else None
         return Estimate(0, -(-len(texts) // self.batch_size), cost, tokens)
 
-    def index_options(self) -> Mapping[str, Any]:
-        """Return nothing of its own: all that counts is in :meth:`describe`."""
-        return {}
-
-    def search_config(self) -> Mapping[str, Any]:
-        """Return the options that determine the ranking besides the index, but the default."""
-        own = {"similarity": self.similarity} if self.similarity != "cosine" else {}
-        return {**super().search_config(), **own}
-
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
         """Embed the texts and write their vectors."""
         vectors = self._vectors(texts, "document", workspace)
-        ids = chunks.column("chunk_id").to_pylist()
-        if self.similarity == "cosine":
-            return flat_index.build(ids, vectors, folder)
-        return flat_index.save(ids, vectors, folder)
+        return save_vectors(chunks.column("chunk_id").to_pylist(), vectors, folder)
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         """Embed the queries."""
         texts = variants.column("text").to_pylist()
         return dense_table(variants, self._vectors(texts, "query", workspace))
 
-    def open(self, folder: Path) -> Searcher[pa.Table]:
+    def open(self, folder: Path) -> VectorIndex:
         """Open the vectors."""
-        return ExactSearcher(flat_index.FlatIndex.load(folder), self.similarity)
+        return VectorIndex.load(folder, self.similarity)
 
     def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
-        n_new = 0
         opened: list[OpenAIEmbeddings] = []
-        label = "embed queries" if kind == "query" else "embed chunks"
         prompt = self._prompt(kind)
-        with workspace.progress(label, len(texts)) as advance:
 
-            def count(done: int, total: int) -> None:
-                nonlocal n_new
-                n_new = total
-                advance(done, total)
+        def server() -> OpenAIEmbeddings:
+            opened.append(self._server())
+            return opened[0]
 
-            def server() -> OpenAIEmbeddings:
-                opened.append(self._server())
-                return opened[0]
-
-            started = time.perf_counter()
-            vectors = embed_cached(
+        def encode(progress: Progress) -> Vectors:
+            return embed_cached(
                 [prompt + text for text in texts],
                 server,
                 {name: v for name, v in self.describe(kind).items() if name != "prompt"},
                 normalise=self.similarity == "cosine",
                 cache=workspace.cache_of("embeddings"),
-                progress=count,
+                progress=progress,
             )
-            seconds = time.perf_counter() - started
-        tokens = opened[0].tokens if opened else None
-        priced = tokens is not None and self.price is not None
-        cost = (tokens or 0) * (self.price or 0.0) / MILLION if priced else None
-        workspace.measure(Usage("embed", n_new, seconds, tokens=tokens, cost=cost))
-        workspace.measure(Usage("embed", len(set(texts)) - n_new, cached=True))
-        return vectors
+
+        def measure(usage: Usage) -> None:
+            tokens = opened[0].tokens if opened and not usage.cached else None
+            priced = tokens is not None and self.price is not None
+            cost = (tokens or 0) * (self.price or 0.0) / MILLION if priced else None
+            workspace.measure(replace(usage, tokens=tokens, cost=cost))
+
+        return measured(encode, texts, kind, replace(workspace, measure=measure))
 
     def _server(self) -> OpenAIEmbeddings:
         return OpenAIEmbeddings(

@@ -1,41 +1,66 @@
-"""``type: qdrant``: Qdrant's own engine, in this process or on a server."""
+"""``type: qdrant``: search by Qdrant's own engine, in this process or on a server.
+
+An engine gives so many hits and cuts ties as it likes, so it is asked for more than are wanted,
+until the last of them scores lower than the last that is wanted: then order and cut are ours. The
+graph of a server looks at a fixed number of candidates; it is asked for these, whatever the depth,
+so that a shorter list is the beginning of a longer one.
+"""
 
 from __future__ import annotations
 
-import json
+import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.errors import DataError, NotServed, UsageError
 from rag_assets.llm.endpoint import key_of
-from rag_assets.models.model_files import ModelFiles
-from rag_assets.models.model_names import DEFAULT_MODEL
+from rag_assets.models.encoder import Kind
+from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Number
-from rag_assets.ordering import Hits
+from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.package_versions import version
-from rag_assets.retrieval.base import EmbeddingRetriever
-from rag_assets.retrieval.dense import flat_index, qdrant_search
-from rag_assets.retrieval.dense.embedding import BiEncoder
-from rag_assets.retrieval.dense.engine_search import EngineIndex, EngineSearcher
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
+from rag_assets.retrieval.dense.embedding import DenseRetriever
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
+from rag_assets.retrieval.dense.vector_index import MARGIN, Similarity, VectorIndex
+from rag_assets.retrieval.retriever import Role, Searcher
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import Address
-from rag_assets.servers.transport import Server
+from rag_assets.servers.failures import ServerFailure, answered
+from rag_assets.servers.secrets import Secrets
+from rag_assets.servers.transport import Server, Transport
 
-FILE = "collection.json"
+Result = TypeVar("Result")
+
 PACKAGE = "qdrant-client"
+MISSING = "type qdrant needs the package qdrant-client: pip install 'rag-assets[qdrant]'"
+
+DISTANCES: Mapping[Similarity, str] = {"cosine": "Cosine", "dot": "Dot", "euclidean": "Euclid"}
+"""What Qdrant calls them."""
+
+LOCAL_COLLECTION = "chunks"
+POINTS_AT_ONCE = 1_000
+QUERIES_AT_ONCE = 64
+
+FP32_TOLERANCE = 1e-4
+"""How far the scores of the engine in this process may be from exact ones, relatively."""
+
+EfSearch = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 
 OF_SERVER = ("id_field", "api_key_env", "vector", "revision", "ef_search", "exact", "timeout")
 
 
-class Qdrant(EmbeddingRetriever):
+class Qdrant(DenseRetriever):
     """Embedding retrieval by Qdrant, the package ``qdrant-client``.
 
     Without ``url`` the chunks are embedded as ``type: embedding`` does, and searched by the engine
@@ -46,24 +71,18 @@ class Qdrant(EmbeddingRetriever):
     for, or as many as the graph was made with, whatever the depth: no query has more results.
     """
 
-    model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "qdrant"
 
     type: Literal["qdrant"]
-    model: str = Field(default=DEFAULT_MODEL, min_length=1)
-    query_prompt: str | None = None
-    document_prompt: str | None = None
-    similarity: Literal["cosine", "dot", "euclidean"] = "cosine"
-    precision: Literal["auto", "float32", "bfloat16"] = "float32"
     url: Address | None = None
     collection: str | None = Field(default=None, min_length=1)
     id_field: str = Field(default="chunk_id", min_length=1)
-    api_key_env: str | None = Field(default=None, min_length=1)
+    api_key_env: Annotated[str | None, Field(min_length=1), Role.NOTHING] = None
     vector: str | None = Field(default=None, min_length=1)
     revision: str | None = None
-    ef_search: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None = None
-    exact: Annotated[bool, Field(strict=True)] = False
-    timeout: Annotated[Number, Field(gt=0)] = 60.0
+    ef_search: Annotated[EfSearch | None, Role.SEARCH] = None
+    exact: Annotated[bool, Field(strict=True), Role.SEARCH] = False
+    timeout: Annotated[Number, Field(gt=0), Role.NOTHING] = 60.0
 
     @model_validator(mode="after")
     def _belongs_to_a_server(self) -> Self:
@@ -89,31 +108,11 @@ class Qdrant(EmbeddingRetriever):
         """Not where a server has indexed the chunks."""
         return self.url is None
 
-    def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
+    def describe(self, kind: Kind) -> Mapping[str, Any]:
         """Return what embeds; for the chunks of a server, only how they are compared."""
         if kind == "document" and self.url is not None:
             return {"similarity": self.similarity}
-        return self._bi_encoder().describe(kind)
-
-    def tokenizer_files(self) -> ModelFiles:
-        """Return the model's files."""
-        return self._bi_encoder().tokenizer_files()
-
-    def index_options(self) -> Mapping[str, Any]:
-        """Return where a server has the chunks; never the key or the name of its variable."""
-        if self.url is None:
-            return {}
-        names = ("url", "collection", "id_field", "vector", "revision")
-        return {name: getattr(self, name) for name in names}
-
-    def search_config(self) -> Mapping[str, Any]:
-        """Return the options that determine the ranking besides the index."""
-        names = ("similarity", "ef_search", "exact")
-        return {**super().search_config(), **{name: getattr(self, name) for name in names}}
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds."""
-        return self._bi_encoder().versions()
+        return super().describe(kind)
 
     def search_versions(self) -> Mapping[str, str]:
         """Return the version of the engine.
@@ -124,15 +123,7 @@ class Qdrant(EmbeddingRetriever):
         try:
             return {PACKAGE: version(PACKAGE)}
         except PackageNotFoundError as error:
-            raise UsageError(qdrant_search.MISSING) from error
-
-    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
-        """Embed the queries."""
-        return self._bi_encoder().encode(variants, workspace)
-
-    def encode_now(self, texts: Sequence[str]) -> bool:
-        """Embed queries past the cache, when the model is in memory."""
-        return self._bi_encoder().encode_now(texts)
+            raise UsageError(MISSING) from error
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
@@ -142,55 +133,35 @@ class Qdrant(EmbeddingRetriever):
         The files are vectors and ids, since the engine's own database differs from run to run.
         """
         if self.url is None:
-            return self._bi_encoder().build(chunks, texts, folder, workspace)
+            return super().build(chunks, texts, folder, workspace)
         server = self._server()
-        with closing(qdrant_search.connected(server)) as client:
-            name = str(self.collection)
-            found = qdrant_search.described(client, name, self.vector, server.secrets)
-        wanted = qdrant_search.DISTANCES[self.similarity]
-        if found["distance"] != wanted:
-            problem = f"compares by {found['distance']}; similarity: {self.similarity} is {wanted}"
+        with closing(connected(server)) as client:
+            facts = described(client, str(self.collection), self.vector, server.secrets)
+        wanted = DISTANCES[self.similarity]
+        if facts["distance"] != wanted:
+            problem = f"compares by {facts['distance']}; similarity: {self.similarity} is {wanted}"
             raise DataError(f"collection '{self.collection}' of Qdrant {problem}")
         ids = chunks.column("chunk_id").to_pylist()
-        text = json.dumps({**found, "chunk_ids": ids}, ensure_ascii=False)
-        (folder / FILE).write_text(text, encoding="utf-8")
-        return {"chunks": len(ids), **found}
+        ArrayFolder(folder).save(collection=facts, **{CHUNK_IDS: ids})
+        return {"chunks": len(ids), **facts}
 
-    def open(self, folder: Path) -> EngineSearcher:
+    def open(self, folder: Path) -> PointIndex:
         """Load the vectors into the engine, or connect to the server."""
         if self.url is None:
-            index = flat_index.FlatIndex.load(folder)
-            return EngineSearcher(qdrant_search.embedded(index, self.similarity))
-        try:
-            found = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{folder / FILE} cannot be read: {error}") from error
-        server = self._server()
-        collection = qdrant_search.Collection(
-            qdrant_search.connected(server),
+            return loaded(VectorIndex.load(folder, self.similarity))
+        files, server = ArrayFolder(folder), self._server()
+        facts = files.mapping("collection", ["points", "dimension", "ef_construct"])
+        return PointIndex(
+            tuple(files.texts(CHUNK_IDS)),
+            connected(server),
             str(self.collection),
             self.similarity,
-            found["points"],
+            facts["points"],
+            dimension=facts["dimension"],
             vector=self.vector,
             id_field=self.id_field,
-            ef_search=None if self.exact else self.ef_search or found["ef_construct"],
-            exact=self.exact,
+            candidates=None if self.exact else self.ef_search or facts["ef_construct"],
             secrets=server.secrets,
-        )
-        chunk_ids = tuple(found["chunk_ids"])
-        engine = qdrant_search.QdrantEngine(collection, chunk_ids)
-        index_of_server = EngineIndex(chunk_ids, engine, self.similarity)
-        return ServerSearcher(index_of_server, collection.name, found["dimension"])
-
-    def _bi_encoder(self) -> BiEncoder:
-        """Return the retriever that embeds in the same way."""
-        return BiEncoder(
-            type="embedding",
-            model=self.model,
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
-            similarity=self.similarity,
-            precision=self.precision,
         )
 
     def _server(self) -> Server:
@@ -201,11 +172,34 @@ class Qdrant(EmbeddingRetriever):
 
 
 @dataclass(frozen=True)
-class ServerSearcher(EngineSearcher):
-    """A collection of a server, by its name and dimension."""
+class PointIndex(Searcher[pa.Table]):
+    """Chunks, and the points of a collection that they are found by.
 
+    Attributes:
+        chunk_ids: ids of the chunks; positions refer to this order.
+        client: a ``QdrantClient``.
+        collection: its name.
+        similarity: what scores are; a Euclidean distance becomes its negative.
+        n_points: how many there are.
+        dimension: of the points of a server; None: those of this process.
+        vector: which of the vectors of a point; None: the one without a name.
+        id_field: of the payload, which names the chunk; None: the point's number is its position.
+        candidates: how many the graph of a server gives (ef), whatever the depth; None: exact.
+        vectors: those that score what is found; None: the engine does.
+        secrets: what the server must not repeat.
+    """
+
+    chunk_ids: tuple[str, ...]
+    client: Any
     collection: str
-    dimension: int
+    similarity: Similarity
+    n_points: int
+    dimension: int | None = None
+    vector: str | None = None
+    id_field: str | None = None
+    candidates: int | None = None
+    vectors: VectorIndex | None = None
+    secrets: Secrets = field(default_factory=lambda: Secrets(()))
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
@@ -215,8 +209,207 @@ class ServerSearcher(EngineSearcher):
         Raises:
             DataError: the vectors of the queries have another dimension.
         """
-        found = dense_matrix(queries).shape[1]
-        if found != self.dimension and queries.num_rows:
-            problem = f"has dimension {self.dimension}; the model gives {found}"
+        vectors = dense_matrix(queries)
+        if self.dimension not in (None, vectors.shape[1]) and queries.num_rows:
+            problem = f"has dimension {self.dimension}; the model gives {vectors.shape[1]}"
             raise DataError(f"collection '{self.collection}' of Qdrant {problem}")
-        return super().search(queries, depth, progress)
+        return self.nearest(vectors, depth, progress)
+
+    def nearest(
+        self, queries: Vectors, k: int, progress: Callable[[int], None] | None = None
+    ) -> list[Hits]:
+        """Return for each query the best ``k`` chunks that the engine finds.
+
+        Order: score descending, then id descending by UTF-8 bytes. Where a chunk is found by
+        several points, the best counts.
+
+        Raises:
+            UsageError: ``k`` is below 1.
+            NotServed: the server does not answer as it should.
+            DataError: a point belongs to no chunk.
+        """
+        if k < 1:
+            raise UsageError(f"k is {k}; it must be at least 1")
+        hits: list[Hits] = []
+        for start in range(0, len(queries), QUERIES_AT_ONCE):
+            block = queries[start : start + QUERIES_AT_ONCE]
+            hits += self._search_block(block, k)
+            if progress is not None:
+                progress(len(hits))
+        return hits
+
+    def _search_block(self, queries: Vectors, k: int) -> list[Hits]:
+        if not self.n_points:
+            return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in queries]
+        limit = min(self.candidates or k + MARGIN, self.n_points)
+        hits = []
+        for query, points in zip(queries, self._points(queries, limit), strict=True):
+            asked, found = limit, self._chunks(points)
+            while self.candidates is None and not self._is_complete(found, len(points), k, asked):
+                asked = min(4 * asked, self.n_points)
+                (points,) = self._points(query[None], asked)
+                found = self._chunks(points)
+            if self.vectors is not None:
+                hits.append(self.vectors.ranked(query, found.positions, k))
+            else:
+                best = top_k(found.scores, self._ids_rank[found.positions], k)
+                hits.append(Hits(found.positions[best], found.scores[best]))
+        return hits
+
+    def _is_complete(self, found: Hits, n_found: int, k: int, asked: int) -> bool:
+        """Return whether nothing that the engine left out can be among the best k."""
+        if n_found < asked or asked >= self.n_points:
+            return True
+        scores = np.sort(found.scores)[::-1]
+        if len(scores) <= k:
+            return False
+        size = max(1.0, abs(scores[0]), abs(scores[-1]))
+        error = FP32_TOLERANCE * size if self.vectors is not None else 0.0
+        return bool(scores[-1] < scores[k - 1] - error)
+
+    def _chunks(self, points: Sequence[Any]) -> Hits:
+        """Return each chunk of some points once, with its best score, by position."""
+        sign = -1.0 if self.similarity == "euclidean" else 1.0
+        positions = np.array([self._position_of(point) for point in points], np.int64)
+        scores = sign * np.array([point.score for point in points], np.float64)
+        order = np.argsort(-scores, kind="stable")
+        positions, first = np.unique(positions[order], return_index=True)
+        return Hits(positions, scores[order][first])
+
+    def _points(self, queries: Vectors, limit: int) -> list[list[Any]]:
+        """Return the points that the engine finds for each query, best first."""
+        models, of_server = _models(), self.id_field is not None
+        params = models.SearchParams(hnsw_ef=self.candidates, exact=self.candidates is None)
+        asked = [
+            models.QueryRequest(
+                query=query.tolist(),
+                limit=limit,
+                using=self.vector,
+                with_payload=[self.id_field] if of_server else False,
+                params=params if of_server else None,
+            )
+            for query in queries
+        ]
+
+        def ask() -> list[list[Any]]:
+            found = [one.points for one in self.client.query_batch_points(self.collection, asked)]
+            if len(found) != len(queries):
+                raise ValueError(f"{len(found)} lists of points for {len(queries)} queries")
+            if not all(math.isfinite(point.score) for points in found for point in points):
+                raise ValueError("a score is not a finite number")
+            return found
+
+        return answer_of(ask, self.collection, self.secrets)
+
+    def _position_of(self, point: Any) -> int:  # noqa: ANN401 (their model)
+        if self.id_field is None:
+            return int(point.id)
+        named = (point.payload or {}).get(self.id_field)
+        position = self._positions.get(named) if isinstance(named, str) else None
+        if position is None:
+            place = f"point {point.id} of the collection '{self.collection}' of Qdrant"
+            problem = f"has {self.id_field} = {named!r}, which is not the id of a chunk"
+            raise DataError(f"{place} {problem}")
+        return position
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        return {name: position for position, name in enumerate(self.chunk_ids)}
+
+    @cached_property
+    def _ids_rank(self) -> Positions:
+        return byte_order_ranks(self.chunk_ids)
+
+
+def loaded(index: VectorIndex) -> PointIndex:
+    """Return an index whose vectors are in Qdrant's engine of this process.
+
+    Raises:
+        UsageError: the package ``qdrant-client`` is not installed.
+    """
+    client, models = _client()(":memory:"), _models()
+    size, distance = max(index.vectors.shape[1], 1), models.Distance(DISTANCES[index.similarity])
+    client.create_collection(LOCAL_COLLECTION, models.VectorParams(size=size, distance=distance))
+    with warnings.catch_warnings():
+        # That a server is faster for many points.
+        warnings.simplefilter("ignore", UserWarning)
+        for start in range(0, len(index.chunk_ids), POINTS_AT_ONCE):
+            part = index.vectors[start : start + POINTS_AT_ONCE]
+            numbers = list(range(start, start + len(part)))
+            client.upsert(LOCAL_COLLECTION, models.Batch(ids=numbers, vectors=part.tolist()))
+    n_points = len(index.chunk_ids)
+    return PointIndex(
+        index.chunk_ids, client, LOCAL_COLLECTION, index.similarity, n_points, vectors=index
+    )
+
+
+def connected(server: Server) -> Any:  # noqa: ANN401 (their client)
+    """Return a client of a server, which gets to know no key.
+
+    Raises:
+        UsageError: the package ``qdrant-client`` is not installed.
+    """
+    opened = _client()
+    import httpx
+
+    return opened(
+        url=server.place,
+        timeout=max(round(server.timeout), 1),
+        transport=Transport(httpx, server),
+        trust_env=False,
+        # Asking for the version starts a thread that prints.
+        check_compatibility=False,
+    )
+
+
+def described(
+    client: Any,  # noqa: ANN401
+    name: str,
+    vector: str | None,
+    secrets: Secrets,
+) -> dict[str, Any]:
+    """Return ``points``, ``dimension``, ``distance`` and ``ef_construct`` of a collection.
+
+    Raises:
+        NotServed: the server does not answer, or has no such collection.
+        DataError: the collection has no such vector.
+    """
+    found = answer_of(lambda: client.get_collection(name), name, secrets)
+    vectors = found.config.params.vectors
+    params = vectors.get(vector or "") if isinstance(vectors, dict) else vectors
+    if params is None or (vector and not isinstance(vectors, dict)):
+        known = ", ".join(sorted(vectors)) if isinstance(vectors, dict) else "one without a name"
+        raise DataError(f"collection '{name}' of Qdrant has no vector '{vector}'; it has {known}")
+    return {
+        "points": int(found.points_count or 0),
+        "dimension": int(params.size),
+        "distance": str(params.distance.value),
+        "ef_construct": int(found.config.hnsw_config.ef_construct),
+    }
+
+
+def answer_of(ask: Callable[[], Result], collection: str, secrets: Secrets) -> Result:
+    """Return what a server answers.
+
+    Raises:
+        NotServed: it cannot be reached, or refuses.
+    """
+    try:
+        return answered(ask, secrets)
+    except ServerFailure as error:
+        failure = error
+    raise NotServed(f"Qdrant, collection '{collection}': {failure}")
+
+
+def _client() -> Any:  # noqa: ANN401
+    try:
+        from qdrant_client import QdrantClient
+    except ImportError as error:
+        raise UsageError(MISSING) from error
+    return QdrantClient
+
+
+def _models() -> Any:  # noqa: ANN401
+    from qdrant_client import models
+
+    return models

@@ -2,7 +2,8 @@
 
 The list of a dense vector holds its components. That of a sparse one holds the numbers of its
 components that are not 0, and then their weights in the same order. That of several vectors, one a
-token, holds them one after the other.
+token, holds them one after the other. Each table has a row for each of ``variants``, which has the
+columns ``query_id`` and ``variant``.
 """
 
 from __future__ import annotations
@@ -22,66 +23,41 @@ MAX_COMPONENTS = 2**24
 
 
 def dense_table(variants: pa.Table, vectors: Vectors) -> pa.Table:
-    """Return one row a variant of a query, with its vector.
-
-    Args:
-        variants: with the columns ``query_id`` and ``variant``.
-        vectors: float32, shape (rows, dimension).
-    """
+    """Return the table of vectors; float32, shape (rows, dimension)."""
     count, dimensions = vectors.shape
     offsets = np.arange(0, (count + 1) * dimensions, dimensions, dtype=np.int32)
     values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-    lists = pa.ListArray.from_arrays(pa.array(offsets), values)
-    columns = [variants.column("query_id"), variants.column("variant"), lists]
-    return pa.table(columns, schema=QUERY_VECTORS.arrow())
+    return _table(variants, pa.ListArray.from_arrays(pa.array(offsets), values))
 
 
 def dense_matrix(table: pa.Table) -> Vectors:
     """Return the vectors of a table, all of the same dimension; float32."""
-    vectors = table.column("vector").combine_chunks()
-    values: Vectors = vectors.flatten().to_numpy()
+    values: Vectors = table.column("vector").combine_chunks().flatten().to_numpy()
     return values.reshape(table.num_rows, -1)
 
 
 def sparse_table(variants: pa.Table, vectors: Sequence[SparseVector]) -> pa.Table:
-    """Return one row a variant of a query, with its sparse vector.
-
-    Args:
-        variants: with the columns ``query_id`` and ``variant``.
-        vectors: one a row.
+    """Return the table of sparse vectors, one a row.
 
     Raises:
         DataError: a component's number is 2**24 or more.
     """
-    rows = [np.concatenate([v.components.astype(np.float32), v.weights]) for v in vectors]
     if any(v.components.max(initial=0) >= MAX_COMPONENTS for v in vectors):
         raise DataError(f"a sparse vector has more than {MAX_COMPONENTS:,} components")
-    lists = pa.array(rows, pa.list_(pa.float32()))
-    columns = [variants.column("query_id"), variants.column("variant"), lists]
-    return pa.table(columns, schema=QUERY_VECTORS.arrow())
+    rows = [np.concatenate([v.components.astype(np.float32), v.weights]) for v in vectors]
+    return _table(variants, pa.array(rows, pa.list_(pa.float32())))
 
 
 def sparse_vectors(table: pa.Table) -> list[SparseVector]:
     """Return the sparse vectors of a table."""
-    found = []
-    for row in table.column("vector").combine_chunks():
-        numbers = row.values.to_numpy()
-        components, weights = np.split(numbers, 2)
-        found.append(SparseVector(components.astype(np.int32), weights))
-    return found
+    halves = (np.split(row.values.to_numpy(), 2) for row in table.column("vector").combine_chunks())
+    return [SparseVector(components.astype(np.int32), weights) for components, weights in halves]
 
 
 def token_table(variants: pa.Table, vectors: Sequence[TokenVectors]) -> pa.Table:
-    """Return one row a variant of a query, with the vectors of its tokens.
-
-    Args:
-        variants: with the columns ``query_id`` and ``variant``.
-        vectors: one array a row, shape (tokens, dimension).
-    """
-    rows = [own.astype(np.float32).reshape(-1) for own in vectors]
-    columns = [variants.column("query_id"), variants.column("variant")]
-    lists = pa.array(rows, pa.list_(pa.float32()))
-    return pa.table([*columns, lists], schema=QUERY_VECTORS.arrow())
+    """Return the table of the vectors of tokens; one array a row, shape (tokens, dimension)."""
+    rows = [of_tokens.astype(np.float32).reshape(-1) for of_tokens in vectors]
+    return _table(variants, pa.array(rows, pa.list_(pa.float32())))
 
 
 def token_vectors(table: pa.Table, dimension: int) -> list[TokenVectors]:
@@ -89,3 +65,8 @@ def token_vectors(table: pa.Table, dimension: int) -> list[TokenVectors]:
     lists = table.column("vector").combine_chunks()
     rows = (np.asarray(row.values.to_numpy(), dtype=np.float16) for row in lists)
     return [row.reshape(-1, dimension) for row in rows]
+
+
+def _table(variants: pa.Table, vectors: pa.Array) -> pa.Table:
+    columns = [variants.column("query_id"), variants.column("variant"), vectors]
+    return pa.table(columns, schema=QUERY_VECTORS.arrow())

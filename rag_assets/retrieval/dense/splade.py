@@ -10,29 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from rag_assets.models.encoder import Progress
-from rag_assets.models.loading import PACKAGES
-from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.sparse_encoder import SparseTextEncoder
-from rag_assets.models.token_counts import count_truncated, truncation_facts
 from rag_assets.models.vector_cache import SparseVector
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.retrieval.array_folder import ArrayFolder
-from rag_assets.retrieval.base import EmbeddingRetriever
+from rag_assets.retrieval.dense.embedding import LocalModelRetriever
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
+from rag_assets.retrieval.retriever import Role, Searcher
 from rag_assets.retrieval.sparse_index import SparseIndex, load_columns
-from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace, measured
-
-Kind = Literal["query", "document"]
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 
 
-class Splade(EmbeddingRetriever):
+class Splade(LocalModelRetriever):
     """Learned sparse retrieval: a model weighs the words of its vocabulary for each text.
 
     ``model`` is one of sentence-transformers' sparse encoders, or a masked language model, which is
@@ -40,27 +35,15 @@ class Splade(EmbeddingRetriever):
     model's own. The score is the inner product; a chunk that shares no word is not found.
     """
 
-    model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "numpy"
     search_packages: ClassVar[tuple[str, ...]] = ("numpy",)
-    packages: ClassVar[tuple[str, ...]] = PACKAGES
 
     type: Literal["splade"]
-    model: str = Field(min_length=1)
-    query_prompt: str | None = None
-    document_prompt: str | None = None
+    model: Annotated[str, Field(min_length=1), Role.MODEL]
 
-    def describe(self, kind: Kind) -> Mapping[str, Any]:
-        """Return weights, tokenizer, prompt, maximum length and the like."""
-        return self._encoder().describe(kind)
-
-    def tokenizer_files(self) -> ModelFiles:
-        """Return the model's files."""
-        return self._encoder().files
-
-    def index_options(self) -> Mapping[str, Any]:
-        """Return nothing of its own: all that counts is in :meth:`describe`."""
-        return {}
+    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> SparseTextEncoder:
+        """Return the model."""
+        return SparseTextEncoder(**workspace.encoder_options(self, "sparse_embeddings"))
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
@@ -70,53 +53,25 @@ class Splade(EmbeddingRetriever):
         Among the facts are ``mean_components``, how many words a chunk has a weight for, and
         ``n_truncated``, how many chunks are longer than the model reads.
         """
-        vectors = self._vectors(texts, "document", workspace)
-        facts = build_index(chunks.column("chunk_id").to_pylist(), vectors, folder)
-        encoder = self._encoder()
-        counted = workspace.cache_of("token_counts")
-        n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"), counted)
-        return {**facts, **truncation_facts(n_truncated, len(texts))}
+        vectors = self.vectors(texts, "document", workspace)
+        ids = chunks.column("chunk_id").to_pylist()
+        facts = build_index(ids, [vectors[text] for text in texts], folder)
+        return {**facts, **self.truncation(texts, workspace)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         """Embed the queries."""
         texts = variants.column("text").to_pylist()
-        return sparse_table(variants, self._vectors(texts, "query", workspace))
+        vectors = self.vectors(texts, "query", workspace)
+        return sparse_table(variants, [vectors[text] for text in texts])
 
-    def encode_now(self, texts: Sequence[str]) -> bool:
-        """Embed queries past the cache, when the model is in memory."""
-        encoder = self._encoder()
-        if not encoder.is_loaded:
-            return False
-        encoder.encode_now(texts, kind="query")
-        return True
-
-    def open(self, folder: Path) -> SparseSearcher:
+    def open(self, folder: Path) -> ComponentIndex:
         """Open the vectors."""
-        return SparseSearcher(load_columns(ArrayFolder(folder)))
-
-    def _vectors(
-        self, texts: Sequence[str], kind: Kind, workspace: Workspace
-    ) -> list[SparseVector]:
-        def encode(progress: Progress) -> list[SparseVector]:
-            vectors = self._encoder(workspace).encode(texts, kind=kind, progress=progress)
-            return [vectors[text] for text in texts]
-
-        return measured(encode, texts, kind, workspace)
-
-    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> SparseTextEncoder:
-        return SparseTextEncoder(**workspace.encoder_options(self, "sparse_embeddings"))
+        return ComponentIndex(**vars(load_columns(ArrayFolder(folder))))
 
 
 @dataclass(frozen=True)
-class SparseSearcher:
-    """Sparse vectors that are searched exactly."""
-
-    index: SparseIndex
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
+class ComponentIndex(SparseIndex, Searcher[pa.Table]):
+    """Sparse vectors that are searched exactly: a column for each component of the model."""
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
@@ -137,14 +92,13 @@ class SparseSearcher:
         Raises:
             UsageError: ``k`` is below 1.
         """
-        index = self.index
         hits: list[Hits] = []
         for query in queries:
-            held = query.components < index.indptr.size - 1  # what no chunk has is left out
+            held = query.components < self.indptr.size - 1  # what no chunk has is left out
             factors = query.weights[held].astype(np.float64)
-            scores = index.sums(query.components[held].tolist(), factors.tolist())
+            scores = self.sums(query.components[held].tolist(), factors.tolist())
             chunks = np.flatnonzero(scores)
-            best = top_k(scores[chunks], index.ids_rank[chunks], k)
+            best = top_k(scores[chunks], self.ids_rank[chunks], k)
             hits.append(Hits(chunks[best], scores[chunks][best]))
             if progress is not None:
                 progress(len(hits))

@@ -37,23 +37,21 @@ from rag_assets.engine.stage import FolderProduct, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import unknown_share, unreadable_warning
-from rag_assets.ordering import Hits
 from rag_assets.progress import no_progress
 from rag_assets.query_sets.stage import query_set_key, writing_parts
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrieval.base_runs_stage import (
     BaseRuns,
-    Report,
     save_units,
     search_kinds,
 )
-from rag_assets.retrieval.dense.exact import sharded
+from rag_assets.retrieval.dense.vector_index import sharded
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds
 from rag_assets.retrieval.workspace import UsageTotals, Workspace, retriever_prompts
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
 ENCODE = "encode"
@@ -215,21 +213,13 @@ class EmbeddingRuns(BaseRuns):
         config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
         return config.search_versions()
 
-    def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[pa.Table]:
-        return EmbeddingRetriever.named(retriever, context.experiment.retrievers).open(index.folder)
+    def asked(self, queries: pa.Table) -> pa.Table:
+        """Return the vectors of the queries."""
+        return queries
 
-    def _sharded(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
+    def sharded(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
+        """Return the searcher, or one that has parts of it searched by workers."""
         return sharded(searcher, context.compute)
-
-    def _search(
-        self,
-        searcher: Searcher[Any],
-        queries: pa.Table,
-        numbers: Sequence[int],
-        depth: int,
-        report: Report | None,
-    ) -> list[Hits]:
-        return searcher.search(queries.take(pa.array(numbers, pa.int64())), depth, report)
 
     def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,9 @@ from pydantic import model_validator
 from rag_assets.errors import DataError
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
-from rag_assets.retrieval.dense import flat_index
-from rag_assets.retrieval.dense.exact import ExactSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex, save_vectors
+from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.text_files import read_bytes, suffix
 
@@ -44,7 +43,6 @@ class FileVectorsRetriever(EmbeddingRetriever):
     """
 
     search_kind: ClassVar[str | None] = "faiss"
-    search_options: ClassVar[frozenset[str]] = frozenset({"similarity"})
     file_options: ClassVar[tuple[str, ...]] = (
         "chunk_vectors",
         "chunk_ids",
@@ -58,7 +56,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
     chunk_ids: Path | None = None
     query_vectors: Path
     query_ids: Path | None = None
-    similarity: Literal["cosine", "dot", "euclidean"] = "cosine"
+    similarity: Annotated[Similarity, Role.SEARCH] = "cosine"
 
     @model_validator(mode="after")
     def _original_queries(self) -> Self:
@@ -84,10 +82,6 @@ class FileVectorsRetriever(EmbeddingRetriever):
         """Return whether vectors are brought to length 1; what they are is in their files."""
         return {"normalisation": "l2" if self.similarity == "cosine" else "none"}
 
-    def index_options(self) -> Mapping[str, Any]:
-        """Return nothing of its own: all that counts is in :meth:`describe` and the files."""
-        return {}
-
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
@@ -95,7 +89,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
         read = read_vectors(self.chunk_vectors, self.chunk_ids)
         chunk_ids: list[str] = chunks.column("chunk_id").to_pylist()
         vectors = self._checked(read, chunk_ids, "chunk")
-        facts = flat_index.save(chunk_ids, vectors, folder)
+        facts = save_vectors(chunk_ids, vectors, folder)
         return {**facts, "n_other_ids": len(read.ids) - len(chunk_ids)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
@@ -104,9 +98,9 @@ class FileVectorsRetriever(EmbeddingRetriever):
         query_ids = variants.column("query_id").to_pylist()
         return dense_table(variants, self._checked(read, query_ids, "query"))
 
-    def open(self, folder: Path) -> Searcher[pa.Table]:
+    def open(self, folder: Path) -> VectorIndex:
         """Open the vectors."""
-        return ExactSearcher(flat_index.FlatIndex.load(folder), self.similarity)
+        return VectorIndex.load(folder, self.similarity)
 
     def _checked(self, read: FileVectors, ids: Sequence[str], what: str) -> Vectors:
         vectors = read.of(ids, what)

@@ -151,7 +151,8 @@ class BM25(AnalysedRetriever):
         index = WordIndex.load(folder)
         if self.feedback is None:
             return index
-        return FeedbackSearcher(index, TermVectors.load(folder), self.feedback)
+        vectors = TermVectors.load(folder)
+        return FeedbackSearcher(index.chunk_ids, index, vectors, self.feedback)
 
 
 _IDF: Mapping[str, Callable[[int, int], float]] = {
@@ -301,17 +302,13 @@ def expanded(
 
 
 @dataclass(frozen=True)
-class FeedbackSearcher:
+class FeedbackSearcher(Searcher[Sequence[str]]):
     """An opened index that is searched twice: the second time for the expanded query."""
 
+    chunk_ids: Sequence[str]
     index: WordIndex
     vectors: TermVectors
     feedback: Rm3Expansion
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
 
     def search(
         self,

@@ -21,13 +21,11 @@ from rag_assets.engine.stage import WITHOUT_CARRY_OVER, FolderProduct, Stage, Ta
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.ordering import Hits
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import (
     UNITS_FILE,
     BaseRuns,
-    Report,
     queries_key,
     save_units,
     search_kinds,
@@ -36,7 +34,6 @@ from rag_assets.retrieval.base_runs_stage import (
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.retrieval.lexical.tokens import BLOCKS_FILE, AnalysedTexts, Analysis, SortedTexts
 from rag_assets.retrieval.lexical.words import AnalysedRetriever
-from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -204,18 +201,7 @@ class LexicalRuns(BaseRuns):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return context.versions_of(key["retriever"])
 
-    def _open(
-        self, context: StageContext, retriever: str, index: Artifact
-    ) -> Searcher[Sequence[str]]:
-        return LexicalRetriever.named(retriever, context.experiment.retrievers).open(index.folder)
-
-    def _search(
-        self,
-        searcher: Searcher[Any],
-        queries: pa.Table,
-        numbers: Sequence[int],
-        depth: int,
-        report: Report | None,
-    ) -> list[Hits]:
-        texts = queries.column("text").take(pa.array(numbers, pa.int64())).to_pylist()
-        return searcher.search(texts, depth, report)
+    def asked(self, queries: pa.Table) -> list[str]:
+        """Return the texts of the queries."""
+        texts: list[str] = queries.column("text").to_pylist()
+        return texts

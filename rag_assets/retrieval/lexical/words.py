@@ -42,7 +42,7 @@ its part of the cosine of query and chunk."""
 
 
 @dataclass(frozen=True)
-class WordIndex(SparseIndex):
+class WordIndex(SparseIndex, Searcher[Sequence[str]]):
     """Words with a weight in each chunk that holds them; searched for texts.
 
     Attributes:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_assets.evaluation.units import unit_ranking
 from rag_assets.models.cache_fill import numbers
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
+from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.schemas import RUNS
 from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.content_cache import KEY

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.retrieval.dense.exact import MARGIN, ExactSearcher, Similarity, inner_products
-from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.vector_index import (
+    MARGIN,
+    Similarity,
+    VectorIndex,
+    inner_products,
+)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -17,7 +22,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(vectors / lengths, dtype=np.float32)
 
 
-def naive(index: FlatIndex, query: np.ndarray, k: int) -> list[tuple[str, float]]:
+def naive(index: VectorIndex, query: np.ndarray, k: int) -> list[tuple[str, float]]:
     """All float64 inner products, each row on its own, sorted by (score, id bytes) descending."""
     wide = query.astype(np.float64)
     scores = [float((row.astype(np.float64) * wide).sum()) for row in index.vectors]
@@ -26,17 +31,17 @@ def naive(index: FlatIndex, query: np.ndarray, k: int) -> list[tuple[str, float]
 
 
 def found(
-    index: FlatIndex, queries: np.ndarray, k: int, block: int
+    index: VectorIndex, queries: np.ndarray, k: int, block: int
 ) -> list[list[tuple[str, float]]]:
     ranked = []
-    for hits in ExactSearcher(index).nearest(queries, k, block=block):
+    for hits in index.nearest(queries, k, block=block):
         ids = [index.chunk_ids[position] for position in hits.positions]
         ranked.append(list(zip(ids, hits.scores.tolist(), strict=True)))
     return ranked
 
 
 @st.composite
-def corpora(draw: st.DrawFn) -> tuple[FlatIndex, np.ndarray]:
+def corpora(draw: st.DrawFn) -> tuple[VectorIndex, np.ndarray]:
     """Few distinct vectors, many duplicates, and near-duplicates that fp32 cannot tell apart."""
     seed = draw(st.integers(0, 2**32 - 1))
     count, distinct = draw(st.integers(1, 300)), draw(st.integers(1, 20))
@@ -48,13 +53,13 @@ def corpora(draw: st.DrawFn) -> tuple[FlatIndex, np.ndarray]:
     rows = rows + noise * generator.normal(size=rows.shape)
     ids = [f"{'dßé'[i % 3]}{i}" for i in generator.permutation(count)]
     queries = np.concatenate([base[:3], generator.normal(size=(3, dimension)) + 1e-3])
-    return FlatIndex(tuple(ids), unit(rows)), unit(queries)
+    return VectorIndex(tuple(ids), unit(rows)), unit(queries)
 
 
 @settings(max_examples=150, deadline=None)
 @given(corpora(), st.integers(1, 60), st.integers(1, 7))
 def test_exact_against_naive_float64(
-    corpus: tuple[FlatIndex, np.ndarray], k: int, block: int
+    corpus: tuple[VectorIndex, np.ndarray], k: int, block: int
 ) -> None:
     index, queries = corpus
     assert found(index, queries, k, block) == [naive(index, query, k) for query in queries]
@@ -63,8 +68,8 @@ def test_exact_against_naive_float64(
 def test_ties_wider_than_the_margin_are_cut_by_id() -> None:
     count = 10 * MARGIN
     vectors = np.tile(unit(np.ones((1, 48))), (count, 1))
-    index = FlatIndex(tuple(f"c{i}" for i in range(count)), vectors)
-    (hits,) = ExactSearcher(index).nearest(vectors[:1], 5)
+    index = VectorIndex(tuple(f"c{i}" for i in range(count)), vectors)
+    (hits,) = index.nearest(vectors[:1], 5)
     expected = sorted(index.chunk_ids, reverse=True)[:5]
     assert [index.chunk_ids[i] for i in hits.positions] == expected
     assert len(set(hits.scores.tolist())) == 1
@@ -84,7 +89,7 @@ def test_threads_and_blocks_change_nothing() -> None:
     generator = np.random.default_rng(1)
     vectors = unit(generator.normal(size=(3000, 64)))
     vectors[1000:1500] = vectors[0]
-    index = FlatIndex(tuple(str(i) for i in range(3000)), vectors)
+    index = VectorIndex(tuple(str(i) for i in range(3000)), vectors)
     queries = unit(np.concatenate([vectors[:5] + 0.01, generator.normal(size=(60, 64))]))
     expected = found(index, queries, 20, 256)
     threads = faiss.omp_get_max_threads()
@@ -102,20 +107,20 @@ def test_settings_of_faiss_are_put_back_even_after_an_error() -> None:
     import faiss
 
     before = faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()
-    index = FlatIndex(("a", "b"), np.eye(2, dtype=np.float32))
+    index = VectorIndex(("a", "b"), np.eye(2, dtype=np.float32))
 
     def interrupted(done: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ExactSearcher(index).nearest(np.eye(2, dtype=np.float32), 1, interrupted, block=1)
+        index.nearest(np.eye(2, dtype=np.float32), 1, interrupted, block=1)
     assert (faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()) == before
 
 
 def test_smaller_k_is_a_prefix_of_a_larger_one() -> None:
     generator = np.random.default_rng(2)
     vectors = unit(generator.integers(-1, 2, size=(500, 6)) + 0.0 + 1e-9)
-    index = FlatIndex(tuple(str(i) for i in range(500)), vectors)
+    index = VectorIndex(tuple(str(i) for i in range(500)), vectors)
     queries = unit(generator.integers(-1, 2, size=(20, 6)) + 1e-9)
     deep = found(index, queries, 100, 256)
     for k in (1, 3, 10):
@@ -123,9 +128,9 @@ def test_smaller_k_is_a_prefix_of_a_larger_one() -> None:
 
 
 def test_k_is_clipped_and_progress_ends_at_the_number_of_queries() -> None:
-    index = FlatIndex(("a", "b"), np.eye(2, dtype=np.float32))
+    index = VectorIndex(("a", "b"), np.eye(2, dtype=np.float32))
     calls: list[int] = []
-    hits = ExactSearcher(index).nearest(np.eye(2, dtype=np.float32), 50, calls.append, block=1)
+    hits = index.nearest(np.eye(2, dtype=np.float32), 50, calls.append, block=1)
     assert [len(one.positions) for one in hits] == [2, 2]
     assert calls == [1, 2]
     assert hits[0].positions.tolist() == [0, 1]
@@ -133,11 +138,11 @@ def test_k_is_clipped_and_progress_ends_at_the_number_of_queries() -> None:
 
 
 def test_empty_index_and_no_queries() -> None:
-    empty = FlatIndex((), np.empty((0, 0), dtype=np.float32))
-    (hits,) = ExactSearcher(empty).nearest(np.eye(1, 3, dtype=np.float32), 5)
+    empty = VectorIndex((), np.empty((0, 0), dtype=np.float32))
+    (hits,) = empty.nearest(np.eye(1, 3, dtype=np.float32), 5)
     assert len(hits.positions) == len(hits.scores) == 0
-    index = FlatIndex(("a",), np.eye(1, dtype=np.float32))
-    assert ExactSearcher(index).nearest(np.empty((0, 0), dtype=np.float32), 5) == []
+    index = VectorIndex(("a",), np.eye(1, dtype=np.float32))
+    assert index.nearest(np.empty((0, 0), dtype=np.float32), 5) == []
 
 
 @pytest.mark.parametrize(
@@ -151,19 +156,19 @@ def test_empty_index_and_no_queries() -> None:
     ],
 )
 def test_wrong_query_vectors(query: np.ndarray, problem: str) -> None:
-    index = FlatIndex(("a", "b"), np.eye(2, dtype=np.float32))
+    index = VectorIndex(("a", "b"), np.eye(2, dtype=np.float32))
     with pytest.raises(DataError, match=problem):
-        ExactSearcher(index).nearest(query, 1)
+        index.nearest(query, 1)
 
 
 def test_k_below_1_is_wrong_usage() -> None:
-    index = FlatIndex(("a",), np.eye(1, dtype=np.float32))
+    index = VectorIndex(("a",), np.eye(1, dtype=np.float32))
     with pytest.raises(UsageError, match="k is 0"):
-        ExactSearcher(index).nearest(np.eye(1, dtype=np.float32), 0)
+        index.nearest(np.eye(1, dtype=np.float32), 0)
 
 
 def definition(
-    index: FlatIndex, query: np.ndarray, k: int, similarity: Similarity
+    index: VectorIndex, query: np.ndarray, k: int, similarity: Similarity
 ) -> list[tuple[str, float]]:
     """The definition, one number after the other."""
     found = []
@@ -178,9 +183,9 @@ def definition(
 
 
 def hits(
-    index: FlatIndex, query: np.ndarray, k: int, similarity: Similarity
+    index: VectorIndex, query: np.ndarray, k: int, similarity: Similarity
 ) -> list[tuple[str, float]]:
-    (found,) = ExactSearcher(index, similarity).nearest(query[None, :], k)
+    (found,) = replace(index, similarity=similarity).nearest(query[None, :], k)
     names = [index.chunk_ids[position] for position in found.positions]
     return list(zip(names, found.scores.tolist(), strict=True))
 
@@ -202,7 +207,7 @@ def test_it_is_the_definition(
     vectors = ((rows + shift) * scale).astype(np.float32)
     vectors[10:20] = vectors[30]
     vectors[40] = 0
-    index = FlatIndex(tuple(f"c{number}" for number in random.permutation(90)), vectors)
+    index = VectorIndex(tuple(f"c{number}" for number in random.permutation(90)), vectors)
     query = ((random.normal(size=5) + shift) * scale).astype(np.float32)
     for k in (1, 7, 89, 200):
         assert hits(index, query, k, similarity) == definition(index, query, k, similarity)
@@ -212,14 +217,14 @@ def test_it_is_the_definition(
 def test_a_tie_beyond_the_candidates_is_broken_by_id(similarity: Similarity) -> None:
     count = 4 * MARGIN
     vectors = np.full((count, 3), 2.5, dtype=np.float32)
-    index = FlatIndex(tuple(f"c{number:03}" for number in range(count)), vectors)
+    index = VectorIndex(tuple(f"c{number:03}" for number in range(count)), vectors)
     found = hits(index, np.array([1, 0.1, 3], dtype=np.float32), 2, similarity)
     assert [name for name, _ in found] == [f"c{count - 1}", f"c{count - 2}"]
 
 
 def test_length_decides_the_inner_product_and_not_the_distance() -> None:
     vectors = np.array([[10, 0], [1, 0.1], [0, 0]], dtype=np.float32)
-    index, query = FlatIndex(("long", "near", "zero"), vectors), np.array([1, 0], np.float32)
+    index, query = VectorIndex(("long", "near", "zero"), vectors), np.array([1, 0], np.float32)
     assert [name for name, _ in hits(index, query, 3, "dot")] == ["long", "near", "zero"]
     assert [name for name, _ in hits(index, query, 3, "euclidean")] == ["near", "zero", "long"]
     assert hits(index, query, 3, "euclidean")[2] == ("long", -9.0)
@@ -228,7 +233,7 @@ def test_length_decides_the_inner_product_and_not_the_distance() -> None:
 def test_blocks_change_nothing() -> None:
     random = np.random.default_rng(3)
     vectors = random.normal(size=(200, 8)).astype(np.float32) * 7
-    space = ExactSearcher(FlatIndex(tuple(map(str, range(200))), vectors), "euclidean")
+    space = VectorIndex(tuple(map(str, range(200))), vectors, "euclidean")
     queries = random.normal(size=(20, 8)).astype(np.float32)
     one, other = space.nearest(queries, 5, block=3), space.nearest(queries, 5)
     for a, b in zip(one, other, strict=True):
@@ -238,9 +243,9 @@ def test_blocks_change_nothing() -> None:
 
 def test_vectors_of_any_length_that_are_refused() -> None:
     vectors = np.array([[1, 0], [0, 1]], dtype=np.float32)
-    query, space = np.array([[np.nan, 1]], np.float32), FlatIndex(("a", "b"), vectors)
+    query, space = np.array([[np.nan, 1]], np.float32), VectorIndex(("a", "b"), vectors)
     with pytest.raises(DataError, match=r"vector of query 0 has length nan; .* at most 1e18"):
-        ExactSearcher(space, "dot").nearest(query, 1)
-    long = FlatIndex(("a", "b"), np.array([[1, 0], [1e19, 0]], np.float32))
+        replace(space, similarity="dot").nearest(query, 1)
+    long = VectorIndex(("a", "b"), np.array([[1, 0], [1e19, 0]], np.float32))
     with pytest.raises(DataError, match=r"vector of chunk 'b' has length inf|chunk 'b' has len"):
-        ExactSearcher(long, "dot").nearest(vectors, 1)
+        replace(long, similarity="dot").nearest(vectors, 1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,12 +8,10 @@ import pytest
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.dense import hnsw_index
-from rag_assets.retrieval.dense.exact import ExactSearcher
-from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.hnsw_index import GRAPH_FILE, HnswIndex, HnswSearcher, Measure, load
+from rag_assets.retrieval.dense.hnsw import GRAPH_FILE, HnswIndex, save_graph
+from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex
 
-MEASURES: tuple[Measure, ...] = ("dot", "euclidean")
+MEASURES: tuple[Similarity, ...] = ("dot", "euclidean")
 every_measure = pytest.mark.parametrize("measure", MEASURES)
 
 
@@ -32,7 +31,7 @@ def names(count: int) -> list[str]:
 def indexed(
     folder: Path,
     vectors: np.ndarray,
-    measure: Measure,
+    measure: Similarity,
     ids: list[str] | None = None,
     *,
     m: int = 16,
@@ -40,19 +39,19 @@ def indexed(
 ) -> HnswIndex:
     folder.mkdir(parents=True, exist_ok=True)
     ids = ids or names(len(vectors))
-    hnsw_index.build(ids, vectors, folder, measure=measure, m=m, ef_construction=ef_construction)
-    return load(folder, measure)
+    save_graph(ids, vectors, folder, similarity=measure, m=m, ef_construction=ef_construction)
+    return HnswIndex.load(folder, measure, 10)
 
 
 def found(index: HnswIndex, hits: Hits) -> list[tuple[str, float]]:
-    ids = [index.flat.chunk_ids[position] for position in hits.positions]
+    ids = [index.chunk_ids[position] for position in hits.positions]
     return list(zip(ids, hits.scores.tolist(), strict=True))
 
 
 def recall(index: HnswIndex, queries: np.ndarray, k: int, ef_search: int) -> float:
     """Share of the exact best k that the graph leads to."""
-    exact = ExactSearcher(index.flat, index.measure).nearest(queries, k)
-    approximate = HnswSearcher(index, ef_search).nearest(queries, k)
+    exact = index.exact().nearest(queries, k)
+    approximate = replace(index, ef_search=ef_search).nearest(queries, k)
     shared = [
         len(set(a.positions.tolist()) & set(b.positions.tolist()))
         for a, b in zip(exact, approximate, strict=True)
@@ -61,7 +60,7 @@ def recall(index: HnswIndex, queries: np.ndarray, k: int, ef_search: int) -> flo
 
 
 @every_measure
-def test_a_wide_search_finds_what_an_exact_one_finds(tmp_path: Path, measure: Measure) -> None:
+def test_a_wide_search_finds_what_an_exact_one_finds(tmp_path: Path, measure: Similarity) -> None:
     index = indexed(tmp_path, made(3_000), measure)
     queries = made(100, seed=1)
     wide, narrow = (recall(index, queries, 10, ef) for ef in (256, 10))
@@ -77,18 +76,18 @@ def test_a_poor_graph_misses_more(tmp_path: Path) -> None:
 
 
 @every_measure
-def test_few_chunks_are_all_found_with_exact_scores(tmp_path: Path, measure: Measure) -> None:
+def test_few_chunks_are_all_found_with_exact_scores(tmp_path: Path, measure: Similarity) -> None:
     vectors = made(90)
     vectors[10:20] = vectors[30]  # equal chunks: the higher id first
     index = indexed(tmp_path, vectors * 3, measure)
     queries = made(20, seed=2)
-    exact = ExactSearcher(index.flat, measure).nearest(queries, 25)
-    for one, other in zip(HnswSearcher(index, 200).nearest(queries, 25), exact, strict=True):
+    exact = index.exact().nearest(queries, 25)
+    for one, other in zip(replace(index, ef_search=200).nearest(queries, 25), exact, strict=True):
         assert found(index, one) == found(index, other)
 
 
 @every_measure
-def test_the_order_of_rows_changes_no_byte(tmp_path: Path, measure: Measure) -> None:
+def test_the_order_of_rows_changes_no_byte(tmp_path: Path, measure: Similarity) -> None:
     vectors, ids = made(500), names(500)
     mixed = np.random.default_rng(5).permutation(500)
     indexed(tmp_path / "one", vectors, measure, ids)
@@ -101,10 +100,12 @@ def test_the_order_of_rows_changes_no_byte(tmp_path: Path, measure: Measure) -> 
 def test_a_shorter_list_is_the_beginning_of_a_longer_one(tmp_path: Path) -> None:
     index = indexed(tmp_path, made(2_000), "dot", m=4, ef_construction=8)
     queries = made(50, seed=3)
-    longest = HnswSearcher(index, 40).nearest(queries, 500)
+    longest = replace(index, ef_search=40).nearest(queries, 500)
     assert {len(hits.positions) for hits in longest} == {40}
     for k in (1, 5, 39):
-        for one, whole in zip(HnswSearcher(index, 40).nearest(queries, k), longest, strict=True):
+        for one, whole in zip(
+            replace(index, ef_search=40).nearest(queries, k), longest, strict=True
+        ):
             assert found(index, one) == found(index, whole)[:k]
 
 
@@ -112,9 +113,9 @@ def test_threads_and_blocks_change_nothing(tmp_path: Path) -> None:
     index = indexed(tmp_path, made(2_000), "euclidean")
     queries = made(300, seed=4)  # more than a block
     done: list[int] = []
-    together = HnswSearcher(index, 30).nearest(queries, 10, done.append)
+    together = replace(index, ef_search=30).nearest(queries, 10, done.append)
     alone = [
-        HnswSearcher(index, 30).nearest(queries[n : n + 1], 10)[0] for n in range(len(queries))
+        replace(index, ef_search=30).nearest(queries[n : n + 1], 10)[0] for n in range(len(queries))
     ]
     assert [found(index, a) for a in together] == [found(index, b) for b in alone]
     assert done == [256, 300]
@@ -122,17 +123,17 @@ def test_threads_and_blocks_change_nothing(tmp_path: Path) -> None:
 
 def test_nothing_to_search(tmp_path: Path) -> None:
     index = indexed(tmp_path, np.empty((0, 0), np.float32), "dot")
-    (hits,) = HnswSearcher(index, 10).nearest(made(1), 5)
+    (hits,) = replace(index, ef_search=10).nearest(made(1), 5)
     assert hits.positions.size == 0
-    assert HnswSearcher(indexed(tmp_path / "some", made(5), "dot"), 10).nearest(made(0), 5) == []
+    assert indexed(tmp_path / "some", made(5), "dot").nearest(made(0), 5) == []
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     index = indexed(tmp_path / "a", made(5), "dot")
-    with pytest.raises(UsageError, match="k is 0 and ef_search is 10"):
-        HnswSearcher(index, 10).nearest(made(1), 0)
+    with pytest.raises(UsageError, match="k is 0"):
+        replace(index, ef_search=10).nearest(made(1), 0)
     with pytest.raises(DataError, match=r"shape \(1, 3\); the index has dimension 24"):
-        HnswSearcher(index, 10).nearest(made(1, 3), 1)
+        replace(index, ef_search=10).nearest(made(1, 3), 1)
     vectors = made(3)
     vectors[2, 0] = np.nan
     with pytest.raises(DataError, match="vector of chunk 'c00002' has length nan"):
@@ -142,16 +143,16 @@ def test_what_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_index(tmp_path: Path) -> None:
     indexed(tmp_path, made(5), "dot")
     with pytest.raises(StoreError, match="is damaged: 5 ids, and a graph of 5 chunks"):
-        load(tmp_path, "euclidean")
+        HnswIndex.load(tmp_path, "euclidean", 10)
     (tmp_path / GRAPH_FILE).write_bytes(b"nothing")
     with pytest.raises(StoreError, match=r"hnsw\.faiss cannot be read: "):
-        load(tmp_path, "dot")
+        HnswIndex.load(tmp_path, "dot", 10)
     (tmp_path / GRAPH_FILE).unlink()
     with pytest.raises(StoreError, match=r"hnsw\.faiss cannot be read: "):
-        load(tmp_path, "dot")
+        HnswIndex.load(tmp_path, "dot", 10)
 
 
 def test_the_flat_files_are_those_of_a_flat_index(tmp_path: Path) -> None:
     index = indexed(tmp_path, made(5), "dot")
-    assert np.array_equal(FlatIndex.load(tmp_path).vectors, made(5))
-    assert index.flat.chunk_ids == tuple(names(5))
+    assert np.array_equal(VectorIndex.load(tmp_path).vectors, made(5))
+    assert index.chunk_ids == tuple(names(5))

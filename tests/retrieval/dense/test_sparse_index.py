@@ -14,8 +14,8 @@ from rag_assets.models.vector_cache import SparseVector
 from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.dense import splade
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
-from rag_assets.retrieval.dense.splade import SparseSearcher
-from rag_assets.retrieval.sparse_index import SparseIndex, load_columns
+from rag_assets.retrieval.dense.splade import ComponentIndex
+from rag_assets.retrieval.sparse_index import load_columns
 
 Weights = dict[int, float]
 
@@ -42,9 +42,9 @@ def naive(chunks: dict[str, Weights], query: Weights, k: int) -> list[tuple[str,
     return sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)[:k]
 
 
-def indexed(folder: Path, chunks: dict[str, Weights]) -> SparseIndex:
+def indexed(folder: Path, chunks: dict[str, Weights]) -> ComponentIndex:
     splade.build_index(list(chunks), [sparse(own) for own in chunks.values()], folder)
-    return load_columns(ArrayFolder(folder))
+    return ComponentIndex(**vars(load_columns(ArrayFolder(folder))))
 
 
 @settings(max_examples=60, deadline=None)
@@ -53,7 +53,7 @@ def test_it_is_the_definition(rows: list[Weights], query: Weights, k: int) -> No
     chunks = {f"c{(number * 7) % 13}": own for number, own in enumerate(rows)}
     with TemporaryDirectory() as folder:
         index = indexed(Path(folder), chunks)
-    (hits,) = SparseSearcher(index).nearest([sparse(query)], k)
+    (hits,) = index.nearest([sparse(query)], k)
     ids = [index.chunk_ids[position] for position in hits.positions]
     assert list(zip(ids, hits.scores.tolist(), strict=True)) == naive(chunks, query, k)
 
@@ -73,9 +73,9 @@ def test_facts_and_nothing(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     index = indexed(empty, {})
-    (hits,) = SparseSearcher(index).nearest([sparse({3: 1.0})], 5)
+    (hits,) = index.nearest([sparse({3: 1.0})], 5)
     assert hits.positions.size == 0
-    assert SparseSearcher(index).nearest([], 5) == []
+    assert index.nearest([], 5) == []
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         load_columns(ArrayFolder(tmp_path))
     index = indexed(tmp_path, {"a": {1: 1.0}})
     with pytest.raises(UsageError, match="k is 0"):
-        SparseSearcher(index).nearest([sparse({})], 0)
+        index.nearest([sparse({})], 0)
     np.save(tmp_path / "weights.npy", np.empty(0, np.float32))
     with pytest.raises(StoreError, match="cannot be read"):
         load_columns(ArrayFolder(tmp_path))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.errors import StoreError, UsageError
 from rag_assets.models.token_encoder import maxsim
 from rag_assets.models.vector_cache import TokenVectors
 from rag_assets.retrieval.dense import late_interaction
-from rag_assets.retrieval.dense.late_interaction import TokenIndex, TokenSearcher
+from rag_assets.retrieval.dense.late_interaction import TokenIndex
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
 
 DIMENSION = 8
@@ -28,8 +28,8 @@ def drawn(seed: int, lengths: Sequence[int]) -> list[TokenVectors]:
 
 def made(vectors: Sequence[TokenVectors], folder: Path) -> TokenIndex:
     folder.mkdir(exist_ok=True)
-    late_interaction.build_index([f"c{row:03}" for row in range(len(vectors))], vectors, folder)
-    return late_interaction.load_index(folder)
+    late_interaction.save_tokens([f"c{row:03}" for row in range(len(vectors))], vectors, folder)
+    return TokenIndex.load(folder)
 
 
 @given(
@@ -53,7 +53,7 @@ def test_it_finds_what_scoring_every_pair_finds(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(late_interaction, "TOKENS_AT_ONCE", at_once)
         patch.setattr(late_interaction, "QUERIES_AT_ONCE", 2)
-        found = TokenSearcher(index).nearest(asked, k)
+        found = index.nearest(asked, k)
     for query, hits in zip(asked, found, strict=True):
         scored = [
             (maxsim(query, own), f"c{row:03}", row)
@@ -70,7 +70,7 @@ def test_a_part_is_searched_as_the_whole(tmp_path: Path) -> None:
     (query,) = drawn(1, [3])
     part = index.restricted_to(np.array([1, 3, 0]))
     assert part.chunk_ids == ("c001", "c003", "c000")
-    (hits,), (whole,) = (TokenSearcher(one).nearest([query], 9) for one in (part, index))
+    (hits,), (whole,) = (one.nearest([query], 9) for one in (part, index))
     of_whole = dict(zip(whole.positions.tolist(), whole.scores.tolist(), strict=True))
     assert dict(zip(hits.positions.tolist(), hits.scores.tolist(), strict=True)) == {
         1: of_whole[3],
@@ -80,9 +80,9 @@ def test_a_part_is_searched_as_the_whole(tmp_path: Path) -> None:
 
 def test_an_index_is_ordered_by_id_and_holds_half_precision(tmp_path: Path) -> None:
     one, other = drawn(0, [2, 3])
-    facts = late_interaction.build_index(["b", "a"], [one, other], tmp_path)
+    facts = late_interaction.save_tokens(["b", "a"], [one, other], tmp_path)
     assert facts == {"chunks": 2, "bytes": 5 * DIMENSION * 2, "mean_tokens": 2.5}
-    index = late_interaction.load_index(tmp_path)
+    index = TokenIndex.load(tmp_path)
     assert index.chunk_ids == ("a", "b")
     np.testing.assert_array_equal(index.of(0), other)
     np.testing.assert_array_equal(index.of(1), one)
@@ -90,10 +90,10 @@ def test_an_index_is_ordered_by_id_and_holds_half_precision(tmp_path: Path) -> N
 
 def test_nothing_is_searched_for_nothing(tmp_path: Path) -> None:
     index = made([], tmp_path)
-    assert [len(hits.positions) for hits in TokenSearcher(index).nearest(drawn(0, [2]), 3)] == [0]
-    assert TokenSearcher(index).nearest([], 3) == []
+    assert [len(hits.positions) for hits in index.nearest(drawn(0, [2]), 3)] == [0]
+    assert index.nearest([], 3) == []
     with pytest.raises(UsageError, match="k is 0"):
-        TokenSearcher(index).nearest([], 0)
+        index.nearest([], 0)
 
 
 def test_queries_come_back_from_their_table() -> None:
@@ -105,11 +105,9 @@ def test_queries_come_back_from_their_table() -> None:
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="2 chunks, but token vectors of 1"):
-        late_interaction.build_index(["a", "b"], drawn(0, [1]), tmp_path)
     with pytest.raises(StoreError, match="cannot be read"):
-        late_interaction.load_index(tmp_path)
+        TokenIndex.load(tmp_path)
     made(drawn(0, [1, 2]), tmp_path)
     np.save(tmp_path / "first_tokens.npy", np.array([0, 1]))
     with pytest.raises(StoreError, match="is damaged: 2 ids, 2 starts"):
-        late_interaction.load_index(tmp_path)
+        TokenIndex.load(tmp_path)

@@ -65,7 +65,9 @@ def test_weights_of_an_expanded_query() -> None:
 def test_a_chunk_without_a_word_of_the_query_is_found(tmp_path: Path) -> None:
     one, vectors = index(tmp_path)
     (plain,) = one.search(["fare"], 9)
-    (grown,) = FeedbackSearcher(one, vectors, Feedback(documents=1)).search(["fare"], 9)
+    (grown,) = FeedbackSearcher(one.chunk_ids, one, vectors, Feedback(documents=1)).search(
+        ["fare"], 9
+    )
     assert plain.positions.tolist() == [0]
     assert grown.positions.tolist()[0] == 0
     # "dog" and "crown" stand beside "fare", so those that hold one are found, the rest is not.
@@ -74,7 +76,9 @@ def test_a_chunk_without_a_word_of_the_query_is_found(tmp_path: Path) -> None:
 
 def test_the_score_is_the_weighted_sum(tmp_path: Path) -> None:
     one, vectors = index(tmp_path)
-    (grown,) = FeedbackSearcher(one, vectors, Feedback(documents=1)).search(["fare"], 9)
+    (grown,) = FeedbackSearcher(one.chunk_ids, one, vectors, Feedback(documents=1)).search(
+        ["fare"], 9
+    )
     # With b 0 a word that occurs once weighs idf / 2.2; dog and crown are in two of five chunks.
     # From a: dog 1/2, fare 1/4, crown 1/4, each by half.
     both = log(1 + 3.5 / 2.5)
@@ -95,12 +99,12 @@ def test_with_all_weight_on_the_query_the_order_stays(
     query = " ".join(words)
     (plain,) = one.search([query], 9)
     feedback = Feedback(documents=2, terms=5, original_weight=1.0)
-    (grown,) = FeedbackSearcher(one, vectors, feedback).search([query], 9)
+    (grown,) = FeedbackSearcher(one.chunk_ids, one, vectors, feedback).search([query], 9)
     assert grown.positions.tolist() == plain.positions.tolist()
     assert grown.scores * len(words) == pytest.approx(plain.scores)
 
 
 def test_a_query_without_hits_has_none(tmp_path: Path) -> None:
     one, vectors = index(tmp_path)
-    found = FeedbackSearcher(one, vectors, Feedback()).search(["zzz", ""], 9)
+    found = FeedbackSearcher(one.chunk_ids, one, vectors, Feedback()).search(["zzz", ""], 9)
     assert [hits.positions.tolist() for hits in found] == [[], []]

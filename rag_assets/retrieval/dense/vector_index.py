@@ -1,4 +1,4 @@
-"""Exact search of vectors by cosine, inner product or Euclidean distance.
+"""Vectors of chunks, and their exact search by cosine, inner product or Euclidean distance.
 
 faiss finds candidates in fp32; score, order and cut are decided in float64, so results depend
 neither on threads nor on block sizes. The fp32 inner product of q and x of dimension d is off by
@@ -20,12 +20,12 @@ merged hits are sorted by again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -33,21 +33,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.compute.compute import Compute
-from rag_assets.errors import DataError, UsageError
+from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.unit_vectors import (
     LENGTH_TOLERANCE,
     Vectors,
     check_unit_rows,
     checked_lengths,
 )
+from rag_assets.models.vector_cache import MakeVectors
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
-from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.retriever import IndexSearcher, Searcher
+from rag_assets.retrieval.retriever import Searcher
 
 Similarity = Literal["cosine", "dot", "euclidean"]
 Numbers = npt.NDArray[np.float64]
 Row = npt.NDArray[np.float32]
+
+VECTORS_FILE = "vectors.npy"
 
 BLOCK = 256
 """Queries that faiss is given at once, and between two reports of progress."""
@@ -59,21 +62,52 @@ MARGIN = 32
 """Candidates beyond k: few enough to be cheap, enough for ordinary score gaps."""
 
 MATRIX_FROM = 4_000
-"""Numbers of the queries of a block from which faiss multiplies matrices; changes speed only."""
+"""Numbers of the queries of a block from which faiss multiplies matrices; changes speed only. Its
+own 128,000 (from 1.15 on) suit dozens of threads: one is five times faster by matrices."""
 
 _UNIT = 2.0**-24
 _SMALLEST_NORMAL = 2.0**-126
 
 
 @dataclass(frozen=True)
-class ExactSearcher(IndexSearcher[FlatIndex]):
-    """Vectors that are searched without missing any."""
+class VectorIndex(Searcher[pa.Table]):
+    """Chunks and their vectors, searched without missing any.
 
+    Attributes:
+        chunk_ids: ids of the chunks; positions refer to this order.
+        vectors: float32, shape (len(chunk_ids), dimension).
+        similarity: what scores are; a Euclidean distance becomes its negative.
+    """
+
+    chunk_ids: tuple[str, ...]
+    vectors: Vectors
     similarity: Similarity = "cosine"
 
-    def restricted_to(self, positions: Positions) -> ExactSearcher:
-        """Return a searcher of these chunks: a score depends on no other vector."""
-        return ExactSearcher(self.index.restricted_to(positions), self.similarity)
+    @classmethod
+    def load(cls, folder: Path, similarity: Similarity = "cosine") -> VectorIndex:
+        """Open what ``save_vectors`` wrote; the vectors stay on disk until they are used.
+
+        Raises:
+            StoreError: the folder does not hold an index, or its files do not fit together.
+        """
+        files = ArrayFolder(folder)
+        chunk_ids, vectors = tuple(files.texts(CHUNK_IDS)), files.array("vectors")
+        if vectors.ndim != 2 or vectors.dtype != np.float32 or len(vectors) != len(chunk_ids):
+            raise StoreError(
+                f"embedding index {folder} is damaged: {len(chunk_ids)} ids, and vectors of shape "
+                f"{vectors.shape} and type {vectors.dtype}"
+            )
+        return cls(chunk_ids, vectors, similarity)
+
+    @cached_property
+    def ids_rank(self) -> Positions:
+        """``byte_order_ranks`` of the chunk ids."""
+        return byte_order_ranks(self.chunk_ids)
+
+    def restricted_to(self, positions: Positions) -> VectorIndex:
+        """Return the index of these chunks alone, in their order; their vectors are copied."""
+        chunk_ids = tuple(self.chunk_ids[position] for position in positions)
+        return VectorIndex(chunk_ids, self.vectors[positions], self.similarity)
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
@@ -111,16 +145,17 @@ class ExactSearcher(IndexSearcher[FlatIndex]):
             raise UsageError(f"k is {k}; it must be at least 1")
         if not self.chunk_ids or not len(queries):
             return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in range(len(queries))]
-        self._check(queries)
+        self.check(queries)
         self._searched  # noqa: B018 (made once, before there are threads)
         # Threads of faiss wait for one another at every 1,024 chunks: each of ours has queries of
         # its own, and runs faiss on itself alone.
-        threads = faiss.omp_get_max_threads()
+        threads, before = faiss.omp_get_max_threads(), faiss.cvar.distance_compute_blas_threshold
         size = min(block, max(SMALLEST_SHARE, -(-len(queries) // threads)))
         blocks = [queries[at : at + size] for at in range(0, len(queries), size)]
         alone = partial(faiss.omp_set_num_threads, 1)
         hits: list[Hits] = []
-        with matrix_products(), ThreadPoolExecutor(threads, initializer=alone) as pool:
+        faiss.cvar.distance_compute_blas_threshold = MATRIX_FROM
+        with ThreadPoolExecutor(threads, initializer=alone) as pool:
             try:
                 for hits_of_block in pool.map(partial(self._search_block, k=k), blocks):
                     hits += hits_of_block
@@ -128,12 +163,39 @@ class ExactSearcher(IndexSearcher[FlatIndex]):
                         progress(len(hits))
             finally:
                 pool.shutdown(cancel_futures=True)
+                faiss.cvar.distance_compute_blas_threshold = before
         return hits
+
+    def check(self, queries: Vectors) -> None:
+        """Refuse vectors of queries that cannot be compared with those of the index.
+
+        Raises:
+            DataError: see :meth:`nearest`.
+        """
+        dimension = self.vectors.shape[1]
+        if queries.ndim != 2 or queries.shape[1] != dimension:
+            problem = f"query vectors have shape {queries.shape}"
+            raise DataError(f"{problem}; the index has dimension {dimension}")
+        if queries.dtype != np.float32:
+            raise DataError(f"query vectors are {queries.dtype}; they must be float32")
+        check = check_unit_rows if self.similarity == "cosine" else checked_lengths
+        check(queries, lambda row: f"query {row}")
+
+    def ranked(self, query: Row, candidates: Positions, k: int) -> Hits:
+        """Return the best ``k`` of some chunks, by their exact scores."""
+        scores = exact_scores(self.vectors[candidates], query, self.similarity)
+        return self._cut(candidates, scores, k)
+
+    def _cut(self, candidates: Positions, scores: Numbers, k: int) -> Hits:
+        # Only ties need the order of the ids, which takes a second for a large index.
+        is_tied = len(np.unique(scores)) < len(scores)
+        best = top_k(scores, self.ids_rank[candidates] if is_tied else candidates, k)
+        return Hits(candidates[best], scores[best])
 
     @cached_property
     def _searched(self) -> tuple[Vectors, float, float]:
         """What faiss multiplies, the length of its longest row, and that of the index."""
-        vectors = np.ascontiguousarray(self.index.vectors)
+        vectors = np.ascontiguousarray(self.vectors)
         if self.similarity == "cosine":
             return vectors, 1 + LENGTH_TOLERANCE, 1 + LENGTH_TOLERANCE
         lengths = checked_lengths(vectors, lambda row: f"chunk '{self.chunk_ids[row]}'")
@@ -143,16 +205,6 @@ class ExactSearcher(IndexSearcher[FlatIndex]):
         halves = (-(lengths**2) / 2).astype(np.float32)
         searched = np.sqrt(lengths**2 + halves.astype(np.float64) ** 2)
         return np.hstack([vectors, halves[:, None]]), float(searched.max(initial=0.0)), longest
-
-    def _check(self, queries: Vectors) -> None:
-        dimension = self.index.vectors.shape[1]
-        if queries.ndim != 2 or queries.shape[1] != dimension:
-            problem = f"query vectors have shape {queries.shape}"
-            raise DataError(f"{problem}; the index has dimension {dimension}")
-        if queries.dtype != np.float32:
-            raise DataError(f"query vectors are {queries.dtype}; they must be float32")
-        check = check_unit_rows if self.similarity == "cosine" else checked_lengths
-        check(queries, lambda row: f"query {row}")
 
     def _search_block(self, queries: Vectors, k: int) -> list[Hits]:
         import faiss
@@ -172,16 +224,12 @@ class ExactSearcher(IndexSearcher[FlatIndex]):
                 if lowest >= least:  # a chunk that faiss left out may be among the best k
                     candidates = np.flatnonzero(matrix @ row >= least)
                     _, scores = self._exact(query, candidates)
-            # Only ties need the order of the ids, which takes a second for a large index.
-            is_tied = len(np.unique(scores)) < len(scores)
-            best = top_k(scores, self.index.ids_rank[candidates] if is_tied else candidates, k)
-            hits.append(Hits(candidates[best], scores[best]))
+            hits.append(self._cut(candidates, scores, k))
         return hits
 
     def _exact(self, query: Row, positions: Positions) -> tuple[Numbers, Numbers]:
         """Return what faiss approximates, and the scores, of some chunks."""
-        vectors = self.index.vectors[positions]
-        scores = exact_scores(vectors, query, self.similarity)
+        scores = exact_scores(self.vectors[positions], query, self.similarity)
         if self.similarity != "euclidean":
             return scores, scores
         return (float((query.astype(np.float64) ** 2).sum()) - scores**2) / 2, scores
@@ -204,10 +252,7 @@ class ExactSearcher(IndexSearcher[FlatIndex]):
 def exact_scores(vectors: Vectors, query: Row, similarity: Similarity) -> Numbers:
     """Return the score of each row in float64: inner product, or negative Euclidean distance.
 
-    Args:
-        vectors: float32, shape (n, dimension).
-        query: one vector.
-        similarity: ``cosine`` is the inner product of vectors of length 1.
+    The cosine is the inner product of vectors of length 1.
     """
     if similarity != "euclidean":
         return inner_products(vectors, query)
@@ -217,9 +262,7 @@ def exact_scores(vectors: Vectors, query: Row, similarity: Similarity) -> Number
 
 
 def inner_products(vectors: Vectors, query: Vectors | Row) -> Numbers:
-    """Return the inner product of each row with ``query`` in float64, shape (n,).
-
-    ``query`` is one vector, or one for each row.
+    """Return the inner product of each row with ``query``, or with its row of it, in float64.
 
     Products of two fp32 numbers are exact in float64; each row is summed by itself in one fixed
     order. A BLAS product would round equal rows differently, depending on where they stand.
@@ -228,22 +271,37 @@ def inner_products(vectors: Vectors, query: Vectors | Row) -> Numbers:
     return products
 
 
-@contextmanager
-def matrix_products() -> Iterator[None]:
-    """Let faiss multiply matrices for few queries too.
+def vectors_on_disk(folder: Path) -> MakeVectors:
+    """Return what makes the array whose file ``save_vectors`` leaves as it is.
 
-    Since 1.15 it takes one query after another up to 128,000 numbers, 333 queries of 384
-    dimensions, which fits where it has dozens of threads (faiss, pull requests 5022 and 5109). One
-    thread is five times faster by matrices, from about ten queries on.
+    It is never in memory as a whole: the system writes what is filled, and forgets it, as it likes.
     """
-    import faiss
 
-    before = faiss.cvar.distance_compute_blas_threshold
-    faiss.cvar.distance_compute_blas_threshold = MATRIX_FROM
-    try:
-        yield
-    finally:
-        faiss.cvar.distance_compute_blas_threshold = before
+    def make(shape: tuple[int, int], *, dtype: type[np.float32]) -> Vectors:
+        array: Vectors = np.lib.format.open_memmap(folder / VECTORS_FILE, "w+", dtype, shape)
+        return array
+
+    return make
+
+
+def save_vectors(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, Any]:
+    """Write an index into an existing folder: ``vectors.npy`` and ``chunk_ids.json``.
+
+    Returns:
+        Facts for the manifest: ``chunks``, ``dimension``, ``bytes`` (of the vectors).
+
+    Raises:
+        DataError: shapes do not fit, or an id occurs twice.
+    """
+    if vectors.ndim != 2 or len(vectors) != len(chunk_ids):
+        raise DataError(f"{len(chunk_ids)} chunks, but vectors of shape {vectors.shape}")
+    byte_order_ranks(chunk_ids)
+    plain, file = np.ascontiguousarray(vectors, dtype=np.float32), folder / VECTORS_FILE
+    made = vectors.filename if isinstance(vectors, np.memmap) else None
+    if made is None or Path(made).resolve() != file.resolve():  # else it is there already
+        np.save(file, plain, allow_pickle=False)
+    ArrayFolder(folder).save(**{CHUNK_IDS: list(chunk_ids)})
+    return {"chunks": len(plain), "dimension": plain.shape[1], "bytes": plain.nbytes}
 
 
 def sharded(searcher: Searcher[pa.Table], compute: Compute) -> Searcher[pa.Table]:
@@ -252,69 +310,55 @@ def sharded(searcher: Searcher[pa.Table], compute: Compute) -> Searcher[pa.Table
     Only exact searches of vectors have parts, and only large ones are worth it; else it is the
     searcher itself.
     """
-    if not isinstance(searcher, ExactSearcher):
+    if not isinstance(searcher, VectorIndex):
         return searcher
     n_parts = compute.n_parts(len(searcher.chunk_ids))
-    return searcher if n_parts < 2 else ShardedSearcher(searcher, compute, n_parts)
+    return searcher if n_parts < 2 else ShardedIndex.of(searcher, compute, n_parts)
 
 
 @dataclass(frozen=True)
-class ShardedSearcher:
-    """An exact search of vectors in parts."""
+class ShardedIndex(Searcher[pa.Table]):
+    """An exact search of vectors in parts; ``shards`` are in the memory of the cluster."""
 
-    whole: ExactSearcher
+    chunk_ids: tuple[str, ...]
+    whole: VectorIndex
     compute: Compute
-    n_parts: int
+    starts: Sequence[int]
+    shards: Sequence[Any]
 
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.whole.chunk_ids
+    @classmethod
+    def of(cls, whole: VectorIndex, compute: Compute, n_parts: int) -> ShardedIndex:
+        """Cut an index into parts of about equal size, and share each of them once."""
+        bounds = np.linspace(0, len(whole.chunk_ids), n_parts + 1).round().astype(int).tolist()
+        parts = (whole.restricted_to(np.arange(*one)) for one in pairwise(bounds))
+        return cls(whole.chunk_ids, whole, compute, bounds[:-1], [*map(compute.share, parts)])
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
         """Return the best chunks of each query vector."""
         hits_of: dict[int, list[Hits]] = {}
-        blocks = ((shard, queries, depth) for shard in self._shards)
+        blocks = ((shard, queries, depth) for shard in self.shards)
         for part, hits in self.compute.map(search_shard, blocks):
             hits_of[part] = hits
             if progress is not None:
-                progress(queries.num_rows * len(hits_of) // self.n_parts)
+                progress(queries.num_rows * len(hits_of) // len(self.shards))
         by_query = zip(*(hits_of[part] for part in sorted(hits_of)), strict=True)
         return [self._merged(hits, depth) for hits in by_query]
 
-    def restricted_to(self, positions: Positions) -> ExactSearcher:
+    def restricted_to(self, positions: Positions) -> VectorIndex:
         """Return a searcher of these chunks, in this process: they are few."""
         return self.whole.restricted_to(positions)
 
     def _merged(self, parts: Sequence[Hits], depth: int) -> Hits:
         """Return the best hits of one query over all parts."""
-        starts = zip(parts, self._bounds, strict=False)
+        starts = zip(parts, self.starts, strict=True)
         positions = np.concatenate([hits.positions + start for hits, start in starts])
         scores = np.concatenate([hits.scores for hits in parts])
-        best = top_k(scores, self._ids_rank[positions], depth)
+        best = top_k(scores, self.whole.ids_rank[positions], depth)
         return Hits(positions[best], scores[best])
 
-    @cached_property
-    def _bounds(self) -> list[int]:
-        """Where each part begins, and the end of the last."""
-        ends = np.linspace(0, len(self.chunk_ids), self.n_parts + 1)
-        return [int(end) for end in ends.round()]
 
-    @cached_property
-    def _shards(self) -> list[Any]:
-        """The parts, each put into the memory of the cluster once."""
-        return [
-            self.compute.share(self.whole.restricted_to(np.arange(start, end)))
-            for start, end in pairwise(self._bounds)
-        ]
-
-    @cached_property
-    def _ids_rank(self) -> Positions:
-        return byte_order_ranks(self.chunk_ids)
-
-
-def search_shard(shard: ExactSearcher, queries: pa.Table, depth: int) -> list[Hits]:
+def search_shard(shard: VectorIndex, queries: pa.Table, depth: int) -> list[Hits]:
     """Return the hits of all queries in one part."""
     return shard.search(queries, depth, None)

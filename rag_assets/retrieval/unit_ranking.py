@@ -1,0 +1,280 @@
+"""From a search of chunks to rankings of judged units: the one way of every retriever of chunks.
+
+A query's hits go through the same steps: those of documents that its filter lets through are kept,
+scores fall with the age of documents, and of each judged unit the best chunk is kept. What is found
+is exactly what the steps would leave of all chunks: a query is searched deeper until nothing that
+was left out could rise into its first ``depth`` units. Hits at a smaller depth are the first of
+those at a larger one.
+
+The unit of a chunk is its document (``judge: document``), else its parent, else the chunk itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.evaluation.units import unit_ids
+from rag_assets.ordering import Hits, Positions, byte_order_ranks
+from rag_assets.schemas import RUNS
+
+Search = Callable[[Sequence[int], int], list[Hits]]
+"""``search(queries, depth)``: the hits of the queries with these numbers, best first."""
+
+Part = Callable[[Positions], Search | None]
+"""``part(positions)``: a search of the chunks at these positions, whose hits count from 0; None
+where they cannot be searched alone."""
+
+Scores = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+GROWTH = 4
+"""A search that was not deep enough goes so many times as deep."""
+
+FEW = 0.25
+"""Largest share of the chunks that is copied to be searched alone."""
+
+MAX_HITS_AT_ONCE = 2_000_000
+"""Most hits that one search is asked for: they are in memory until they are looked through."""
+
+
+class Restriction(NamedTuple):
+    """What each query may find.
+
+    Attributes:
+        documents: the document of each chunk, as a number.
+        masks: by query number: which of these documents may be found; None: all.
+    """
+
+    documents: npt.NDArray[np.int64]
+    masks: Sequence[Mask | None]
+
+    @classmethod
+    def of(cls, filters: pa.Table, query_ids: Sequence[str], chunks: pa.Table) -> Restriction:
+        """Return what queries may find among these chunks.
+
+        Args:
+            filters: table of :data:`rag_assets.evaluation.query_filters.QUERY_FILTERS`.
+            query_ids: the queries by number; those of variants occur several times.
+            chunks: what positions of hits refer to, with ``document_id``.
+        """
+        encoded = pc.dictionary_encode(chunks.column("document_id")).combine_chunks()
+        by_query: dict[str, Mask] = {}
+        for row in filters.to_pylist():
+            matching = pa.array(row["document_ids"], pa.string())
+            mask = pc.is_in(encoded.dictionary, value_set=matching).to_numpy(zero_copy_only=False)
+            by_query |= dict.fromkeys(row["query_ids"], mask)
+        documents = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        return cls(documents, [by_query.get(query_id) for query_id in query_ids])
+
+
+@dataclass(frozen=True)
+class UnitRanking:
+    """A search of chunks, and the steps from its hits to units.
+
+    Attributes:
+        search: finds chunks.
+        chunks: what positions of hits refer to: ``chunk_id``, which stands once for each of its
+            texts, ``document_id`` and, where there are parents, ``parent_chunk_id``.
+        judge: ``document``, or a unit that is the chunk or its parent.
+        restriction: what each query may find; None: everything.
+        factors: document id -> by what the scores of its chunks are multiplied; None: nothing.
+        part: searches some chunks alone; None: that cannot be done.
+    """
+
+    search: Search
+    chunks: pa.Table
+    judge: str
+    restriction: Restriction | None = None
+    factors: Mapping[str, float] | None = None
+    part: Part | None = None
+
+    def table(self, query_ids: Sequence[str], depth: int) -> pa.Table:
+        """Rank ``depth`` units of every query; ``query_ids`` are named by their number.
+
+        Returns:
+            Table of :data:`rag_assets.schemas.RUNS`, sorted by query number and rank.
+        """
+        rankings = self.hits(range(len(query_ids)), depth)
+        lengths = [len(hits.positions) for hits in rankings]
+        ranks = [np.arange(1, length + 1, dtype=np.int32) for length in lengths]
+        positions = np.concatenate([np.empty(0, np.int64), *(hits.positions for hits in rankings)])
+        rows = pa.array(positions.astype(np.int64))
+        queries = pa.array(np.repeat(np.arange(len(rankings)), lengths))
+        columns = {
+            "query_id": pa.array(query_ids, pa.string()).take(queries),
+            "rank": pa.array(np.concatenate([np.empty(0, np.int32), *ranks])),
+            "score": pa.array(np.concatenate([np.empty(0), *(hits.scores for hits in rankings)])),
+            "unit_id": self._units.take(rows),
+            "chunk_id": self.chunks.column("chunk_id").take(rows),
+            "document_id": self.chunks.column("document_id").take(rows),
+        }
+        return RUNS.check(pa.table(columns, schema=RUNS.arrow()).combine_chunks())
+
+    def hits(self, numbers: Sequence[int], depth: int) -> list[Hits]:
+        """Return the best ``depth`` units of these queries, each as its best chunk, best first."""
+        found: dict[int, Hits] = {}
+        first: dict[int, int] = {}
+        deeper = GROWTH if self._chunk_factors is not None else 1
+        for same in self._by_mask(numbers):
+            positions, share = self._matching(same[0])
+            if not share:
+                found |= dict.fromkeys(same, Hits(np.empty(0, np.int64), np.empty(0)))
+            elif positions is not None and (alone := self._alone(positions, share)) is not None:
+                at_first = dict.fromkeys(same, min(depth * deeper, len(positions)))
+                found |= self._deepened(alone, at_first, depth, len(positions))
+            else:
+                first |= dict.fromkeys(same, min(ceil(depth / share) * deeper, self._n_chunks))
+        found |= self._deepened(self.search, first, depth, self._n_chunks)
+        return [found[number] for number in numbers]
+
+    def _deepened(
+        self, search: Search, first: Mapping[int, int], depth: int, n_chunks: int
+    ) -> dict[int, Hits]:
+        """Search for each query as deep as ``first`` says, and deeper, until its units are settled.
+
+        A query is settled where the search has no more hits, or where all that it left out scores
+        less than the last unit that is wanted.
+        """
+        found: dict[int, Hits] = {}
+        todo = dict(first)
+        while todo:
+            more: dict[int, int] = {}
+            for numbers, deep in _batches(todo):
+                for number, hits in zip(numbers, search(numbers, deep), strict=True):
+                    best = self._best(number, hits)
+                    is_all = len(hits.positions) < deep or deep >= n_chunks
+                    if is_all or self._is_settled(best, hits, depth):
+                        found[number] = Hits(best.positions[:depth], best.scores[:depth])
+                    else:
+                        more[number] = min(deep * GROWTH, n_chunks)
+            todo = more
+        return found
+
+    def _best(self, number: int, hits: Hits) -> Hits:
+        """Return what the steps leave of a query's hits, best first."""
+        positions, scores = hits.positions, hits.scores
+        mask = self._mask(number)
+        if mask is not None and self.restriction is not None:
+            chosen = mask[self.restriction.documents[positions]]
+            positions, scores = positions[chosen], scores[chosen]
+        if self._chunk_factors is not None:
+            scores = weighted(scores, self._chunk_factors[positions])
+            order = np.lexsort((-self._ids_rank[positions], -scores))
+            positions, scores = positions[order], scores[order]
+        if self._collapses:
+            codes, first = np.unique(self._codes[positions], return_index=True)
+            order = first[np.lexsort((-self._unit_order[codes], -scores[first]))]
+            positions, scores = positions[order], scores[order]
+        return Hits(positions, scores)
+
+    def _is_settled(self, best: Hits, hits: Hits, depth: int) -> bool:
+        if len(best.positions) < depth:
+            return False
+        if self._chunk_factors is None and not self._collapses:
+            return True
+        highest = hits.scores[-1:]
+        if self._chunk_factors is not None:
+            highest = weighted(highest, float(self._chunk_factors.max()))
+        return bool(best.scores[depth - 1] > highest[0])
+
+    def _by_mask(self, numbers: Sequence[int]) -> list[list[int]]:
+        groups: dict[int, list[int]] = {}
+        for number in numbers:
+            groups.setdefault(id(self._mask(number)), []).append(number)
+        return list(groups.values())
+
+    def _alone(self, positions: Positions, share: float) -> Search | None:
+        """Return a search of few chunks, whose hits are named by their place in the whole."""
+        search = self.part(positions) if self.part is not None and share <= FEW else None
+        if search is None:
+            return None
+        few = search
+
+        def found(numbers: Sequence[int], depth: int) -> list[Hits]:
+            return [Hits(positions[hits.positions], hits.scores) for hits in few(numbers, depth)]
+
+        return found
+
+    def _mask(self, number: int) -> Mask | None:
+        return self.restriction.masks[number] if self.restriction is not None else None
+
+    def _matching(self, number: int) -> tuple[Positions | None, float]:
+        """Return the positions that a query may find, and their share; None: all."""
+        mask = self._mask(number)
+        if mask is None or self.restriction is None:
+            return None, 1.0
+        positions = np.flatnonzero(mask[self.restriction.documents])
+        return positions, len(positions) / self._n_chunks if self._n_chunks else 0.0
+
+    @property
+    def _n_chunks(self) -> int:
+        n_chunks: int = self.chunks.num_rows
+        return n_chunks
+
+    @cached_property
+    def _units(self) -> pa.ChunkedArray:
+        return unit_ids(self.chunks, self.judge)
+
+    @cached_property
+    def _encoded(self) -> pa.DictionaryArray:
+        return pc.dictionary_encode(self._units).combine_chunks()
+
+    @cached_property
+    def _codes(self) -> npt.NDArray[np.integer]:
+        codes: npt.NDArray[np.integer] = self._encoded.indices.to_numpy(zero_copy_only=False)
+        return codes
+
+    @cached_property
+    def _unit_order(self) -> Positions:
+        return byte_order_ranks(self._encoded.dictionary.to_pylist())
+
+    @cached_property
+    def _collapses(self) -> bool:
+        is_chunk = self._units.equals(self.chunks.column("chunk_id"))
+        return not is_chunk or len(self._encoded.dictionary) < len(self._units)
+
+    @cached_property
+    def _ids_rank(self) -> Positions:
+        encoded = pc.dictionary_encode(self.chunks.column("chunk_id")).combine_chunks()
+        ranks = byte_order_ranks(encoded.dictionary.to_pylist())
+        of_chunks: Positions = ranks[encoded.indices.to_numpy(zero_copy_only=False)]
+        return of_chunks
+
+    @cached_property
+    def _chunk_factors(self) -> Scores | None:
+        if self.factors is None or not self.chunks.num_rows:
+            return None
+        encoded = pc.dictionary_encode(self.chunks.column("document_id")).combine_chunks()
+        by_document = np.array([self.factors[name] for name in encoded.dictionary.to_pylist()])
+        of_chunks: Scores = by_document[encoded.indices.to_numpy(zero_copy_only=False)]
+        return of_chunks
+
+
+def unit_ranking(
+    query_ids: Sequence[str], chunks: pa.Table, search: Search, *, judge: str, depth: int
+) -> pa.Table:
+    """Rank ``depth`` units of every query; see :class:`UnitRanking`."""
+    return UnitRanking(search, chunks, judge).table(query_ids, depth)
+
+
+def weighted(scores: Scores, factors: Scores | float) -> Scores:
+    """Return scores as they are after their factors: an older document's is never higher."""
+    return np.where(scores < 0, scores / factors, scores * factors)
+
+
+def _batches(depths: Mapping[int, int]) -> Iterator[tuple[list[int], int]]:
+    """Yield queries of equal depth together, so that few searches are needed."""
+    for deep in sorted(set(depths.values())):
+        same = [number for number, wanted in depths.items() if wanted == deep]
+        size = max(1, MAX_HITS_AT_ONCE // deep)
+        for start in range(0, len(same), size):
+            yield same[start : start + size], deep
