@@ -376,7 +376,7 @@ def gate(
     root = settings.store / open_to_read(path, settings).name
     return judge(
         EvaluationResult.current(root),
-        EvaluationNames(root, settings.locks),
+        EvaluationNames(settings, root.name),
         against,
         Rules(max_drop, alpha),
         metric=metric,

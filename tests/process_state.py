@@ -24,7 +24,6 @@ CACHES = {
     "models.model_files._hashes",
     "retrieval.external.called_code._LOADED",
     "scratch_duckdb._DATABASES",
-    "store.remote.mirror._opened",
     "testing.retrievers._RUNS",
 }
 """Module-level collections of the package that remember what was computed or opened."""

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import pytest
 
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluation_record import record
-from rag_assets.pipeline.evaluations import Evaluation
+from rag_assets.pipeline.evaluations import Evaluation, fetch_experiments, read_current
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.result import EvaluationResult
-from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.objects import ANY, Objects
 from rag_assets.store.settings import StoreSettings
 from tests.tiny_experiment import Tiny, materialize
@@ -57,16 +57,27 @@ class Machine:
         return computed, record(pipeline, started=now, trigger="test", computed=len(computed))
 
     def leaderboard(self) -> list[dict[str, object]]:
-        rows: list[dict[str, object]] = EvaluationResult.current(self.root).leaderboard.to_pylist()
+        rows: list[dict[str, object]] = EvaluationResult(
+            self.root, self.current()
+        ).leaderboard.to_pylist()
         return rows
 
     def history(self) -> list[dict[str, object]]:
+        fetch_experiments(self.settings, "tiny")
         return History(self.root, self.settings.locks).evaluations()
 
     def there(self) -> Objects:
-        copy = working_copy_of(self.root)
-        assert copy is not None
-        return copy.objects
+        assert self.settings.remote is not None
+        return self.settings.remote.objects
+
+    def current(self) -> Evaluation:
+        """Return the current evaluation, as whoever opens the experiment reads it."""
+        fetch_experiments(self.settings, "tiny")
+        return read_current(self.root)
+
+    def names(self) -> EvaluationNames:
+        fetch_experiments(self.settings, "tiny")
+        return EvaluationNames(self.settings, "tiny")
 
 
 class Machines:

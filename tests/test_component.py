@@ -17,7 +17,6 @@ import rag_assets
 from rag_assets.checks.asset_checks import checks_of
 from rag_assets.component import RetrievalExperiment
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.store.remote.mirror import shown_store
 from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -213,5 +212,3 @@ def test_a_store_on_s3_is_not_asked_for_the_definitions(
     component = RetrievalExperiment(path=str(tiny.folder), store="s3://a-bucket/nightly")
     definitions = component.build_defs(dg.ComponentTree.for_test().load_context)
     assert definitions.resolve_asset_graph().get_all_asset_keys()
-    (copy,) = (tmp_path / "data" / "store" / "remote").iterdir()
-    assert shown_store(copy) == "s3://a-bucket/nightly"

@@ -85,9 +85,8 @@ def alert_sensors(experiment: Experiment, settings: StoreSettings) -> list[dg.Se
         address = os.environ.get(VARIABLE)
         if address and (checks or runs):
             try:
-                root = settings.store / experiment.name
-                drops = drop_lines(root, settings.locks) if checks else []
-                pages = unjudged_since_anchor(root, settings.locks)
+                drops = drop_lines(settings, experiment.name) if checks else []
+                pages = unjudged_since_anchor(settings, experiment.name)
                 post(address, _message(experiment, checks, runs, drops, pages))
             except RagAssetsError as error:
                 raise dg.Failure(str(error)) from None

@@ -44,7 +44,7 @@ def result_of(pipeline: Pipeline) -> Metadata:
     lines = [line for text in said for line in wrap(text, LINE_CHARACTERS)]
     shown: Metadata = {"winner": _table([{"in words": line} for line in lines])}
     try:
-        before = last_other(EvaluationNames(pipeline.root, pipeline.settings.locks), now)
+        before = last_other(EvaluationNames(pipeline.settings, pipeline.root.name), now)
         pair = pair_with(before, view.result) if before is not None else None
     except RagAssetsError as error:
         pair = None

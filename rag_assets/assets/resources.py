@@ -32,7 +32,7 @@ class RetrievalStore(dg.ConfigurableResource[object]):
     def of(cls, settings: StoreSettings) -> RetrievalStore:
         """Return settings as a resource, by the variables that they come from, where they do."""
         return cls(
-            store=_variable_or("RAG_ASSETS_STORE", settings.store),
+            store=_variable_or("RAG_ASSETS_STORE", settings.place),
             state_dir=_variable_or("RAG_ASSETS_STATE_DIR", settings.state_dir),
         )
 
@@ -106,9 +106,9 @@ def key_variables(experiment: Experiment) -> list[str]:
     return sorted(name for name in variables if name)
 
 
-def _variable_or(variable: str, folder: Path) -> str:
-    """Return the variable where it names the folder, else the folder."""
+def _variable_or(variable: str, place: Path | str) -> str:
+    """Return the variable where it names the place, else the place."""
     text = os.environ.get(variable)
-    if text and Path(text).absolute() == folder:
+    if text and str(place) in (text, str(Path(text).absolute())):
         return dg.EnvVar(variable)
-    return str(folder)
+    return str(place)

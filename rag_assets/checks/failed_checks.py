@@ -7,14 +7,13 @@ computes next: the command line, a run of the UI, a worker on another machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rag_assets.checks.check import MAX_EXAMPLES, CheckResult
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint, read_sealed, sealed_json
-from rag_assets.store.remote.mirror import mirror
 
 FAILED_CHECKS_DIR = "failed_checks"
 
@@ -60,6 +59,7 @@ class FailedChecks:
 
     def record(self, keys: Iterable[ArtifactKey], results: Sequence[CheckResult]) -> None:
         """Remember which of the partitions failed, and that the others did not."""
+        settings = self._pipeline.settings
         failed: dict[ArtifactKey, list[str]] = {}
         for result in results:
             if result.blocks:
@@ -69,13 +69,14 @@ class FailedChecks:
             name = self._name(key)
             if key in failed and name is not None:
                 content = {"partition": str(key), "problems": failed[key]}
-                write_text(self._folder / name, sealed_json(content))
+                self._write(self._folder / name, sealed_json(content))
                 self._names.add(name)
-                mirror(self._folder / name)
             elif name in self._names:
-                (self._folder / str(name)).unlink(missing_ok=True)
                 self._names.discard(str(name))
-                mirror(self._folder / str(name))
+                settings.remove([self._folder / str(name)])
+
+    def _write(self, file: Path, text: str) -> None:
+        self._pipeline.settings.write_record(file, text, lambda _: text)
 
     def _name(self, key: ArtifactKey) -> str | None:
         artifact = self._pipeline.current(key)

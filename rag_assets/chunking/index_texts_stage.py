@@ -30,9 +30,17 @@ from rag_assets.chunking.written_texts import (
     texts_from_file,
 )
 from rag_assets.engine.failures import UNANSWERED
-from rag_assets.engine.outgoing import ExpectedWork, Outgoing, llm_line, llm_work, needed
+from rag_assets.engine.outgoing import (
+    ExpectedWork,
+    Outgoing,
+    RequestUsage,
+    counted_requests,
+    keep_usage,
+    llm_line,
+    llm_work,
+    needed,
+)
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.request_usage import RequestUsage, counted_requests, keep_usage
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment

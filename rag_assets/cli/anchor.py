@@ -10,6 +10,7 @@ from rich.text import Text
 from rag_assets.cli.options import format_option, path_argument, refuse_given, store_option
 from rag_assets.cli.terminal import print_note, print_rows
 from rag_assets.pipeline.evaluation_names import LATEST, EvaluationNames
+from rag_assets.pipeline.evaluations import fetch_experiments
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.gate_checks import Rules
 from rag_assets.report.result import EvaluationResult
@@ -34,7 +35,8 @@ def command(path: Path, evaluation: str, store: Path | None, show: bool, form: s
         refuse_given(["evaluation"], "is what would be pinned; --show changes nothing")
     settings = StoreSettings.resolve(store)
     experiment = open_experiment(path, settings)
-    names = EvaluationNames(settings.store / experiment.name, settings.locks)
+    fetch_experiments(settings, experiment.name)
+    names = EvaluationNames(settings, experiment.name)
     pinned = names.find("anchor") if show else names.pin(evaluation)
     row = {
         "experiment": experiment.name,

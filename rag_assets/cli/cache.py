@@ -12,7 +12,6 @@ from rag_assets.report.formats import formatted, size_text
 from rag_assets.report.store_status import cache_rows
 from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.content_cache import CACHE, cache_segments
-from rag_assets.store.remote.removals import fetch_all
 from rag_assets.store.settings import StoreSettings
 
 
@@ -35,7 +34,9 @@ def info(store: Path | None, form: str) -> None:
     Example: rag-assets cache info --format json
     """
     settings = StoreSettings.resolve(store)
-    fetch_all(settings.store, CACHE)
+    if settings.remote is not None:
+        settings.remote.refresh()
+        settings.remote.fetch(CACHE)
     rows = cache_rows(cache_segments(settings.store))
     if form != "table":
         print_data(formatted(rows, form))

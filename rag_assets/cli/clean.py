@@ -15,9 +15,9 @@ from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import removable
+from rag_assets.pipeline.evaluations import fetch_experiments, stored_experiments
 from rag_assets.pipeline.forgetting import Forgotten, to_forget
 from rag_assets.pipeline.history import fill_in
-from rag_assets.pipeline.remote_sync import experiment_roots, fetch_records
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.formats import Row, formatted, size_text
 from rag_assets.report.store_status import removed_rows
@@ -25,8 +25,6 @@ from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE, COMPLETIONS
 from rag_assets.store.locks import exclusive_lease
-from rag_assets.store.remote.mirror import shown_store, working_copy_of
-from rag_assets.store.remote.removals import remove_everywhere
 from rag_assets.store.settings import StoreSettings
 from rag_assets.text_files import read_bytes
 
@@ -92,22 +90,22 @@ def command(
     age, cache_age = (None if n is None else timedelta(days=n) for n in (older_than, caches))
     forgotten = None
     with alone(settings, yes=yes):
-        roots = brought_roots(settings.store, experiment)
+        roots = brought_roots(settings, experiment)
         if forget:
             forgotten = _texts_found(settings, document_id, text, experiment)
             rows = removed_rows(forgotten.items)
             if yes:
-                forgotten.remove(settings.store)
+                forgotten.remove(settings)
                 _rebuild(settings)
         else:
             items = removable(
-                settings.store, age, orphans=orphans, cache_age=cache_age, experiment=experiment
+                settings, age, orphans=orphans, cache_age=cache_age, experiment=experiment
             )
             rows = removed_rows(items)
             if yes:
                 for root in roots:
                     fill_in(root, settings.locks)
-                remove_everywhere(settings.store, [item.path for item in items])
+                settings.remove(item.path for item in items)
     print_removed(rows, REMOVED, form, done=yes)
     if forgotten is not None:
         _print_notes(settings, forgotten)
@@ -123,7 +121,7 @@ def _texts_found(
             raise UsageError(f"{file}: holds no text in UTF-8")
     forgotten = to_forget(settings, document_id, text, experiment)
     if forgotten is None:
-        where, store = experiment or "any experiment", shown_store(settings.store)
+        where, store = experiment or "any experiment", settings.place
         raise UsageError(f"no artifact of {where} in {store} holds a document '{document_id}'")
     return forgotten
 
@@ -156,7 +154,7 @@ def _print_notes(settings: StoreSettings, forgotten: Forgotten) -> None:
             "DAGSTER_HOME is an instance of yours and is not touched; its runs may show the first "
             "rows of tables"
         )
-    if working_copy_of(settings.store) is not None:
+    if settings.remote is not None:
         notes.append(
             "other machines that use this store forget the text when they use it next; their "
             "warehouses and Dagster instances are not touched, delete their state directories"
@@ -177,22 +175,21 @@ def alone(settings: StoreSettings, *, yes: bool) -> AbstractContextManager[None]
 @contextmanager
 def _settled(settings: StoreSettings) -> Iterator[None]:
     """Have it alone, with the replies that killed processes left where all are looked for."""
-    with exclusive_lease(settings.store, "`rag-assets clean`"):
+    with exclusive_lease(settings, "`rag-assets clean`"):
         ReplyStore(settings.store / CACHE / COMPLETIONS).settle()
         yield
 
 
-def brought_roots(store: Path, experiment: str | None) -> list[Path]:
+def brought_roots(settings: StoreSettings, experiment: str | None) -> list[Path]:
     """Return the folders of all experiments in the store, or of one; all records are brought.
 
     Raises:
         UsageError: the store has no such experiment.
     """
-    roots = {root.name: root for root in experiment_roots(store)}
+    fetch_experiments(settings)  # another machine may have made another evaluation the latest
+    roots = {root.name: root for root in stored_experiments(settings.store)}
     if experiment is not None and experiment not in roots:
         raise UsageError(f"unknown experiment {allowed_names(experiment, roots)}")
-    for root in roots.values():
-        fetch_records(root)  # another machine may have made another evaluation the latest
     return [root for name, root in roots.items() if experiment in (None, name)]
 
 

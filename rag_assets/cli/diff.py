@@ -102,7 +102,7 @@ def command(
     """
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
-    names = EvaluationNames(settings.store / experiment.name, settings.locks)
+    names = EvaluationNames(settings, experiment.name)
     root = settings.store / experiment.name
     a, b = (EvaluationResult(root, names.find(name)) for name in (eval_a, eval_b))
     whose = cell_names(retrievers, answerers)

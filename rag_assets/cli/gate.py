@@ -129,7 +129,7 @@ def command(
         result = EvaluationResult.current(root)
         outcome = gate(
             result,
-            EvaluationNames(root, settings.locks),
+            EvaluationNames(settings, experiment.name),
             against,
             Rules(max_drop, alpha),
             metric=metric,

@@ -12,8 +12,7 @@ import pyarrow as pa
 from rag_assets.cli.options import path_argument, store_option
 from rag_assets.cli.progress_bars import rate_text, work_board
 from rag_assets.cli.terminal import messages, print_line, print_note, shown_path
-from rag_assets.engine.durations import Durations, duration_text
-from rag_assets.engine.measurements import MEASUREMENTS, Measurements
+from rag_assets.engine.measurements import MEASUREMENTS, Durations, Measurements, duration_text
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment

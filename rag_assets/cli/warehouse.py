@@ -8,7 +8,7 @@ import click
 
 from rag_assets.cli.options import store_option
 from rag_assets.cli.terminal import print_line
-from rag_assets.pipeline.remote_sync import experiment_roots, fetch_current
+from rag_assets.pipeline.evaluations import fetch_experiments
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.settings import StoreSettings
 
@@ -29,6 +29,5 @@ def rebuild_command(store: Path | None) -> None:
     Example: rag-assets warehouse rebuild
     """
     settings = StoreSettings.resolve(store)
-    for root in experiment_roots(settings.store):
-        fetch_current(root)
+    fetch_experiments(settings)
     print_line(f"wrote {rebuild(settings)}")

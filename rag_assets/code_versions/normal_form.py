@@ -1,8 +1,8 @@
 """The normal form of a piece of source: what it does, without what it says to people.
 
 Comments, layout, docstrings, annotations of functions, messages of exceptions, log lines, labels of
-progress bars and descriptions do not count, nor does a variable of a function that holds a text for
-them. The form is ours, so it is the same on every version of Python.
+progress bars and descriptions do not count. The form is ours, so it is the same on every version of
+Python.
 """
 
 from __future__ import annotations
@@ -99,62 +99,3 @@ def _describes(node: ast.AST) -> bool:
         return False
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return any(isinstance(one, ast.Name) and one.id in DESCRIPTIVE_ATTRIBUTES for one in targets)
-
-
-def statements_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all statements in it; no expression, which `ast.walk` spends its time on."""
-    yield node
-    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for part in getattr(node, name, ()):
-            yield from statements_of(part)
-
-
-def drop_message_variables(function: Function) -> None:
-    """Remove what binds a text to a variable that is only told: in what is raised or logged."""
-    while texts := _texts(function):
-        loaded = set(_loaded(function))
-        removed = {statement for one, statement in texts if one.id not in loaded}
-        if not removed:
-            return
-        for node in ast.walk(function):
-            for name, value in ast.iter_fields(node):
-                if isinstance(value, list) and not removed.isdisjoint(_statements(value)):
-                    setattr(node, name, [part for part in value if part not in removed])
-
-
-def _statements(parts: list[Any]) -> Iterator[ast.stmt]:
-    return (part for part in parts if isinstance(part, ast.stmt))
-
-
-def _texts(function: Function) -> list[tuple[ast.Name, ast.Assign]]:
-    """Return all that binds a text to one name."""
-    return [
-        (target, node)
-        for node in statements_of(function)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name) and len(node.targets) == 1 and _is_text(node.value)
-    ]
-
-
-def _is_text(node: ast.expr) -> bool:
-    if isinstance(node, ast.IfExp):
-        return _is_text(node.body) and _is_text(node.orelse)
-    if isinstance(node, ast.Call):  # ", ".join(...)
-        return isinstance(node.func, ast.Attribute) and _is_text(node.func.value)
-    is_constant = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return is_constant or isinstance(node, ast.JoinedStr)
-
-
-def _loaded(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a result can depend on, and those that are no variables of their own."""
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-        yield node.id
-    elif isinstance(node, ast.Global | ast.Nonlocal):
-        yield from node.names
-    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id
-    for _, value in counted_children(node):
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, ast.AST):
-                yield from _loaded(part)

@@ -13,8 +13,6 @@ from rag_assets.code_versions.normal_form import (
     Function,
     counted,
     counted_children,
-    drop_message_variables,
-    statements_of,
     text,
 )
 
@@ -116,9 +114,6 @@ class SourceModule:
         is_package = path.name == "__init__.py"
         self.package = name if is_package else name.rpartition(".")[0]
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in statements_of(tree):
-            if isinstance(node, Function):
-                drop_message_variables(node)
         for statement in tree.body:
             self._add(statement)
         for defined, nodes in self._statements.items():

@@ -44,8 +44,8 @@ class CodeVersions:
     @cached_property
     def source_digest(self) -> str:
         """SHA-256 of the names and contents of all files of this package."""
-        if self._source == PACKAGE_DIR and _DIGESTS:
-            return _DIGESTS[PACKAGE_DIR]
+        if self._source in _DIGESTS:
+            return _DIGESTS[self._source]
         stamps = self._folder / "files.json" if self._folder and self._may_write else None
         files = sorted(file for file in self._source.rglob("*") if is_source(file))
         digest = SourceFiles(stamps).digest(files, self._source)

@@ -1,4 +1,4 @@
-"""Queries that failed: how a run tells them, and how often they were asked again.
+"""What a recipe needs to know of servers: failed queries, attempts to ask again, revisions.
 
 An artifact with failures is as immutable as any other, and old evaluations keep naming it. A
 further attempt is a number in the recipe, so its artifact has a fingerprint of its own; how many
@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from rag_assets.engine.recipe import Recipe
 from rag_assets.errors import StoreError
 from rag_assets.store.artifacts import DEPTH_MARK, ArtifactStore, Manifest
-from rag_assets.store.remote.mirror import write_shared
+from rag_assets.store.atomic import WriteRecord, write_record
+from rag_assets.store.canonical import fingerprint
 
 
 def failures_of(manifest: Manifest) -> Mapping[str, str]:
     """Return query id -> reason, of a run; empty when all queries were answered."""
-    failures: Mapping[str, str] = getattr(manifest, "failures", {})
-    return failures
+    return manifest.failures
 
 
 ATTEMPT = "attempt"
@@ -41,8 +42,11 @@ class Attempts:
     asks under the next number. A file says that an attempt is this experiment's own.
     """
 
-    def __init__(self, folder: Path, store: ArtifactStore) -> None:
+    def __init__(
+        self, folder: Path, store: ArtifactStore, write: WriteRecord = write_record
+    ) -> None:
         """Use ``folder``; it is created by the first attempt that is counted."""
+        self._write = write
         self._folder = folder
         self._store = store
         self._settled: dict[str, int] = {}
@@ -110,7 +114,7 @@ class Attempts:
         if self._numbers.get(name) == number:
             return
         file = self._folder / f"{name}.txt"
-        text = write_shared(file, f"{number}\n", lambda there: _later(number, there))
+        text = self._write(file, f"{number}\n", lambda there: _later(number, there))
         self._numbers[name] = int(text)
 
 
@@ -139,3 +143,35 @@ def _number(file: Path) -> int:
             f"{file}: is damaged, it holds no number; write into it how often the failed queries "
             "of that partition were tried again, or delete it to count from 0"
         ) from error
+
+
+class Revisions:
+    """The revisions that evaluations asked searches for, by the options of the search.
+
+    What cannot be seen is asked. A fingerprint needs the revision, and looking must not ask
+    anybody: so an evaluation asks once, at its beginning, and writes down the answer, a small file
+    a search; plans, sensors and automation read it.
+    """
+
+    def __init__(self, folder: Path, write: WriteRecord = write_record) -> None:
+        """Use ``folder``; it is created when the first revision is kept."""
+        self._write = write
+        self._folder = folder
+
+    def of(self, search: Mapping[str, Any]) -> str:
+        """Return the last answer; empty: nobody asked yet."""
+        try:
+            return self._file(search).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+
+    def keep(self, search: Mapping[str, Any], revision: str) -> None:
+        """Keep an answer in place of the last one.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        self._write(self._file(search), revision, lambda _: revision)
+
+    def _file(self, search: Mapping[str, Any]) -> Path:
+        return self._folder / f"{fingerprint([search])}.txt"

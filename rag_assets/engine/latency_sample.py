@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.engine.measurements import Percentiles
+from rag_assets.engine.measurements import Details, Percentiles
 from rag_assets.engine.stage_context import Part, SingleSearches, StageContext, Times
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -29,8 +29,6 @@ QUERIES_KEY = ArtifactKey.of("queries")
 
 BUDGET_SECONDS = 1.0
 """A sample ends when it took so long, with fewer queries than were asked for."""
-
-_SEED = "0"
 
 
 def measure_latency(
@@ -57,27 +55,16 @@ def measure_latency(
     """
     experiment = context.experiment
     candidates = getattr(experiment.retrievers[retriever], "candidates", None)
-    if candidates == "top_k" and top_k != max(experiment.top_k):
-        return
     sample = timed_queries(context)
-    own = served
-    if sample and own is None:
-        search = ranker.searcher(context, retriever, top_k, depth, sample)
-        own = Part(time_each(sample, search)) if search is not None else None
-    if not sample or own is None:
+    if not sample or (candidates == "top_k" and top_k != max(experiment.top_k)):
         return
+    search = None if served else ranker.searcher(context, retriever, top_k, depth, sample)
+    part = served if search is None else Part(time_each(sample, search))
     for cached in (False, True):
-        before = ranker.parts_before(context, retriever, top_k, cached=cached)
-        if before is not None:
-            keep_part(
-                context,
-                LATENCY,
-                fingerprint,
-                added([own, *before]),
-                asset="rankings",
-                retriever=retriever,
-                cached=cached,
-            )
+        before = ranker.parts_before(context, retriever, top_k, cached=cached) if part else None
+        if part is not None and before is not None:
+            details: Details = {"asset": "rankings", "retriever": retriever, "cached": cached}
+            keep_part(context, LATENCY, fingerprint, added([part, *before]), **details)
 
 
 def measure_cell(
@@ -93,16 +80,8 @@ def measure_cell(
 
     Only what searches no deeper for a lower cut-off is timed: a base retriever, or one that reads
     lists already cut. Any other does the same for each of its cells, and so does a server: their
-    time is that of the ranking.
-
-    Args:
-        context: what a stage may ask for.
-        ranker: the stage that computes this retriever's rankings.
-        retriever: its name.
-        fingerprint: of the cell.
-        top_k: its cut-off.
-        depth: how many ranks the cell needs.
-        ranking: fingerprint of the ranking that it is cut from.
+    time is that of the ranking. Arguments as for :func:`measure_latency`, ``fingerprint`` of the
+    cell and ``ranking`` of the ranking that it is cut from.
     """
     sample = timed_queries(context)
     if not sample or kept_part(context, CELL, fingerprint) is not None:
@@ -119,37 +98,18 @@ def measure_cell(
 
 
 def keep_part(
-    context: StageContext,
-    what: str,
-    fingerprint: str,
-    part: Part,
-    *,
-    asset: str,
-    retriever: str | None = None,
-    cached: bool = False,
+    context: StageContext, what: str, fingerprint: str, part: Part, **details: Unpack[Details]
 ) -> None:
     """Keep what was measured; nothing where no query was timed."""
-    times, cost = part
+    times, n = part.times, len(part.times)
     if times:
-        context.measurements.add(
-            what,
-            fingerprint,
-            seconds_of(times),
-            len(times),
-            **percentiles(times),
-            asset=asset,
-            retriever=retriever,
-            cached=cached,
-            cost=None if cost is None else cost * len(times),
-        )
+        seconds, cost = seconds_of(times), None if part.cost is None else part.cost * n
+        more: Details = {**percentiles(times), "cost": cost, **details}
+        context.measurements.add(what, fingerprint, seconds, n, **more)
 
 
 def kept_part(
-    context: StageContext,
-    what: str,
-    fingerprint: str,
-    *,
-    cached: bool = False,
+    context: StageContext, what: str, fingerprint: str, *, cached: bool = False
 ) -> Part | None:
     """Return what was kept."""
     sample = context.measurements.find(what, fingerprint, cached=cached)
@@ -185,9 +145,8 @@ def sample_of(query_ids: Iterable[str], size: int) -> list[str]:
     most.
     """
     unique = dict.fromkeys(query_ids)
-    return sorted(unique, key=lambda one: hashlib.sha256(f"{_SEED}\0{one}".encode()).digest())[
-        :size
-    ]
+    by_hash = sorted(unique, key=lambda one: hashlib.sha256(f"0\0{one}".encode()).digest())
+    return by_hash[:size]
 
 
 def time_each(query_ids: Sequence[str], work: Callable[[str], object]) -> Times:
@@ -232,12 +191,8 @@ def without(whole: Part, parts: Sequence[Part]) -> Part:
 def percentiles(times: Times) -> Percentiles:
     """Return the times with their percentiles, interpolated linearly between two samples."""
     p50, p95, p99 = np.percentile(list(times.values()), [50, 95, 99])
-    return {
-        "p50_ms": float(p50),
-        "p95_ms": float(p95),
-        "p99_ms": float(p99),
-        "samples_ms": dict(times),
-    }
+    percents = {"p50_ms": float(p50), "p95_ms": float(p95), "p99_ms": float(p99)}
+    return Percentiles(**percents, samples_ms=dict(times))
 
 
 def seconds_of(times: Times) -> float:

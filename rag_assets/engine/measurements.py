@@ -26,15 +26,15 @@ import hashlib
 import json
 import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TypedDict, Unpack
+from statistics import mean, median
+from typing import NamedTuple, TypedDict, Unpack
 
-from rag_assets.store.artifacts import short
+from rag_assets.store.artifacts import ArtifactKey, short
 from rag_assets.store.atomic import write_text
-from rag_assets.store.remote.mirror import working_copy_of
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,10 @@ MEASURED_FILES = f"{MEASUREMENTS}/*/*.json"
 """Pattern below the store."""
 
 CHECKSUM = "sha256"
-"""Last key of a stored measurement; one of an older version has none."""
+"""Last key of a stored measurement."""
+
+MIN_TIMED = 20
+"""Measurements of fewer texts or pairs are ignored: they measure how long the model loads."""
 
 
 class Percentiles(TypedDict, total=False):
@@ -62,9 +65,9 @@ class Details(Percentiles, total=False):
 
     Attributes:
         asset: the asset that was computed.
-        experiment: the experiment that measured it; None: an older version did not say.
+        experiment: the experiment that measured it.
         retriever: the retriever of that experiment for which it was.
-        model: that it asked; None: none, or an older version did not say.
+        model: that it asked.
         bytes: size on disk.
         cached: whether the result of an embedding model was known beforehand.
         tokens: tokens that an API counted.
@@ -99,7 +102,6 @@ class Measurements:
         """Use a folder, created on the first write; rows say which experiment measured."""
         self.folder = folder
         self._experiment = experiment
-        self._copy = working_copy_of(folder)
 
     def add(
         self,
@@ -114,34 +116,28 @@ class Measurements:
             **{"what": what, "fingerprint": fingerprint, "seconds": seconds, "amount": amount},
             "experiment": self._experiment,
             "measured": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            **details,
         }
-        file = self._file(what, fingerprint, details.get("cached"))
+        text = json.dumps(row)
+        sealed = f'{text[:-1]}, "{CHECKSUM}": "{hashlib.sha256(text.encode()).hexdigest()}"}}'
         # A power failure may take it: nothing depends on it, and a cold grid writes hundreds.
-        write_text(file, _text({**row, **details}), durable=False)
-        if self._copy is not None:
-            self._copy.note(file, immutable=False)
+        write_text(self._file(what, fingerprint, details.get("cached")), sealed, durable=False)
 
     def find(
         self, what: str, fingerprint: str, *, cached: bool | None = None
     ) -> Measurement | None:
         """Return the measurement of one thing, if there is one that can be read.
 
-        That of this machine comes first, then the newest one of another or of an older version.
-        Whatever a retriever is called, it is measured by what it computes.
+        That of this machine comes first, then the newest one of another. Whatever a retriever is
+        called, it is measured by what it computes.
         """
         file = self._file(what, fingerprint, cached)
-        own = _read(file)
-        if own is not None or not file.parent.is_dir():
-            return own
-        name = short(fingerprint)
-        others = [
-            _read(other)
-            for other in file.parent.iterdir()
-            if other.name.startswith((f"{name}+", f"{name}."))
-        ]
-        matching = [
-            one for one in others if one is not None and bool(one["cached"]) is bool(cached)
-        ]
+        measured_here = _read(file)
+        if measured_here is not None or not file.parent.is_dir():
+            return measured_here
+        start = file.name.partition("at=")[0]
+        others = (_read(path) for path in file.parent.iterdir() if path.name.startswith(start))
+        matching = [one for one in others if one and bool(one["cached"]) is bool(cached)]
         return max(matching, key=lambda one: one["measured"] or "", default=None)
 
     def cost_time(self, cell: str) -> tuple[float, int] | None:
@@ -160,20 +156,6 @@ class Measurements:
         return self.folder / what / f"{'+'.join(parts)}.json"
 
 
-def measured_here(folder: Path, what: str) -> list[Measurement]:
-    """Return all measurements of one kind that were made on this machine.
-
-    Args:
-        folder: of the measurements of a store.
-        what: the name of an asset, ``embed`` or another kind.
-    """
-    end = f"at={machine()}.json"
-    if not (folder / what).is_dir():
-        return []
-    own = (file for file in sorted((folder / what).iterdir()) if file.name.endswith(end))
-    return [one for file in own if (one := _read(file)) is not None]
-
-
 @cache
 def machine() -> str:
     """Return the name by which the measurements of this machine are told from others."""
@@ -189,29 +171,129 @@ _UNKNOWN: Measurement = {
 }
 
 
-def _text(row: Mapping[str, object]) -> str:
-    """Return a measurement as it is stored: JSON whose last key is the SHA-256 of the rest."""
-    text = json.dumps(row)
-    return f'{text[:-1]}, "{CHECKSUM}": "{hashlib.sha256(text.encode()).hexdigest()}"}}'
-
-
-def _is_intact(text: str) -> bool:
-    """Return whether a text is as it was written; one of an older version has no checksum."""
-    rest, mark, stated = text.rpartition(f', "{CHECKSUM}": "')
-    return not mark or stated == f'{hashlib.sha256(f"{rest}}}".encode()).hexdigest()}"}}'
-
-
 def _read(file: Path) -> Measurement | None:
     try:
         text = file.read_text(encoding="utf-8")
         row = json.loads(text)
+        content, _, _ = text.rpartition(f', "{CHECKSUM}": "')
+        is_intact = row.pop(CHECKSUM) == hashlib.sha256(f"{content}}}".encode()).hexdigest()
     except OSError:
         return None
-    except ValueError:
-        row = None
-    known = {*_UNKNOWN, CHECKSUM}
-    if not isinstance(row, dict) or row.keys() - known or not _is_intact(text):
+    except (ValueError, KeyError, AttributeError, TypeError):
+        is_intact = False
+    if not is_intact or row.keys() - _UNKNOWN.keys():
         _log.warning("%s is damaged; its measurement is not used; delete it", file)
         return None
-    row.pop(CHECKSUM, None)
     return {**_UNKNOWN, **row}
+
+
+class Durations:
+    """What took how long on this machine: in one experiment, else in any."""
+
+    def __init__(
+        self, folder: Path, experiment: str, models: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Look into the measurements of a store; each kind is read when it is asked for.
+
+        Args:
+            folder: of the measurements.
+            experiment: its name.
+            models: retriever -> the model that it asks.
+        """
+        self._folder, self._experiment, self._models = folder, experiment, models or {}
+        self._by_kind: dict[str, list[Measurement]] = {}
+
+    def partition(self, asset: str, retriever: str | None) -> float | None:
+        """Return the seconds that a partition of an asset took on average, in this experiment.
+
+        Those of the retriever count where there are any. None: it was not measured.
+        """
+        all_here = [one for one in self._of(asset) if one["experiment"] == self._experiment]
+        nearest = [one for one in all_here if one["retriever"] == retriever] or all_here
+        seconds = [one["seconds"] for one in nearest if one["seconds"] is not None]
+        return mean(seconds) if seconds else None
+
+    def text(self, retriever: str | None, model: str | None = None) -> float | None:
+        """Return the seconds that one text takes to be embedded; None: it was not measured.
+
+        Args:
+            retriever: of the experiment; its own measurements count where there are any, else
+                those of its model. Another model's say nothing.
+            model: the model, in place of the retriever's.
+        """
+        return self._each("embed", retriever, model)
+
+    def pair(self, retriever: str | None) -> float | None:
+        """Return the seconds that a reranker takes to score a pair; None: it was not measured."""
+        return self._each("ask", retriever, None)
+
+    def _each(self, what: str, retriever: str | None, model: str | None) -> float | None:
+        timed = [one for one in self._of(what) if not one["cached"] and one["amount"] >= MIN_TIMED]
+        model = model or self._models.get(retriever or "")
+        nearest = [
+            one
+            for one in timed
+            if (one["experiment"], one["retriever"]) == (self._experiment, retriever)
+            and one["model"] in (None, model)
+        ]
+        counted = nearest or [one for one in timed if model is not None and one["model"] == model]
+        each = [one["seconds"] / one["amount"] for one in counted if one["seconds"] is not None]
+        return median(each) if each else None
+
+    def _of(self, what: str) -> list[Measurement]:
+        if what not in self._by_kind:
+            files = sorted((self._folder / what).glob(f"*at={machine()}.json"))
+            self._by_kind[what] = [one for file in files if (one := _read(file)) is not None]
+        return self._by_kind[what]
+
+
+class ExpectedTime(NamedTuple):
+    """How long an evaluation takes.
+
+    Attributes:
+        computed: seconds for what is computed in any case, as far as they are known.
+        checked: seconds for the rest, if all of it is computed.
+        unknown: assets without a measurement.
+    """
+
+    computed: float
+    checked: float
+    unknown: tuple[str, ...]
+
+
+NO_TIME = ExpectedTime(0.0, 0.0, ())
+
+
+def expected_time(
+    durations: Durations, work: Iterable[tuple[ArtifactKey, bool, Mapping[str, int]]]
+) -> ExpectedTime:
+    """Return how long partitions take.
+
+    Args:
+        durations: what was measured.
+        work: a partition; whether it is computed in any case; how many ``texts`` it embeds and
+            ``pairs`` it scores at most, where that is known.
+    """
+    sums = {True: 0.0, False: 0.0}
+    unknown: dict[str, None] = {}
+    for key, is_certain, amounts in work:
+        retriever = dict(key.partition).get("retriever")
+        seconds = durations.partition(key.asset, retriever)
+        for what, seconds_each in (("texts", durations.text), ("pairs", durations.pair)):
+            each = seconds_each(retriever) if what in amounts else None
+            seconds = seconds if each is None else amounts[what] * each
+        if seconds is None:
+            unknown[key.asset] = None
+        sums[is_certain] += seconds or 0.0
+    return ExpectedTime(sums[True], sums[False], tuple(unknown))
+
+
+def duration_text(seconds: float) -> str:
+    """Return a rough time: ``a few seconds``, ``about 40 seconds``, ``about 3 minutes``."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 90:
+        return f"about {round(seconds, -1):.0f} seconds"
+    if seconds < 5400:
+        return f"about {seconds / 60:.0f} minutes"
+    return f"about {seconds / 3600:.1f} hours"

@@ -1,4 +1,4 @@
-"""Upper bounds of the work behind a partition, and of the requests to models and servers.
+"""The work behind a partition: upper bounds before it is done, and what models were asked then.
 
 All is an upper bound from what is stored now, but for requests that are sent again because a server
 failed. Tokens are counted as UTF-8 bytes, of which no tokenizer makes more; a passage is as long as
@@ -7,15 +7,19 @@ the longest chunks. What caches hold is left out of the requests to language mod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import llm_client, retriever_client
+from rag_assets.llm.budget import Budget
 from rag_assets.llm.client import ChatRequest
 from rag_assets.llm.completions import Estimate, estimate
+from rag_assets.store.artifacts import ArtifactKey
 
 Amount = TypeVar("Amount", int, float)
 
@@ -140,3 +144,47 @@ def summed(lines: Iterable[Outgoing]) -> tuple[Outgoing, ...]:
         before = sums.get(line.client)
         sums[line.client] = line if before is None else before.plus(line)
     return tuple(sums.values())
+
+
+class RequestUsage(NamedTuple):
+    """Requests to one model; ``cost`` is None where it has no prices."""
+
+    seconds: float
+    calls: int
+    tokens: int
+    cost: float | None
+
+
+@contextmanager
+def counted_requests(budget: Budget, usages: list[RequestUsage]) -> Iterator[None]:
+    """Append what is sent within this block."""
+    started, calls, tokens, cost = time.perf_counter(), budget.calls, budget.tokens, budget.cost
+    yield
+    usages.append(
+        RequestUsage(
+            time.perf_counter() - started,
+            budget.calls - calls,
+            budget.tokens - tokens,
+            budget.cost - cost if budget.limits.priced else None,
+        )
+    )
+
+
+def keep_usage(context: StageContext, key: ArtifactKey, usages: Sequence[RequestUsage]) -> None:
+    """Keep the sum for a partition: one measurement, since a second would replace the first.
+
+    The cost is unknown where that of one model is.
+    """
+    recipe = context.recipe(key)
+    if recipe is None or not usages:
+        return
+    costs = [one.cost for one in usages if one.cost is not None]
+    context.measurements.add(
+        "ask",
+        recipe.fingerprint,
+        sum(one.seconds for one in usages),
+        sum(one.calls for one in usages),
+        asset=key.asset,
+        tokens=sum(one.tokens for one in usages) or None,
+        cost=sum(costs) if len(costs) == len(usages) else None,
+    )

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import measure_cell, measure_latency
-from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.recipe import Recipe, manifest_of
 from rag_assets.engine.stage_context import Ranker, Ranking, StageContext
 from rag_assets.evaluation.units import cut
 from rag_assets.schemas import RUNS
-from rag_assets.store.artifacts import DEPTH_MARK, Artifact, ArtifactKey, Manifest
+from rag_assets.store.artifacts import DEPTH_MARK, Artifact, ArtifactKey
 from rag_assets.store.canonical import fingerprint, table_digest
 
 ASSET = "rankings"
@@ -46,14 +47,7 @@ class Rankings:
         self._tables: dict[str, pa.Table] = {}
 
     def table(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Ranking:
-        """Return the ranking cut at ``depth``: stored, or computed now and stored.
-
-        Args:
-            ranker: the stage that computes this retriever's rankings.
-            retriever: name of the retriever.
-            top_k: the cell that asks; matters only where the ranking depends on it.
-            depth: how many ranks are needed.
-        """
+        """Return the ranking cut at ``depth``: stored, or computed now and stored."""
         recipe = ranker.ranking_recipe(self._context, retriever, top_k)
         if recipe is None:
             raise LookupError(f"the inputs of {retriever} are not complete")
@@ -61,46 +55,45 @@ class Rankings:
             ranking = self._find(recipe, depth)
             if ranking is None:
                 ranking = self._compute(ranker, retriever, recipe, top_k, depth)
+        manifest = ranking.manifest
+        facts = {name: fact for name, fact in manifest.facts.items() if name not in _OF_RANKING}
         table = cut(self._read(ranking), depth)
-        facts = {
-            name: value for name, value in ranking.manifest.facts.items() if name not in _OF_RANKING
-        }
-        return Ranking(table, ranking.manifest.fingerprint, ranking.manifest.failures, facts)
+        return Ranking(table, manifest.fingerprint, manifest.failures, facts)
 
     def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
         """Return whether the ranking is stored at ``depth`` or deeper."""
-        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
-        return recipe is not None and self._find(recipe, depth) is not None
+        return self._stored(ranker, retriever, top_k, depth) is not None
 
     def measured(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the fingerprint by which a ranking was measured; None when it is not stored."""
-        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
-        ranking = self._find(recipe, depth) if recipe else None
+        ranking = self._stored(ranker, retriever, top_k, depth)
         return ranking.manifest.fingerprint if ranking else None
 
     def time_cell(self, ranker: Ranker, cell: Recipe, retriever: str, top_k: int) -> None:
         """Time queries at the cut-off of a cell whose ranking is stored."""
         ranking = self.measured(ranker, retriever, top_k, top_k)
         if ranking is not None:
-            own = (cell.fingerprint, top_k, top_k, ranking)
-            measure_cell(self._context, ranker, retriever, *own)
+            of_cell = (cell.fingerprint, top_k, top_k, ranking)
+            measure_cell(self._context, ranker, retriever, *of_cell)
 
     def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
-        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
-        ranking = self._find(recipe, depth) if recipe else None
+        ranking = self._stored(ranker, retriever, top_k, depth)
         if ranking is None:
             return None
-        known = ranking.manifest.digests.get(str(depth))
-        return known or result_digest(cut(self._read(ranking), depth), ranking.manifest.failures)
+        stated = ranking.manifest.digests.get(str(depth))
+        return stated or result_digest(cut(self._read(ranking), depth), ranking.manifest.failures)
+
+    def _stored(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Artifact | None:
+        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
+        return self._find(recipe, depth) if recipe else None
 
     def _find(self, recipe: Recipe, depth: int) -> Artifact | None:
         store = self._context.store
         ranking = store.find(ASSET, at_depth(recipe, depth))
-        if ranking is None:
-            for stored in sorted(store.depths(ASSET, recipe.fingerprint)):
-                if stored > depth:
-                    ranking = ranking or store.find(ASSET, at_depth(recipe, stored))
+        for stored in sorted(store.depths(ASSET, recipe.fingerprint)) if ranking is None else ():
+            if ranking is None and stored > depth:
+                ranking = store.find(ASSET, at_depth(recipe, stored))
         return ranking
 
     def _compute(
@@ -108,41 +101,28 @@ class Rankings:
     ) -> Artifact:
         context = self._context
         n_queries = len(context.artifact(ArtifactKey.of("queries")).table())
-        own = at_depth(recipe, depth)
+        name = at_depth(recipe, depth)
         started = time.perf_counter()
         ranked = ranker.rank(context, retriever, top_k, depth)
+        seconds = time.perf_counter() - started
         context.measurements.add(
-            "search",
-            own,
-            time.perf_counter() - started,
-            n_queries,
-            asset=ASSET,
-            retriever=retriever,
+            "search", name, seconds, n_queries, asset=ASSET, retriever=retriever
         )
         table, failures = RUNS.check(ranked.table), ranked.failures
         digests = {"all": result_digest(table, failures)}
-        for consumed in self._consumed_depths(retriever):
+        for consumed in context.experiment.candidate_depths(retriever):
             digests[str(consumed)] = result_digest(cut(table, consumed), failures)
-        manifest = Manifest(
+        facts = {**ranked.facts, "depth": depth}
+        manifest = replace(
+            manifest_of(recipe, digests, table.num_rows, facts, failures),
             asset=ASSET,
-            fingerprint=own,
-            digests=digests,
-            config=recipe.config,
-            inputs=recipe.inputs,
-            versions=recipe.versions,
-            rows=table.num_rows,
-            facts={**ranked.facts, "depth": depth},
-            failures=failures,
-            code_version=recipe.code_version,
+            fingerprint=name,
         )
         artifact = context.store.write_table(table, manifest)
         if artifact.manifest.facts.get(UNANSWERED):
             context.attempts.own(recipe)
-        measure_latency(context, ranker, retriever, own, top_k, depth, ranked.served)
+        measure_latency(context, ranker, retriever, name, top_k, depth, ranked.served)
         return artifact
-
-    def _consumed_depths(self, retriever: str) -> set[int]:
-        return self._context.experiment.candidate_depths(retriever)
 
     def _read(self, artifact: Artifact) -> pa.Table:
         """Read a ranking once: all cells of a retriever are cut from it in one process."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.canonical import fingerprint
 
 
@@ -44,3 +44,25 @@ class Recipe:
         """SHA-256 of the recipe."""
         parts = [self.stage, self.code_version, self.config, self.inputs, self.versions]
         return fingerprint([SCHEMA_VERSION, *parts])
+
+
+def manifest_of(
+    recipe: Recipe,
+    digests: Mapping[str, str],
+    rows: int,
+    facts: Mapping[str, object],
+    failures: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Return the manifest of an artifact that a recipe made."""
+    return Manifest(
+        asset=recipe.stage,
+        fingerprint=recipe.fingerprint,
+        digests=digests,
+        config=recipe.config,
+        inputs=recipe.inputs,
+        versions=recipe.versions,
+        rows=rows,
+        facts=facts,
+        failures=failures or {},
+        code_version=recipe.code_version,
+    )

@@ -16,7 +16,7 @@ import pyarrow as pa
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import Input, Recipe, manifest_of
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
@@ -216,25 +216,3 @@ def folder_digests(folder: Path, product: FolderProduct) -> dict[str, str]:
     if not product.carry_over_file:
         return {}
     return {WITHOUT_CARRY_OVER: fingerprint(file_digests(folder, but=product.carry_over_file))}
-
-
-def manifest_of(
-    recipe: Recipe,
-    digests: Mapping[str, str],
-    rows: int,
-    facts: Mapping[str, object],
-    failures: Mapping[str, str] | None = None,
-) -> Manifest:
-    """Return the manifest of an artifact that a recipe made."""
-    return Manifest(
-        asset=recipe.stage,
-        fingerprint=recipe.fingerprint,
-        digests=digests,
-        config=recipe.config,
-        inputs=recipe.inputs,
-        versions=recipe.versions,
-        rows=rows,
-        facts=facts,
-        failures=failures or {},
-        code_version=recipe.code_version,
-    )

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import Compute
-from rag_assets.engine.failures import Attempts
+from rag_assets.engine.failures import Attempts, Revisions
 from rag_assets.engine.measurements import Measurements
 from rag_assets.engine.recipe import Recipe
-from rag_assets.engine.revisions import Revisions
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import Progress
 from rag_assets.retrieval.workspace import Workspace
@@ -70,17 +69,14 @@ class Ranking(NamedTuple):
 
 
 class StoredRankings(Protocol):
-    """The rankings of one experiment, each computed once."""
+    """The rankings of one experiment, each computed once.
+
+    Every method takes the stage that computes the retriever's rankings, its name, the cell that
+    asks (which matters only where the ranking depends on it), and how many ranks are needed.
+    """
 
     def table(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Ranking:
-        """Return the ranking cut at ``depth``: stored, or computed now and stored.
-
-        Args:
-            ranker: the stage that computes this retriever's rankings.
-            retriever: name of the retriever.
-            top_k: the cell that asks; matters only where the ranking depends on it.
-            depth: how many ranks are needed.
-        """
+        """Return the ranking cut at ``depth``: stored, or computed now and stored."""
 
     def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
         """Return whether the ranking is stored at ``depth`` or deeper."""
@@ -96,51 +92,41 @@ class StoredRankings(Protocol):
 
 
 class StageContext(Protocol):
-    """One experiment and its store, as a stage sees them."""
+    """One experiment and its store, as a stage sees them.
+
+    Attributes:
+        experiment: the experiment.
+        allow_code: whether the user allowed code that the experiment names, even somebody else's.
+        progress: where progress is shown.
+        store: the artifacts of the experiment.
+        rankings: the rankings of the experiment.
+        measurements: what was measured; no result depends on it.
+        attempts: how often a failed partition was tried again.
+        revisions: the revisions that evaluations asked searches for.
+        read_ahead: tables of source files that were read before their stage was asked for.
+    """
+
+    experiment: Experiment
+    allow_code: bool
+    progress: Progress
+    store: ArtifactStore
+    rankings: StoredRankings
+    measurements: Measurements
+    attempts: Attempts
+    revisions: Revisions
+    read_ahead: dict[str, Read]
 
     @property
     def source_digests(self) -> Mapping[str, str]:
-        """Digests of the files behind ``documents``, ``queries`` and, if any, ``qrels``."""
+        """Digests of the files behind ``documents``, ``queries`` and, if any, ``qrels``.
 
-    @property
-    def read_ahead(self) -> dict[str, Read]:
-        """Tables of source files that were read before their stage was asked for."""
-
-    @property
-    def experiment(self) -> Experiment:
-        """The experiment."""
-
-    @property
-    def allow_code(self) -> bool:
-        """Whether the user allowed code that the experiment names, even somebody else's."""
-
-    @property
-    def progress(self) -> Progress:
-        """Where progress is shown."""
+        Generated questions have no files. A part that cannot be read (a folder without queries
+        can be chunked) fails when it is asked for.
+        """
 
     @property
     def compute(self) -> Compute:
         """Where models and searches are computed."""
-
-    @property
-    def store(self) -> ArtifactStore:
-        """The artifacts of the experiment."""
-
-    @property
-    def rankings(self) -> StoredRankings:
-        """The rankings of the experiment."""
-
-    @property
-    def measurements(self) -> Measurements:
-        """What was measured; no result depends on it."""
-
-    @property
-    def attempts(self) -> Attempts:
-        """How often a failed partition was tried again."""
-
-    @property
-    def revisions(self) -> Revisions:
-        """The revisions that evaluations asked searches for."""
 
     @property
     def replies(self) -> ReplyStore:

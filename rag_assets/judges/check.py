@@ -59,9 +59,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.statistics.agreement import Agreement
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import read_sealed, sealed_json
-from rag_assets.store.remote.mirror import mirror
 
 JUDGE_CHECKS_DIR = "judge_checks"
 SELF_PREFERENCE = "self-preference"
@@ -206,8 +204,8 @@ def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> JudgeCheck:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     check = JudgeCheck(judge, at, rules, kinds, list(circles))
     file = _file(pipeline.root, judge)
-    write_text(file, sealed_json(check.as_json()))
-    mirror(file)
+    text = sealed_json(check.as_json())
+    pipeline.settings.write_record(file, text, lambda _: text)
     return check
 
 

@@ -8,26 +8,28 @@ needs or writes an object between mark and sweep that no snapshot names yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rag_assets.engine.measurements import MEASUREMENTS
-from rag_assets.pipeline.evaluation_names import anchor_id, snapshot_ids
 from rag_assets.pipeline.evaluations import (
+    ANCHOR,
     CURRENT,
     FOLDER,
     Evaluation,
-    SnapshotEntry,
     pointed,
     read_evaluation,
+    snapshot_file,
+    snapshot_ids,
+    stored_experiments,
 )
-from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
+from rag_assets.pipeline.history_files import HISTORY_DIR
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.content_cache import CACHE
-from rag_assets.store.remote.removals import stored_files
+from rag_assets.store.settings import StoreSettings
 
 SPARED = timedelta(hours=1)
 """What is younger is no orphan: single partitions may be computed before there is a snapshot."""
@@ -36,7 +38,7 @@ SNAPSHOTS = "snapshots"
 TEMPORARY = "temporary files"
 
 OTHER = "other files"
-"""Never removed: what the user, or a version before 0.1.0, put beside evaluations and history."""
+"""Never removed: what the user put beside evaluations and history."""
 
 SHARED = (OBJECTS, MEASUREMENTS, CACHE)
 """Folders of what all experiments share."""
@@ -47,7 +49,7 @@ class Item:
     """A file of a store, or a folder that is one artifact.
 
     Attributes:
-        path: where it lies, in the working copy if the store is a remote one.
+        path: where it lies, in the local copy if the store is a remote one.
         kind: the asset whose artifact it is; or snapshots, measurements, temporary files.
         size: bytes.
         modified: when the last of its files was written, in nanoseconds since 1970.
@@ -58,24 +60,42 @@ class Item:
     path: Path
     kind: str
     size: int
-    modified: int
+    modified: int = 0
     experiment: str = ""
     reason: str = ""
 
 
-def items(store: Path) -> list[Item]:
+def items(settings: StoreSettings) -> list[Item]:
     """Return all that is stored of results and in caches, here or in the remote store."""
+    store = settings.store
     by_path: dict[Path, Item] = {}
-    for folder in (*experiment_roots(store), *(store / name for name in SHARED)):
-        for path, listed in stored_files(folder).items():
-            parts = path.relative_to(store).parts
-            kind, depth = _kind_of(parts)
-            owner = store.joinpath(*parts[:depth])
-            whose = parts[0] if parts[0] not in SHARED else ""
-            known = by_path.get(owner) or Item(owner, kind, 0, 0, whose)
-            size, modified = known.size + listed.size, max(known.modified, listed.modified)
-            by_path[owner] = replace(known, size=size, modified=modified)
+    for path, (n_bytes, written) in _files(settings).items():
+        parts = path.relative_to(store).parts
+        kind, depth = _kind_of(parts)
+        owner = store.joinpath(*parts[:depth])
+        experiment = parts[0] if parts[0] not in SHARED else ""
+        item = by_path.get(owner) or Item(owner, kind, 0, 0, experiment)
+        size, modified = item.size + n_bytes, max(item.modified, written)
+        by_path[owner] = replace(item, size=size, modified=modified)
     return sorted(by_path.values(), key=lambda item: item.path)
+
+
+def _files(settings: StoreSettings) -> dict[Path, tuple[int, int]]:
+    """Return files, and empty folders, with their bytes and the time when each was written."""
+    store = settings.store
+    roots = [*stored_experiments(store), *(store / name for name in SHARED)]
+    files: dict[Path, tuple[int, int]] = {}
+    for path in (path for root in roots for path in root.rglob("*")):
+        with suppress(FileNotFoundError):  # gone since it was listed
+            status = path.stat()
+            if path.is_file() or not any(path.iterdir()):
+                files[path] = (status.st_size, status.st_mtime_ns)
+    if settings.remote is not None:
+        names = {root.name for root in roots}
+        for name, listed in settings.remote.listing.items():
+            if name.partition("/")[0] in names:
+                files[store / name] = (listed.size, listed.modified)
+    return files
 
 
 def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
@@ -89,7 +109,7 @@ def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
         return parts[1], 3
     if parts[0] in SHARED:
         return parts[0], len(parts)
-    return {FOLDER: SNAPSHOTS, HISTORY: HISTORY}.get(parts[1], OTHER), len(parts)
+    return {FOLDER: SNAPSHOTS, HISTORY_DIR: HISTORY_DIR}.get(parts[1], OTHER), len(parts)
 
 
 def snapshots_of(root: Path) -> list[Evaluation]:
@@ -98,11 +118,11 @@ def snapshots_of(root: Path) -> list[Evaluation]:
     Raises:
         StoreError: one cannot be read, so it is not known what it names.
     """
-    return [read_evaluation(root / FOLDER / f"{name}.json") for name in snapshot_ids(root)]
+    return [read_evaluation(snapshot_file(root, name)) for name in snapshot_ids(root)]
 
 
 def removable(
-    store: Path,
+    settings: StoreSettings,
     older_than: timedelta | None,
     *,
     orphans: bool,
@@ -113,7 +133,7 @@ def removable(
     """Return what may go, each with the reason; snapshots first: none then names what is gone.
 
     Args:
-        store: the store; of a remote one, the records of all experiments were brought.
+        settings: the store; of a remote one, the records of all experiments were brought.
         older_than: snapshots of evaluations that began longer ago, and what they alone name; None:
             no snapshot.
         orphans: also what no snapshot names, and unfinished files.
@@ -125,76 +145,54 @@ def removable(
         StoreError: a snapshot cannot be read, so it is not known what it names.
     """
     now = now or datetime.now(UTC)
-    kept: dict[Path, list[Evaluation]] = {}
-    gone: dict[Path, list[Evaluation]] = {}
-    for root in experiment_roots(store):
-        snapshots, chosen = snapshots_of(root), experiment in (None, root.name)
-        limit = now - older_than if chosen and older_than is not None else None
-        gone[root] = _outdated(root, snapshots, limit)
-        kept[root] = [one for one in snapshots if one not in gone[root]]
-    named, freed = _Named.by(store, kept), _Named.by(store, gone)
-    outdated = {root / FOLDER / f"{e.evaluation_id}.json" for root in gone for e in gone[root]}
-    young = (now - SPARED).timestamp() * 1e9
+    store = settings.store
+    kept, gone = _Named(store), _Named(store)
+    outdated: set[Path] = set()
+    for root in stored_experiments(store):
+        is_chosen = experiment in (None, root.name) and older_than is not None
+        limit = now - older_than if is_chosen and older_than is not None else None
+        pinned = {pointed(root / name) for name in (CURRENT, ANCHOR)}
+        for one in snapshots_of(root):
+            is_old = limit is not None and datetime.fromisoformat(one.started) < limit
+            if is_old and one.evaluation_id not in pinned:
+                outdated.add(snapshot_file(root, one.evaluation_id))
+                gone.add(root.name, one)
+            else:
+                kept.add(root.name, one)
     garbage: list[Item] = []
-    for item in items(store):
+    for item in items(settings):
+        written = datetime.fromtimestamp(item.modified / 1e9, UTC)
         if item.path in outdated:
             garbage.insert(0, replace(item, reason="older"))
-        elif item.kind == CACHE and cache_age is not None:
-            if item.modified < (now - cache_age).timestamp() * 1e9:
-                kind = f"cache/{item.path.relative_to(store).parts[1]}"
-                garbage.append(replace(item, kind=kind, reason="older"))
-        elif item.kind in (SNAPSHOTS, CACHE, HISTORY, OTHER) or named.of(item):
+        elif item.kind == CACHE and cache_age is not None and written < now - cache_age:
+            kind = f"{CACHE}/{item.path.relative_to(store).parts[1]}"
+            garbage.append(replace(item, kind=kind, reason="older"))
+        elif item.kind in (SNAPSHOTS, CACHE, HISTORY_DIR, OTHER) or kept.by(item):
             continue
-        elif by := freed.of(item):
-            garbage.append(
-                replace(item, experiment=", ".join(sorted(by)), reason="only older name it")
-            )
-        elif orphans and experiment in (None, item.experiment) and item.modified < young:
-            unfinished = item.kind == TEMPORARY
-            reason = "never finished" if unfinished else "no snapshot names it"
+        elif owners := gone.by(item):
+            by = ", ".join(sorted(owners))
+            garbage.append(replace(item, experiment=by, reason="only older name it"))
+        elif orphans and experiment in (None, item.experiment) and written < now - SPARED:
+            is_unfinished = item.kind == TEMPORARY
+            reason = "never finished" if is_unfinished else "no snapshot names it"
             garbage.append(replace(item, reason=reason))
     return garbage
 
 
-def _outdated(root: Path, snapshots: list[Evaluation], limit: datetime | None) -> list[Evaluation]:
-    pinned = {pointed(root / CURRENT), anchor_id(root)}
-    return [
-        one
-        for one in snapshots
-        if limit is not None
-        and one.evaluation_id not in pinned
-        and datetime.fromisoformat(one.started) < limit
-    ]
-
-
-@dataclass(frozen=True)
 class _Named:
     """What snapshots name, by whom: paths, and first digits of fingerprints for measurements."""
 
-    paths: Mapping[Path, set[str]]
-    prints: Mapping[str, set[str]]
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._names: dict[Path | str, set[str]] = {}
 
-    @classmethod
-    def by(cls, store: Path, snapshots: Mapping[Path, Iterable[Evaluation]]) -> _Named:
-        paths: dict[Path, set[str]] = {}
-        prints: dict[str, set[str]] = {}
-        for root, entries in named_by(snapshots).items():
-            for entry in entries:
-                paths.setdefault(store / entry.path, set()).add(root.name)
-                prints.setdefault(entry.fingerprint[:16], set()).add(root.name)
-        return cls(paths, prints)
+    def add(self, experiment: str, evaluation: Evaluation) -> None:
+        """Add what a snapshot of an experiment names."""
+        for entry in (*evaluation.entries, *evaluation.rankings):
+            for name in (self._store / entry.path, entry.fingerprint[:16]):
+                self._names.setdefault(name, set()).add(experiment)
 
-    def of(self, item: Item) -> set[str]:
+    def by(self, item: Item) -> set[str]:
         """Return the experiments that name it."""
-        named = self.paths.get(item.path, set())
-        if item.kind == MEASUREMENTS:
-            named = named | self.prints.get(item.path.name[:16], set())
-        return named
-
-
-def named_by(snapshots: Mapping[Path, Iterable[Evaluation]]) -> dict[Path, list[SnapshotEntry]]:
-    """Return what the snapshots of each experiment name, each artifact once."""
-    return {
-        root: list({e.path: e for one in own for e in (*one.entries, *one.rankings)}.values())
-        for root, own in snapshots.items()
-    }
+        name = item.path.name[:16] if item.kind == MEASUREMENTS else item.path
+        return self._names.get(name, set())

@@ -14,33 +14,35 @@ from typing import Any
 
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.pipeline.evaluations import (
-    FOLDER,
+    ANCHOR,
     Evaluation,
+    fetch_evaluation,
     pointed,
+    pointer_text,
     read_current,
     read_evaluation,
+    snapshot_file,
+    snapshot_ids,
 )
 from rag_assets.pipeline.history import History
-from rag_assets.pipeline.remote_sync import LOOKS, fetch_evaluation, fetch_records, pointer_text
-from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import canonical_json, fingerprint, read_sealed, sealed_json
 from rag_assets.store.locks import locked, shared_lease
-from rag_assets.store.remote.mirror import write_shared
+from rag_assets.store.settings import StoreSettings
 
-LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"
+LATEST, PREVIOUS = "latest", "previous"
 NAMES = (LATEST, PREVIOUS, ANCHOR)
 
-SHOWN = 5
+MAX_IDS = 5
 """So many ids are listed where a part of an id fits several, or none."""
 
 
 class EvaluationNames:
     """The evaluations of one experiment, by name."""
 
-    def __init__(self, root: Path, locks: Path) -> None:
-        """Look into the experiment's folder ``root`` in the store."""
-        self._root = root
-        self._locks = locks
+    def __init__(self, settings: StoreSettings, experiment: str) -> None:
+        """Look into the experiment's folder in the store."""
+        self.settings = settings
+        self.root = settings.store / experiment
 
     def find(self, name: str) -> Evaluation:
         """Return the evaluation that a name means.
@@ -54,13 +56,15 @@ class EvaluationNames:
             StoreError: the snapshot cannot be read.
         """
         if name == LATEST:
-            return read_current(self._root)
-        fetch_records(self._root)
-        if name == PREVIOUS:
-            return self._previous()
-        if name == ANCHOR:
-            return self._anchor()
-        return self._read(self._by_part(name))
+            return read_current(self.root)
+        evaluation_id = {PREVIOUS: self._previous, ANCHOR: self._anchor}.get(
+            name, lambda: self._by_part(name)
+        )()
+        file = snapshot_file(self.root, evaluation_id)
+        if not file.is_file():
+            raise StoreError(f"{file}: the snapshot is gone")
+        fetch_evaluation(self.settings, self.root.name, evaluation_id)
+        return read_evaluation(file)
 
     def pin(self, name: str) -> Evaluation:
         """Make a complete evaluation the anchor and return it.
@@ -69,90 +73,75 @@ class EvaluationNames:
             UsageError: it is not complete; else as for :meth:`find`.
             StoreError: the store cannot be written, or another machine has pinned one meanwhile.
         """
-        with shared_lease(self._root.parent, f"the anchor of {self._root.name}"):
+        with shared_lease(self.settings, f"the anchor of {self.root.name}"):
             evaluation = self.find(name)
             if not evaluation.complete:
                 raise UsageError(
                     f"evaluation {evaluation.evaluation_id} is not complete, so nothing can be "
                     "compared with all of it; evaluate all retrievers and pin that"
                 )
-            anchor = self._root / ANCHOR
-            known = pointer_text(anchor.read_bytes()) if anchor.is_file() else None
+            anchor = self.root / ANCHOR
+            before = pointer_text(anchor.read_bytes()) if anchor.is_file() else None
 
             def merged(there: bytes | None) -> str:
                 pinned = pointer_text(there)
-                if pinned not in (None, known, evaluation.evaluation_id):
+                if pinned not in (None, before, evaluation.evaluation_id):
                     raise StoreError(
-                        f"{self._root.name}: another machine has just made {pinned} the anchor; to "
+                        f"{self.root.name}: another machine has just made {pinned} the anchor; to "
                         "replace it, run the command again"
                     )
                 return evaluation.evaluation_id
 
-            write_shared(anchor, evaluation.evaluation_id, merged)
+            self.settings.write_record(anchor, evaluation.evaluation_id, merged)
         return evaluation
 
     def looks(self, evaluation_id: str) -> GateLooks:
         """Return the looks of gates at an evaluation."""
-        return GateLooks(self._root, self._locks, evaluation_id)
+        return GateLooks(self.settings, self.root, evaluation_id)
 
     def history(self) -> History:
         """Return the rows of all evaluations."""
-        return History(self._root, self._locks)
+        return History(self.root, self.settings.locks)
 
     def anchor_id(self) -> str | None:
         """Return the id of the pinned evaluation, if there is one."""
-        return anchor_id(self._root)
+        return anchor_id(self.root)
 
-    def _previous(self) -> Evaluation:
-        latest = read_current(self._root).evaluation_id
-        there = set(snapshot_ids(self._root))
-        complete = History(self._root, self._locks).ids(complete=True)
-        earlier = [name for name in complete if name < latest and name in there]
+    def _previous(self) -> str:
+        latest = read_current(self.root).evaluation_id
+        stored = set(snapshot_ids(self.root))
+        complete = self.history().ids(complete=True)
+        earlier = [name for name in complete if name < latest and name in stored]
         if not earlier:
-            raise NotEvaluated(f"{self._root.name} has no complete evaluation before {latest}")
-        return self._read(earlier[-1])
+            raise NotEvaluated(f"{self.root.name} has no complete evaluation before {latest}")
+        return earlier[-1]
 
-    def _anchor(self) -> Evaluation:
+    def _anchor(self) -> str:
         pinned = self.anchor_id()
         if pinned is None:
             raise NotEvaluated(
-                f"{self._root.name} has no anchor; `rag-assets anchor PATH` pins an evaluation"
+                f"{self.root.name} has no anchor; `rag-assets anchor PATH` pins an evaluation"
             )
-        return self._read(pinned)
+        return pinned
 
     def _by_part(self, part: str) -> str:
-        known = snapshot_ids(self._root)
-        fitting = [one for one in known if one.startswith(part) or one.endswith(part)]
-        if part in known or len(fitting) == 1:
-            return part if part in known else fitting[0]
+        stored = snapshot_ids(self.root)
+        fitting = [name for name in stored if name.startswith(part) or name.endswith(part)]
+        if part in stored or len(fitting) == 1:
+            return part if part in stored else fitting[0]
         if fitting:
-            more = f", and {len(fitting) - SHOWN} more" if len(fitting) > SHOWN else ""
-            candidates = ", ".join(fitting[-SHOWN:])
+            more = f", and {len(fitting) - MAX_IDS} more" if len(fitting) > MAX_IDS else ""
+            candidates = ", ".join(fitting[-MAX_IDS:])
             raise UsageError(f"'{part}' fits {len(fitting)} evaluations: {candidates}{more}")
-        if any(part in (one[: len(part)], one[-len(part) :]) for one in self._cleaned()):
+        cleaned = self.history().ids() if self.root.is_dir() else []
+        if any(name.startswith(part) or name.endswith(part) for name in cleaned):
             raise UsageError(
                 f"the snapshot of evaluation '{part}' was cleaned away; its means are in "
                 "`rag-assets history`, but its queries cannot be compared any more"
             )
-        newest = ", ".join(known[-SHOWN:]) or "none"
+        newest = ", ".join(stored[-MAX_IDS:]) or "none"
         allowed = f"{', '.join(NAMES)}, or the beginning or end of an id; newest: {newest}"
-        raise UsageError(f"{self._root.name} has no evaluation '{part}'; allowed: {allowed}")
-
-    def _cleaned(self) -> list[str]:
-        return History(self._root, self._locks).ids() if self._root.is_dir() else []
-
-    def _read(self, evaluation_id: str) -> Evaluation:
-        file = self._root / FOLDER / f"{evaluation_id}.json"
-        if not file.is_file():
-            raise StoreError(f"{file}: the snapshot is gone")
-        fetch_evaluation(self._root, evaluation_id)
-        return read_evaluation(file)
-
-
-def snapshot_ids(root: Path) -> list[str]:
-    """Return the ids of all evaluations whose snapshot is there, the oldest first."""
-    files = (root / FOLDER).glob("*.json")
-    return sorted(file.stem for file in files if TEMPORARY_MARK not in file.name)
+        raise UsageError(f"{self.root.name} has no evaluation '{part}'; allowed: {allowed}")
 
 
 def anchor_id(root: Path) -> str | None:
@@ -165,6 +154,8 @@ def anchor_id(root: Path) -> str | None:
 
 
 Row = dict[str, Any]
+
+LOOKS = "looks"
 
 _SHARED = ("queries", "qrels", "query_facts", "answer_labels")
 """Assets whose content is a part of every look: questions, labels, and what of them counts."""
@@ -207,30 +198,24 @@ def state_of(evaluation: Evaluation, assets: Mapping[str, frozenset[str]]) -> st
 
 
 class GateLooks:
-    """The looks at one evaluation."""
+    """The looks of gates at one evaluation."""
 
-    def __init__(self, root: Path, locks: Path, against: str) -> None:
+    def __init__(self, settings: StoreSettings, root: Path, against: str) -> None:
         """Open those at the evaluation ``against`` of the experiment in folder ``root``."""
-        self._root = root
-        self._lock = locks / f"{LOOKS}-{root.name}.lock"
-        self._against = against
+        self._settings, self._root, self._against = settings, root, against
         self._file = root / LOOKS / f"{against}.json"
 
     def number(self, subject: Subject, state: str) -> int:
         """Return which look at the subject this state is, or would be; the first is 1."""
-        states = self._states(subject)
+        looks = [look["state"] for look in self._looks() if look["subject"] == subject.name]
+        states = list(dict.fromkeys(looks))
         return states.index(state) + 1 if state in states else len(states) + 1
-
-    def _states(self, subject: Subject) -> list[str]:
-        looks = [look for look in self._looks() if look["subject"] == subject.name]
-        return list(dict.fromkeys(look["state"] for look in looks))
 
     def answer(self, subject: Subject, state: str, rules: Mapping[str, Any]) -> list[Row] | None:
         """Return what a look at this state came to by these rules; None: there was none."""
+        wanted = canonical_json([subject.name, state, dict(rules)])
         for look in self._looks():
-            if (look["subject"], look["state"]) == (subject.name, state) and canonical_json(
-                look["rules"]
-            ) == canonical_json(dict(rules)):
+            if canonical_json([look["subject"], look["state"], look["rules"]]) == wanted:
                 return list(look["checks"])
         return None
 
@@ -252,10 +237,12 @@ class GateLooks:
         }
 
         def merged(there: bytes | None) -> str:
-            return _text([*(self._read(there) if there else []), look])
+            return sealed_json({"looks": [*(self._read(there) if there else []), look]})
 
-        with shared_lease(self._root.parent, f"a gate of {self._root.name}"), locked(self._lock):
-            write_shared(self._file, _text([*self._looks(), look]), merged)
+        lock = self._settings.locks / f"{LOOKS}-{self._root.name}.lock"
+        with shared_lease(self._settings, f"a gate of {self._root.name}"), locked(lock):
+            text = sealed_json({"looks": [*self._looks(), look]})
+            self._settings.write_record(self._file, text, merged)
 
     def _looks(self) -> list[Row]:
         try:
@@ -273,7 +260,3 @@ class GateLooks:
                 f"{self._file}: is damaged ({error}); set a new anchor, or delete it: then the "
                 f"looks at {self._against} are counted from 1 again"
             ) from error
-
-
-def _text(looks: Sequence[Row]) -> str:
-    return sealed_json({"looks": looks})

@@ -9,6 +9,7 @@ query.
 from __future__ import annotations
 
 import getpass
+import logging
 import platform
 import re
 import subprocess
@@ -21,19 +22,24 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rag_assets.engine.rankings import ASSET as RANKINGS
 from rag_assets.errors import DataError, StoreError
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.options import FileOptions
 from rag_assets.package_versions import version
 from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.evaluations import (
     CURRENT,
-    FOLDER,
+    RANKINGS,
     Evaluation,
     Origin,
     SnapshotEntry,
+    named_entries,
     new_evaluation_id,
+    pointer_text,
+    read_evaluation,
+    snapshot_file,
+    snapshot_ids,
     snapshot_text,
 )
 from rag_assets.pipeline.failed_queries import (
@@ -42,13 +48,15 @@ from rag_assets.pipeline.failed_queries import (
     failed_queries,
 )
 from rag_assets.pipeline.history import history_table
-from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.history_files import COMPACTED, HistoryFiles, is_compacted
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.remote_sync import publish
 from rag_assets.retrieval.retriever import Retriever
 from rag_assets.store.artifacts import Artifact
 from rag_assets.store.atomic import remove, write_text
 from rag_assets.store.locks import check_lease
+from rag_assets.store.settings import StoreSettings
+
+_log = logging.getLogger("rag_assets")
 
 PACKAGES = ("rag-assets", "dagster", "duckdb", "numpy", "pyarrow", "scipy")
 """What computes or stores the numbers of every experiment; engines are in their own artifacts."""
@@ -95,54 +103,54 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
     The contents of the files that it names are in the digests of the artifacts, so their paths are
     left out: a folder that was moved is the same experiment.
     """
-    own, config = experiment, experiment.config
+    config = experiment.config
     blocks = {
-        "judge": own.judge,
-        "chunking": {name: _chunking(one) for name, one in own.chunkings.items()},
-        "query_sets": {name: _dumped(one, {"path"}) for name, one in own.query_sets.items()},
+        "judge": experiment.judge,
+        "chunking": {name: _chunking(one) for name, one in experiment.chunkings.items()},
+        "query_sets": {n: _dumped(one, {"path"}) for n, one in experiment.query_sets.items()},
         "llm": _dumped(config.llm) if config.llm is not None else None,
         **({"llms": {n: _dumped(one) for n, one in config.llms.items()}} if config.llms else {}),
-        "retrievers": {name: _retriever(one) for name, one in own.retrievers.items()},
-        "top_k": list(own.top_k),
-        "metrics": [*own.metrics, *map(str, own.extra_metrics)],
-        "primary": str(own.primary),
-        "baseline": own.baseline,
+        "retrievers": {name: _retriever(one) for name, one in experiment.retrievers.items()},
+        "top_k": list(experiment.top_k),
+        "metrics": [*experiment.metrics, *map(str, experiment.extra_metrics)],
+        "primary": str(experiment.primary),
+        "baseline": experiment.baseline,
         "split": _dumped(config.split) if config.split is not None else None,
-        "weight": own.weight,
-        "statistics": _dumped(own.statistics),
+        "weight": experiment.weight,
+        "statistics": _dumped(experiment.statistics),
         "context_tokenizer": config.context.tokenizer,
     }
-    if own.questions is not None:
-        blocks["questions"] = _dumped(own.questions, set(own.questions.file_options))
-    if own.answerers:
-        blocks["generators"] = {
-            name: _dumped(one, set(one.file_options)) for name, one in own.generators.items()
-        }
-        blocks["answers"] = {name: _dumped(one) for name, one in own.answerers.items()}
+    if experiment.questions is not None:
+        blocks["questions"] = _without_files(experiment.questions)
+    if experiment.answerers:
+        generators = experiment.generators.items()
+        blocks["generators"] = {name: _without_files(one) for name, one in generators}
+        blocks["answers"] = {name: _dumped(one) for name, one in experiment.answerers.items()}
         blocks["answer_metrics"] = _dumped(config.answer_metrics)
-    if own.judges:
-        blocks["judges"] = {
-            name: _dumped(one, set(one.file_options)) for name, one in own.judges.items()
-        }
+    if experiment.judges:
+        blocks["judges"] = {name: _without_files(one) for name, one in experiment.judges.items()}
     return {name: _without_credentials(value) for name, value in blocks.items()}
 
 
 def _chunking(options: ChunkingConfig) -> dict[str, Any]:
     """Return how documents are cut, and by which texts chunks are found where that is said."""
-    if options.index_texts is None:
-        return _dumped(options)
-    texts = [_dumped(one, set(one.file_options)) for one in options.index_texts]
-    return {**_dumped(options), "index_texts": texts}
+    texts = options.index_texts
+    said = {} if texts is None else {"index_texts": [_without_files(one) for one in texts]}
+    return {**_dumped(options), **said}
 
 
 def _retriever(options: Retriever) -> dict[str, Any]:
     """Return its options, without ``recency`` where there is none, as in evaluations before it."""
-    dumped = _dumped(options, set(options.file_options))
+    dumped = _without_files(options)
     return {name: value for name, value in dumped.items() if (name, value) != ("recency", None)}
 
 
 def _dumped(options: BaseModel, exclude: set[str] | None = None) -> dict[str, Any]:
     return options.model_dump(mode="json", exclude=exclude)
+
+
+def _without_files(options: FileOptions) -> dict[str, Any]:
+    return _dumped(options, set(options.file_options))
 
 
 def _without_credentials(value: Any) -> Any:  # noqa: ANN401 (any JSON)
@@ -195,7 +203,13 @@ def snapshot(
     """Return what is current now as an evaluation that ends now; nothing is written."""
     experiment = pipeline.experiment
     entries = tuple(_entries(pipeline))
-    cells = len(experiment.retrievers) * len(experiment.top_k)
+    n_cells = len(experiment.retrievers) * len(experiment.top_k)
+    cells = (
+        entry.asset == "metrics" if experiment.has_qrels else entry.asset.endswith("_runs")
+        for entry in entries
+    )
+    is_whole = sum(cells) == n_cells
+    failed = (failed_queries, failed_answers, failed_index_texts)
     return Evaluation(
         evaluation_id=new_evaluation_id(started),
         experiment=experiment.name,
@@ -205,10 +219,7 @@ def snapshot(
         trigger=trigger,
         primary=str(experiment.primary),
         baseline=experiment.baseline,
-        complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
-        and not failed_queries(pipeline)
-        and not failed_answers(pipeline)
-        and not failed_index_texts(pipeline),
+        complete=is_whole and not any(failures(pipeline) for failures in failed),
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,
@@ -236,23 +247,65 @@ def record(
     evaluation = snapshot(
         pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=dagster_runs
     )
-    root = pipeline.root
+    root, settings = pipeline.root, pipeline.settings
     pipeline.store.verified.save()
-    file = root / FOLDER / f"{evaluation.evaluation_id}.json"
+    file = snapshot_file(root, evaluation.evaluation_id)
     write_text(file, snapshot_text(evaluation))
     try:
-        check_lease(pipeline.settings.store)
+        check_lease(settings)
     except StoreError:
         remove(file)
         raise
-    HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
-    locks = pipeline.settings.locks
-    write_text(root / CURRENT, publish(root, locks, evaluation.evaluation_id, computed=computed))
+    HistoryFiles(root, settings.locks).add(history_table(root, [evaluation]))
+    write_text(root / CURRENT, _publish(settings, root, evaluation))
     return evaluation
 
 
-def _is_cell(entry: SnapshotEntry, has_qrels: bool) -> bool:
-    return entry.asset == "metrics" if has_qrels else entry.asset.endswith("_runs")
+def _publish(settings: StoreSettings, root: Path, evaluation: Evaluation) -> str:
+    """Send an evaluation to a remote store, if there is one; return which is the current one then.
+
+    No reader ever sees a part of an evaluation: first what it names is sent, then its row of the
+    history, then its snapshot, and the pointer last. An evaluation whose sending was interrupted is
+    sent by the next one, before that. If another machine has made one current that ended later,
+    that one stays.
+    """
+    remote = settings.remote
+    if remote is None:
+        return evaluation.evaluation_id
+    snapshots = [snapshot_file(root, name) for name in snapshot_ids(root)]
+    unsent = [file for file in snapshots if remote.name(file) not in remote.listing]
+    named = {settings.store / entry["path"] for file in unsent for entry in named_entries(file)}
+    remote.send_new(named)
+    files = HistoryFiles(root, settings.locks)
+    remote.send(files.paths())
+    there = [settings.store / name for name in remote.listing if name.startswith(f"{root.name}/h")]
+    single = [file for file in there if not is_compacted(file) and not file.exists()]
+    if len(single) >= COMPACTED:  # their rows are in files that were sent
+        remote.delete(single)
+    remote.send(unsent)
+    finished = (evaluation.finished, evaluation.evaluation_id)
+
+    def later(content: bytes | None) -> bytes | None:
+        file = snapshot_file(root, pointer_text(content) or "")
+        try:
+            if not file.exists():
+                remote.objects.fetch(remote.name(file), file)
+            other = read_evaluation(file)
+        except StoreError:  # gone or damaged: this one takes its place
+            return evaluation.evaluation_id.encode()
+        is_later = (other.finished, other.evaluation_id) > finished
+        return None if is_later else evaluation.evaluation_id.encode()
+
+    current = pointer_text(remote.merge(root / CURRENT, later)) or evaluation.evaluation_id
+    if current != evaluation.evaluation_id:
+        _log.warning(
+            "%s: evaluation %s is in the history; %s, of another machine, ended later and is the "
+            "current one",
+            root.name,
+            evaluation.evaluation_id,
+            current,
+        )
+    return current
 
 
 def _entries(pipeline: Pipeline) -> Iterator[SnapshotEntry]:

@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline.remote_sync import RANKINGS, fetch_current
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
     Artifact,
@@ -28,11 +27,16 @@ from rag_assets.store.artifacts import (
     read_intact,
     read_manifest,
 )
+from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.remote.mirror import shown_store
+from rag_assets.store.settings import StoreSettings
 
 FOLDER = "evaluations"
 CURRENT = "current"
+ANCHOR = "anchor"
+RANKINGS = "rankings"
+"""The asset of rankings, which snapshots name apart."""
+
 CHECKSUM = "sha256"
 """In a snapshot: the fingerprint of its other fields."""
 
@@ -142,6 +146,17 @@ def new_evaluation_id(now: datetime) -> str:
     return f"{now:%Y%m%dT%H%M%S%f}-{secrets.token_hex(2)}"
 
 
+def snapshot_file(root: Path, evaluation_id: str) -> Path:
+    """Return the file of a snapshot in an experiment's folder of the store."""
+    return root / FOLDER / f"{evaluation_id}.json"
+
+
+def snapshot_ids(root: Path) -> list[str]:
+    """Return the ids of all evaluations whose snapshot is there, the oldest first."""
+    files = (root / FOLDER).glob("*.json")
+    return sorted(file.stem for file in files if TEMPORARY_MARK not in file.name)
+
+
 def read_current(root: Path) -> Evaluation:
     """Return the current evaluation of the experiment whose folder in the store is ``root``.
 
@@ -149,11 +164,10 @@ def read_current(root: Path) -> Evaluation:
         NotEvaluated: there is none.
         StoreError: the snapshot cannot be read.
     """
-    fetch_current(root)
     current = pointed(root / CURRENT)
     if current is None:
-        raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")
-    return read_evaluation(root / FOLDER / f"{current}.json")
+        raise NotEvaluated(f"{root.name} has no evaluation in {root.parent} yet")
+    return read_evaluation(snapshot_file(root, current))
 
 
 def pointed(pointer: Path) -> str | None:
@@ -164,23 +178,99 @@ def pointed(pointer: Path) -> str | None:
     """
     if not pointer.is_file():
         return None
-    content = pointer.read_bytes().strip()
-    if not re.fullmatch(rb"[\w.-]+", content, re.ASCII):
+    evaluation_id = pointer_text(pointer.read_bytes())
+    if evaluation_id is None:
         remedy = {
             CURRENT: "`rag-assets evaluate PATH` writes it again",
-            "anchor": "`rag-assets anchor PATH` pins an evaluation again",
+            ANCHOR: "`rag-assets anchor PATH` pins an evaluation again",
         }
         raise StoreError(f"{pointer}: is damaged, it holds no id; {remedy[pointer.name]}")
-    return content.decode("ascii")
+    return evaluation_id
+
+
+def pointer_text(content: bytes | None) -> str | None:
+    """Return the id that the content of a pointer is; None: it is none."""
+    text = (content or b"").strip().decode("ascii", "replace")
+    return text if re.fullmatch(r"[\w.-]+", text, re.ASCII) else None
+
+
+def fetch_experiments(settings: StoreSettings, *names: str) -> None:
+    """Bring the records of some experiments, and what their current evaluations name, from S3.
+
+    Args:
+        settings: the store; of a local one nothing is brought.
+        names: of the experiments; all when empty.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    if settings.remote is not None:
+        for name in settings.remote.pull(names):
+            pointer = settings.store / name / CURRENT
+            current = pointer_text(pointer.read_bytes() if pointer.exists() else b"")
+            if current is not None:
+                fetch_evaluation(settings, name, current)
+
+
+def fetch_evaluation(settings: StoreSettings, name: str, evaluation_id: str) -> None:
+    """Bring the tables that an evaluation names from a remote store, and their measurements.
+
+    A ranking is brought when something is cut from it anew, an index when it is searched.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    remote = settings.remote
+    entries = list(named_entries(snapshot_file(settings.store / name, evaluation_id)))
+    if remote is not None and entries:
+        paths = (settings.store / one["path"] for one in entries if one["asset"] != RANKINGS)
+        remote.fetch_entries(paths)
+        remote.fetch("measurements", {one["fingerprint"][:16] for one in entries})
+
+
+def named_entries(snapshot: Path) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a snapshot, rankings too; none where it cannot be read."""
+    try:
+        content = json.loads(snapshot.read_text(encoding="utf-8"))
+        yield from [*content["entries"], *content.get(RANKINGS, ())]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
 
 
 def snapshot_text(evaluation: Evaluation) -> str:
     """Return a snapshot as it is stored: JSON with a checksum."""
     fields = json.loads(json.dumps({**asdict(evaluation), "content": evaluation.content}))
-    for name in ("display_names", "remarks"):
-        if not fields[name]:
-            del fields[name]  # as older versions wrote and read it
     return json.dumps({**fields, CHECKSUM: fingerprint(fields)}, indent=1)
+
+
+def read_evaluation(file: Path) -> Evaluation:
+    """Read one snapshot.
+
+    Raises:
+        StoreError: it cannot be read, or is of another schema version.
+    """
+    try:
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if data["schema_version"] != SCHEMA_VERSION:
+            source = shlex.quote(str(data["source"]))
+            raise StoreError(
+                f"{file}: schema version {data['schema_version']}, this program writes "
+                f"{SCHEMA_VERSION}; evaluate the experiment again: rag-assets evaluate {source}"
+            )
+        if data.pop(CHECKSUM, None) != fingerprint(data):
+            raise ValueError("it is damaged")
+        for name in ("entries", RANKINGS):
+            data[name] = tuple(SnapshotEntry(**fields) for fields in data.get(name, ()))
+        for name in ("dagster_runs", "remarks"):
+            data[name] = tuple(data.get(name, ()))
+        data["origin"] = Origin(**data.get("origin", {}))
+        del data["content"]
+        return Evaluation(**data)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(
+            f"{file}: is not a readable evaluation ({error}); to write a new one: "
+            "rag-assets evaluate PATH"
+        ) from error
 
 
 def manifest_of(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Manifest | None:
@@ -211,11 +301,7 @@ def intact_path(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Pat
 
 
 def table_of(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> pa.Table:
-    """Return a table that an evaluation names.
-
-    Raises:
-        StoreError: it is gone, or damaged, or another artifact lies there.
-    """
+    """Return a table that an evaluation names; errors as for :func:`intact_path`."""
     return _intact(root, evaluation, entry).table()
 
 
@@ -243,58 +329,20 @@ def _damaged(path: Path, evaluation: Evaluation) -> StoreError:
     )
 
 
-def read_evaluation(file: Path) -> Evaluation:
-    """Read one snapshot.
-
-    Raises:
-        StoreError: it cannot be read, or is of another schema version.
-    """
-    try:
-        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        _check_version(file, data)
-        stated = data.pop(CHECKSUM, None)
-        if stated not in (None, fingerprint(data)):
-            raise ValueError("it is damaged")
-        entries, rankings = (
-            tuple(SnapshotEntry(**fields) for fields in data.pop(name, ()))
-            for name in ("entries", RANKINGS)
-        )
-        runs = tuple(data.pop("dagster_runs"))
-        data["remarks"] = tuple(data.pop("remarks", ()))
-        origin = Origin(**data.pop("origin", {}))
-        data.pop("content")
-        evaluation = Evaluation(
-            **data, entries=entries, rankings=rankings, dagster_runs=runs, origin=origin
-        )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError(
-            f"{file}: is not a readable evaluation ({error}); to write a new one: "
-            "rag-assets evaluate PATH"
-        ) from error
-    return evaluation
-
-
 def source_of_current(root: Path) -> str | None:
-    """Return whose current evaluation lies in a folder of the store, as far as it is here."""
+    """Return whose current evaluation lies in a folder of the store; None: nobody's."""
     try:
-        name = pointed(root / CURRENT)
-        data = json.loads((root / FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-        return str(data["source"])
-    except (OSError, ValueError, TypeError, KeyError, StoreError):
+        return read_current(root).source
+    except (NotEvaluated, StoreError):
         return None
-
-
-def _check_version(file: Path, data: dict[str, Any]) -> None:
-    """Refuse a snapshot of another version before its fields are looked at."""
-    stated = data["schema_version"]
-    if stated != SCHEMA_VERSION:
-        source = shlex.quote(str(data["source"]))
-        raise StoreError(
-            f"{file}: schema version {stated}, this program writes {SCHEMA_VERSION}; evaluate the "
-            f"experiment again: rag-assets evaluate {source}"
-        )
 
 
 def all_experiments(store: Path) -> list[Path]:
     """Return the folders of all experiments that have a current evaluation."""
     return sorted(pointer.parent for pointer in store.glob(f"*/{CURRENT}"))
+
+
+def stored_experiments(store: Path) -> list[Path]:
+    """Return the folders of all experiments of which anything is stored, evaluated or not."""
+    here = [file.parent for name in (FOLDER, "history") for file in store.glob(f"*/{name}")]
+    return sorted({folder for folder in here if not folder.name.startswith("_")})

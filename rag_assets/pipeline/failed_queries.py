@@ -52,21 +52,20 @@ def failed_answers(pipeline: Pipeline) -> dict[str, int]:
 
     Another evaluation may have them; what a file lacks is a finding.
     """
-    failures: dict[str, int] = {}
-    for key in STAGES["answers"].keys(pipeline.experiment):
-        artifact = pipeline.current(key)
-        if artifact is not None and artifact.manifest.facts.get(UNANSWERED):
-            failures[key["answerer"]] = artifact.manifest.facts[UNANSWERED]
-    return failures
+    return _open_in(pipeline, Answers.name, "answerer")
 
 
 def failed_index_texts(pipeline: Pipeline) -> dict[str, int]:
     """Return chunking -> how many texts of its chunks a server did not give; only if some."""
+    return _open_in(pipeline, IndexTexts.name, "chunking")
+
+
+def _open_in(pipeline: Pipeline, asset: str, dimension: str) -> dict[str, int]:
     failures: dict[str, int] = {}
-    for key in STAGES[IndexTexts.name].keys(pipeline.experiment):
+    for key in STAGES[asset].keys(pipeline.experiment):
         artifact = pipeline.current(key)
         if artifact is not None and artifact.manifest.facts.get(UNANSWERED):
-            failures[key["chunking"]] = artifact.manifest.facts[UNANSWERED]
+            failures[key[dimension]] = artifact.manifest.facts[UNANSWERED]
     return failures
 
 

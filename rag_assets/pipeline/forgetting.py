@@ -4,20 +4,29 @@ All experiments are searched: another one may have the same text under another i
 never edited, so those with the text go as a whole, and an evaluation makes them again. So do
 indexes and texts that were made from them: their words may tell of it without a piece of it.
 Rankings, metrics and the history hold ids and numbers alone and stay.
+
+A text is looked for by fragments without quotes, backslashes and line breaks, so that one is found
+inside JSON too, escaped once or twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.pipeline.cleaning import SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
-from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
+from rag_assets.pipeline.evaluations import stored_experiments
+from rag_assets.pipeline.history_files import HISTORY_DIR
 from rag_assets.store.artifacts import Manifest, read_manifest
 from rag_assets.store.atomic import TABLE
 from rag_assets.store.content_cache import (
@@ -30,15 +39,12 @@ from rag_assets.store.content_cache import (
     write_without,
 )
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.remote.mirror import mirror
-from rag_assets.store.remote.removals import fetch_all, remove_everywhere
 from rag_assets.store.settings import StoreSettings
-from rag_assets.store.text_search import Fragments
 
 LAST = ("chunks", "documents")
 """Removed last, in this order: after a kill they still say which texts to look for."""
 
-KEPT = (SNAPSHOTS, HISTORY)
+KEPT = (SNAPSHOTS, HISTORY_DIR)
 
 MADE_OF_TEXTS = frozenset(
     {
@@ -48,6 +54,84 @@ MADE_OF_TEXTS = frozenset(
     }
 )
 """Kinds with words or vectors of the texts that they were made from."""
+
+MAX_FRAGMENTS = 8
+"""So many fragments of one text are looked for: the first, the last, and some between."""
+
+_MAX_CHARACTERS = 60
+_MIN_CHARACTERS = (24, 8, 3)
+"""Of a fragment; shorter ones are taken where a text has no longer one."""
+
+_GROUP = 32
+"""So many fragments make one regular expression: RE2 is many times slower with hundreds."""
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """What is looked for: fragments of texts, at most :data:`MAX_FRAGMENTS` of each."""
+
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Fragments:
+        """Cut texts into fragments."""
+        return cls(tuple(sorted({piece for text in texts for piece in _pieces(text)})))
+
+    def in_file(self, path: Path) -> bool:
+        """Return whether a file holds any of them; one that cannot be read as Parquet, as bytes."""
+        if not self.texts:
+            return False
+        with suppress(OSError, pa.ArrowException):
+            if path.suffix == ".parquet":
+                with pq.ParquetFile(path) as file:
+                    metadata = (file.schema_arrow.metadata or {}).values()
+                    batches = file.iter_batches(batch_size=10_000)
+                    columns = (column for batch in batches for column in batch.columns)
+                    return any(map(self._in_bytes, metadata)) or any(
+                        pc.any(self.in_column(pa.chunked_array([texts]))).as_py()
+                        for column in columns
+                        for texts in _strings(column)
+                    )
+        return self._in_bytes(path.read_bytes())
+
+    def in_column(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return of each text of a column whether it holds any of them."""
+        matches = pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.bool_))])
+        escaped = [rf"\Q{text}\E" for text in self.texts]
+        for start in range(0, len(escaped), _GROUP):
+            pattern = "|".join(escaped[start : start + _GROUP])
+            here = pc.fill_null(pc.match_substring_regex(column, pattern), False)
+            matches = pc.or_(matches, here)
+        return matches
+
+    def _in_bytes(self, content: bytes) -> bool:
+        for text in self.texts:
+            once = json.dumps(text)[1:-1]
+            if any(form.encode() in content for form in (text, once, json.dumps(once)[1:-1])):
+                return True
+        return False
+
+
+def _pieces(text: str) -> list[str]:
+    """Return fragments of a text, spread over all of it."""
+    runs = [run.strip() for run in re.split(r"[\"'\\\x00-\x1f<>&]", text)]
+    for shortest in _MIN_CHARACTERS:
+        pieces = [run[:_MAX_CHARACTERS].strip() for run in runs if len(run) >= shortest]
+        if pieces:
+            places = np.linspace(0, len(pieces) - 1, min(len(pieces), MAX_FRAGMENTS)).round()
+            return [pieces[int(place)] for place in places]
+    return []
+
+
+def _strings(column: pa.Array) -> Iterator[pa.Array]:
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        yield column
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _strings(column.flatten())
+    elif pa.types.is_struct(kind):
+        for part in column.flatten():
+            yield from _strings(part)
 
 
 @dataclass(frozen=True)
@@ -72,28 +156,30 @@ class Forgotten:
         caches = [
             Item(
                 segment.path,
-                f"cache/{segment.kind}",
+                f"{CACHE}/{segment.kind}",
                 round(segment.size * pc.mean(rows).as_py()),
-                0,
                 reason="holds the text",
             )
             for segment, rows in self.entries.items()
         ]
         return [*self.files, *caches]
 
-    def remove(self, store: Path) -> None:
+    def remove(self, settings: StoreSettings) -> None:
         """Remove it all; the documents go last.
 
         Raises:
             StoreError: the store cannot be written.
         """
-        for segment, rows in self.entries.items():
-            if not pc.all(rows).as_py():
-                mirror(write_without(segment, rows))
-        remove_everywhere(store, [segment.path for segment in self.entries])
-        for last in (False, True):
-            paths = [item.path for item in self.files if (item.kind in LAST) is last]
-            remove_everywhere(store, paths)
+        rest = [
+            write_without(segment, rows)
+            for segment, rows in self.entries.items()
+            if not pc.all(rows).as_py()
+        ]
+        if settings.remote is not None:
+            settings.remote.send(rest)
+        settings.remove(segment.path for segment in self.entries)
+        for is_last in (False, True):
+            settings.remove(item.path for item in self.files if (item.kind in LAST) is is_last)
 
 
 def to_forget(
@@ -105,7 +191,7 @@ def to_forget(
     """Return what holds the text of a document, or another text, in all experiments of a store.
 
     Args:
-        settings: the store.
+        settings: the store; of a remote one, everything is fetched.
         document_id: a document.
         text: a text.
         experiment: whose document it is; None: any's that has one of this id.
@@ -117,41 +203,40 @@ def to_forget(
         StoreError: a snapshot cannot be read, so it is not known what it names; or the remote store
             cannot be used.
     """
-    store = settings.store
-    fetch_all(store)
-    contents = items(store)
-    named, sources = _named(store)
-    own = [
-        item
-        for item in contents
-        if experiment in (None, item.experiment) or experiment in named.get(item.path, ())
-    ]
+    if settings.remote is not None:
+        settings.remote.pull()
+        settings.remote.fetch("")
+    contents = items(settings)
+    named, sources = _named(settings.store)
     texts = {text} if text else set()
-    for item in own:
-        if item.kind in LAST and document_id is not None:
-            table = _rows(item, "document_id", {document_id})
-            texts.update(table["text"].to_pylist())
+    for item in contents:
+        owners = {item.experiment} | named.get(item.path, set())
+        if item.kind in LAST and document_id is not None and experiment in (None, *owners):
+            table = _table(item)
+            if table is not None:
+                chosen = table.filter(pc.equal(table["document_id"], document_id))
+                texts.update(chosen["text"].to_pylist())
     if not texts:
         return None
-    manifests = {item.path: read_manifest(item.path) for item in contents}
-    chunks = _chunks(contents, manifests, texts)
-    pieces = Fragments.of(texts.union(*map(_indexed, chunks)))
-    found = {item.path for item in contents if _holds(item, pieces)}
-    made = _made_from(found, manifests)
-    files: list[Item] = []
+    search = _Search(contents, texts)
+    holding = {item.path for item in contents if search.is_in(item)}
+    made = search.made_from(holding)
+    files = []
     for item in contents:
-        damaged = item.kind in MADE_OF_TEXTS and manifests[item.path] is None
-        derived = item.kind in MADE_OF_TEXTS and item.path in made
-        if item.path in found or damaged or derived:
-            by = {item.experiment} - {""} | named.get(item.path, set())
-            files.append(replace(item, experiment=", ".join(sorted(by)), reason="holds the text"))
+        is_unreadable = search.manifests[item.path] is None
+        is_made = item.kind in MADE_OF_TEXTS and (item.path in made or is_unreadable)
+        if item.path in holding or is_made:
+            owners = {item.experiment} - {""} | named.get(item.path, set())
+            by = ", ".join(sorted(owners))
+            files.append(replace(item, experiment=by, reason="holds the text"))
     files.sort(key=lambda item: LAST.index(item.kind) if item.kind in LAST else -1)
     touched = {name for item in files for name in item.experiment.split(", ")}
+    in_kept = (item for item in contents if item.kind in KEPT)
     return Forgotten(
         (*_dagster(settings), *files),
-        dict(_entries(store, contents, manifests, pieces, chunks)),
+        dict(search.cache_entries(settings.store)),
         {name: source for name, source in sources.items() if name in touched},
-        tuple(item.path for item in contents if item.kind in KEPT and pieces.in_file(item.path)),
+        tuple(item.path for item in in_kept if search.fragments.in_file(item.path)),
     )
 
 
@@ -159,7 +244,7 @@ def _named(store: Path) -> tuple[dict[Path, set[str]], dict[str, str]]:
     """Return artifact -> experiments that name it, and experiment -> source."""
     named: dict[Path, set[str]] = {}
     sources: dict[str, str] = {}
-    for root in experiment_roots(store):
+    for root in stored_experiments(store):
         for evaluation in snapshots_of(root):
             sources[root.name] = evaluation.source
             for entry in (*evaluation.entries, *evaluation.rankings):
@@ -167,106 +252,107 @@ def _named(store: Path) -> tuple[dict[Path, set[str]], dict[str, str]]:
     return named, sources
 
 
-def _rows(item: Item, column: str, values: Collection[str]) -> pa.Table:
-    """Return rows of a table of texts; none if it is damaged, then its bytes are searched."""
+def _table(item: Item) -> pa.Table | None:
+    """Return a table of texts; None if it is damaged, then its bytes are searched."""
     try:
-        table = read_parquet(item.path / TABLE)
+        return read_parquet(item.path / TABLE)
     except (OSError, pa.ArrowException):
-        return pa.table({"document_id": [], "text": []}).slice(0, 0)
-    return table.filter(pc.is_in(table[column], pa.array(sorted(values), pa.string())))
+        return None
 
 
-def _chunks(
-    contents: Iterable[Item], manifests: Mapping[Path, Manifest | None], texts: Collection[str]
-) -> list[pa.Table]:
-    """Return the chunks of all documents with one of the texts, whatever the documents' ids."""
-    ids: dict[str, set[str]] = {}
-    for item in contents:
-        manifest = manifests[item.path]
-        if item.kind == "documents" and manifest is not None:
-            for digest in manifest.digests.values():
-                document_ids = _rows(item, "text", texts)["document_id"].to_pylist()
-                ids.setdefault(digest, set()).update(document_ids)
-    tables = []
-    for item in contents:
-        manifest = manifests[item.path]
-        if item.kind == "chunks" and manifest is not None:
-            made_from = set().union(*(ids.get(one, ()) for one in manifest.inputs.values()))
-            tables.append(_rows(item, "document_id", made_from))
-    return [table for table in tables if table.num_rows]
+class _Search:
+    """Looks for texts in what is stored."""
+
+    def __init__(self, contents: Iterable[Item], texts: set[str]) -> None:
+        self._contents = list(contents)
+        self.manifests = {item.path: read_manifest(item.path) for item in self._contents}
+        self._chunks = [table for item in self._contents for table in self._cut_from(item, texts)]
+        self.fragments = Fragments.of(texts.union(*map(_indexed, self._chunks)))
+
+    def _cut_from(self, item: Item, texts: set[str]) -> Iterator[pa.Table]:
+        """Yield the chunks of a table of chunks that were cut from one of the texts."""
+        table = _table(item) if item.kind == "chunks" else None
+        if table is not None:
+            ids = table["text"].to_pylist()
+            is_cut = [any(chunk in text for text in texts) for chunk in ids]
+            chosen = table.filter(pa.array(is_cut, pa.bool_()))
+            yield from [chosen] if chosen.num_rows else []
+
+    def is_in(self, item: Item) -> bool:
+        """Return whether a file or artifact holds a fragment; what was never finished may."""
+        if item.kind in (CACHE, *KEPT):
+            return False
+        files = item.path.rglob("*") if item.path.is_dir() else [item.path]
+        return item.kind == TEMPORARY or any(
+            self.fragments.in_file(file) for file in files if file.is_file()
+        )
+
+    def made_from(self, paths: Iterable[Path]) -> set[Path]:
+        """Return artifacts, and all that was made from them through any others."""
+        made = set(paths)
+        digests = {d for path in made for d in _digests(self.manifests[path])}
+        n_before = -1
+        while len(made) > n_before:
+            n_before = len(made)
+            for path, manifest in self.manifests.items():
+                if manifest and not digests.isdisjoint(manifest.inputs.values()):
+                    made.add(path)
+                    digests.update(_digests(manifest))
+        return made
+
+    def cache_entries(self, store: Path) -> Iterator[tuple[CacheSegment, pa.BooleanArray]]:
+        """Yield entries of caches: vectors by the keys of their texts, replies by their words."""
+        manifests = [manifest for manifest in self.manifests.values() if manifest]
+        prompts = {"", *(prompt for one in manifests for prompt in _prompts(one.config))}
+        gone, stored = self._stored_texts()
+        # Vectors of single sentences: their texts are not stored, so all without a stored text go.
+        by_sentence = any(one.config.get("strategy") == "semantic" for one in manifests)
+        for segment in (one for one in cache_segments(store) if one.entries >= 0):
+            if segment.kind in BY_TEXT:
+                keys = read_parquet(segment.path, ["key"]).column("key").combine_chunks()
+                rows = pc.is_in(keys, text_keys([p + text for text in gone for p in prompts]))
+                if by_sentence and segment.kind == "embeddings":
+                    known = text_keys([p + text for text in stored for p in prompts])
+                    rows = pc.or_(rows, pc.invert(pc.is_in(keys, known)))
+            elif segment.kind == COMPLETIONS:
+                table = read_parquet(segment.path, ["request", "text"])
+                masks = [self.fragments.in_column(column) for column in table.columns]
+                rows = pc.or_(*masks).combine_chunks()
+            else:
+                continue  # scores of pairs: hashes and numbers alone
+            if pc.any(rows).as_py():
+                yield segment, rows
+
+    def _stored_texts(self) -> tuple[set[str], set[str]]:
+        """Return the texts that go, in each form in which one may be embedded; and all of them."""
+        gone: set[str] = set().union(*map(_indexed, self._chunks))
+        ids = {chunk_id for table in self._chunks for chunk_id in table["chunk_id"].to_pylist()}
+        stored: set[str] = set()
+        for item in self._contents:
+            is_text = item.kind in ("chunks", "index_texts", "queries", "query_sets")
+            table = _table(item) if is_text else None
+            if table is None:
+                continue
+            mask = self.fragments.in_column(table["text"])
+            if item.kind == "index_texts":
+                mask = pc.or_(mask, pc.is_in(table["chunk_id"], pa.array(sorted(ids), pa.string())))
+            forms = _indexed if item.kind == "chunks" else _texts
+            gone |= forms(table.filter(mask))
+            stored |= forms(table)
+        return gone, stored
+
+
+def _texts(table: pa.Table) -> set[str]:
+    return set(table["text"].to_pylist())
 
 
 def _indexed(chunks: pa.Table) -> set[str]:
     """Return the texts of chunks, in each form in which one may be embedded."""
-    plain = set(chunks["text"].to_pylist())
-    return plain.union(indexed_texts(chunks), indexed_texts(chunks, headings=True))
+    return _texts(chunks).union(indexed_texts(chunks), indexed_texts(chunks, headings=True))
 
 
-def _holds(item: Item, pieces: Fragments) -> bool:
-    if item.kind in (CACHE, *KEPT):
-        return False
-    files = item.path.rglob("*") if item.path.is_dir() else [item.path]
-    # What was never finished may hold anything, and half of a piece.
-    return item.kind == TEMPORARY or any(pieces.in_file(file) for file in files if file.is_file())
-
-
-def _made_from(found: Collection[Path], manifests: Mapping[Path, Manifest | None]) -> set[Path]:
-    """Return artifacts with the text, and all that was made from them through any others."""
-    made = set(found)
-    digests = {d for path in made if (m := manifests[path]) for d in m.digests.values()}
-    grew = True
-    while grew:
-        new = {
-            path: manifest
-            for path, manifest in manifests.items()
-            if path not in made and manifest and not digests.isdisjoint(manifest.inputs.values())
-        }
-        made.update(new)
-        digests.update(d for manifest in new.values() for d in manifest.digests.values())
-        grew = bool(new)
-    return made
-
-
-def _entries(
-    store: Path,
-    contents: Iterable[Item],
-    manifests: Mapping[Path, Manifest | None],
-    pieces: Fragments,
-    chunks: Iterable[pa.Table],
-) -> Iterator[tuple[CacheSegment, pa.BooleanArray]]:
-    """Yield entries of caches: vectors by the keys of their texts, replies by their words."""
-    prompts = {"", *(p for m in manifests.values() if m for p in _prompts(m.config))}
-    gone: set[str] = set().union(*map(_indexed, chunks))
-    ids = {chunk_id for table in chunks for chunk_id in table["chunk_id"].to_pylist()}
-    stored: set[str] = set()
-    for item in contents:
-        if item.kind not in ("chunks", "index_texts", "queries", "query_sets"):
-            continue
-        try:
-            table = read_parquet(item.path / TABLE)
-        except (OSError, pa.ArrowException):
-            continue
-        chosen = table.filter(pieces.in_column(table["text"]))
-        gone.update(_indexed(chosen) if item.kind == "chunks" else chosen["text"].to_pylist())
-        stored.update(_indexed(table) if item.kind == "chunks" else table["text"].to_pylist())
-        if item.kind == "index_texts":
-            gone.update(_rows(item, "chunk_id", ids)["text"].to_pylist())
-    # Vectors of single sentences: their texts are not stored, so all without a stored text go.
-    semantic = any(m and m.config.get("strategy") == "semantic" for m in manifests.values())
-    for segment in (one for one in cache_segments(store) if one.entries >= 0):
-        if segment.kind in BY_TEXT:
-            keys = read_parquet(segment.path, ["key"]).column("key").combine_chunks()
-            rows = pc.is_in(keys, _keys(gone, prompts))
-            if semantic and segment.kind == "embeddings":
-                rows = pc.or_(rows, pc.invert(pc.is_in(keys, _keys(stored, prompts))))
-        elif segment.kind == COMPLETIONS:
-            table = read_parquet(segment.path, ["request", "text"])
-            masks = [pieces.in_column(column) for column in table.columns]
-            rows = pc.or_(*masks).combine_chunks()
-        else:
-            continue  # scores of pairs: hashes and numbers alone
-        if pc.any(rows).as_py():
-            yield segment, rows
+def _digests(manifest: Manifest | None) -> Iterable[str]:
+    return manifest.digests.values() if manifest is not None else ()
 
 
 def _prompts(config: Mapping[str, object]) -> Iterator[str]:
@@ -277,15 +363,10 @@ def _prompts(config: Mapping[str, object]) -> Iterator[str]:
             yield value
 
 
-def _keys(texts: Iterable[str], prompts: Collection[str]) -> pa.Array:
-    """Return the key of every text with every prompt in a cache of vectors."""
-    return text_keys([prompt + text for text in texts for prompt in prompts])
-
-
 def _dagster(settings: StoreSettings) -> list[Item]:
     """Return the store's Dagster instance: it shows first rows, and nobody can search it."""
     home = settings.dagster_home
     if settings.has_dagster_home or not any((home / "rag_assets").glob("*.json")):
         return []
     size = sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
-    return [Item(home, "Dagster instance", size, 0, "", "may show the text")]
+    return [Item(home, "Dagster instance", size, reason="may show the text")]

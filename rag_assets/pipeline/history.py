@@ -19,14 +19,14 @@ from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import StoreError
 from rag_assets.judges.verdicts_stage import judge_fingerprint
 from rag_assets.pipeline.evaluations import (
-    FOLDER,
     Evaluation,
     manifest_of,
     read_evaluation,
+    snapshot_file,
+    snapshot_ids,
     table_of,
 )
 from rag_assets.pipeline.history_files import HistoryFiles, as_rows
-from rag_assets.pipeline.remote_sync import fetch_evaluation, fetch_history, fetch_records
 from rag_assets.schemas import (
     HISTORY,
     HISTORY_ANSWERS,
@@ -37,7 +37,6 @@ from rag_assets.schemas import (
     SCHEMA_VERSION,
 )
 from rag_assets.store.artifacts import Manifest
-from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import canonical_json, fingerprint
 
 _logger = logging.getLogger("rag_assets")
@@ -190,23 +189,20 @@ def _revision(manifests: Iterable[Manifest]) -> str | None:
     return None
 
 
+def _rows_of(root: Path, evaluation: Evaluation, asset: str) -> Iterator[Row]:
+    """Yield the rows of an asset's tables that are still there."""
+    for entry in evaluation.entries_of(asset):
+        if (root.parent / entry.path).exists():
+            yield from table_of(root, evaluation, entry).to_pylist()
+
+
 def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
     declared = set(LEADERBOARD.arrow().names)
-    for entry in evaluation.entries_of("leaderboard"):
-        if not (root.parent / entry.path).exists():
-            continue
-        board = table_of(root, evaluation, entry)
-        names = [name for name in board.column_names if name not in declared]
-        for row in board.to_pylist():
-            cell = {name: row.get(name, "all") for name in ("retriever", "split", "top_k")}
-            for name in names:
-                if row[name] is not None:
-                    yield {
-                        **cell,
-                        "metric": name,
-                        "value": row[name],
-                        "n_queries": row["n_queries"],
-                    }
+    for row in _rows_of(root, evaluation, "leaderboard"):
+        cell = {name: row.get(name, "all") for name in ("retriever", "split", "top_k")}
+        for name, value in row.items():
+            if name not in declared and value is not None:
+                yield {**cell, "metric": name, "value": value, "n_queries": row["n_queries"]}
 
 
 def _cost_times(root: Path, evaluation: Evaluation) -> Iterator[Row]:
@@ -227,19 +223,16 @@ def _cost_times(root: Path, evaluation: Evaluation) -> Iterator[Row]:
 
 
 def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
-    for entry in evaluation.entries_of("answer_summary"):
-        if not (root.parent / entry.path).exists():
-            continue
-        for row in table_of(root, evaluation, entry).to_pylist():
-            if row["questions"] == GROUPS[0] and row["mean"] is not None:
-                yield {
-                    "answerer": AnswerCell(row["answerer"], row["top_k"]).key,
-                    "split": row["split"],
-                    "metric": row["metric"],
-                    "value": row["mean"],
-                    "n_questions": row["n"],
-                    "n_failed": row["n_failed"],
-                }
+    for row in _rows_of(root, evaluation, "answer_summary"):
+        if row["questions"] == GROUPS[0] and row["mean"] is not None:
+            yield {
+                "answerer": AnswerCell(row["answerer"], row["top_k"]).key,
+                "split": row["split"],
+                "metric": row["metric"],
+                "value": row["mean"],
+                "n_questions": row["n"],
+                "n_failed": row["n_failed"],
+            }
 
 
 _CALIBRATED = {"calibrated_means": "answer_verdicts", "calibrated_rankings": "relevance_verdicts"}
@@ -262,41 +255,34 @@ def _judged(root: Path, evaluation: Evaluation) -> Iterator[Row]:
 
 def _sampled(root: Path, evaluation: Evaluation) -> Iterator[Row]:
     """Yield what a sample of labels estimates; no judge has a part in it."""
-    for entry in evaluation.entries_of("sampled_estimates"):
-        if not (root.parent / entry.path).exists():
-            continue
-        for row in table_of(root, evaluation, entry).to_pylist():
-            yield {
-                **{"judge": "", "fingerprint": "", "name": row["retriever"], "split": "all"},
-                **{name: row[name] for name in ("metric", "value", "n", "n_labels")},
-                **{"low": row["questions_low"], "high": row["questions_high"]},
-            }
+    for row in _rows_of(root, evaluation, "sampled_estimates"):
+        yield {
+            **{"judge": "", "fingerprint": "", "name": row["retriever"], "split": "all"},
+            **{name: row[name] for name in ("metric", "value", "n", "n_labels")},
+            **{"low": row["questions_low"], "high": row["questions_high"]},
+        }
 
 
 def fill_in(root: Path, locks: Path) -> int:
     """Add the evaluations that have a snapshot and no row, and return how many.
 
-    A snapshot is without a row when it was written before there was a history, when a process was
-    killed between the two, and when files of the history were deleted. The damaged file of one
-    evaluation goes first, if its row can be made again.
+    A snapshot is without a row when a process was killed between the two, and when files of the
+    history were deleted. The damaged file of one evaluation goes first, if its row can be made
+    again.
     """
-    fetch_history(root, locks)
     files = HistoryFiles(root, locks)
-    snapshots = {
-        file.stem: file
-        for file in (root / FOLDER).glob("*.json")
-        if TEMPORARY_MARK not in file.name
-    }
+    snapshots = snapshot_ids(root)
     for path in files.drop_damaged(snapshots):
         _logger.warning("%s was damaged; its row is made again from its snapshot", path)
-    missing = sorted(snapshots.keys() - files.ids()) if snapshots else []
+    present = files.ids() if snapshots else set()
     tables = []
-    for name in missing:
-        fetch_evaluation(root, name)
-        try:
-            tables.append(history_table(root, [read_evaluation(snapshots[name])]))
-        except StoreError as error:
-            _logger.warning("left out of the history: %s", error)
+    for name in snapshots:
+        if name not in present:
+            try:
+                evaluation = read_evaluation(snapshot_file(root, name))
+                tables.append(history_table(root, [evaluation]))
+            except StoreError as error:
+                _logger.warning("left out of the history: %s", error)
     if tables:
         files.add(pa.concat_tables(tables))
     return len(tables)
@@ -313,11 +299,8 @@ class History:
         """
         self.root = root
         self._files = HistoryFiles(root, locks)
-        fetch_records(root)
         if locks is not None:
             fill_in(root, locks)
-        else:
-            fetch_history(root, None)
 
     def evaluations(self, last: int | None = None) -> list[Row]:
         """Return the evaluations, the oldest first: rows of HISTORY without its lists.
@@ -349,13 +332,12 @@ class History:
             retrievers: only these; all when empty.
             since: id of the oldest evaluation that is wanted.
         """
-        which = "metric = ? AND top_k = ? AND evaluation_id >= ?"
-        values: list[object] = [metric, top_k, since]
+        which = "metric = ? AND top_k = ?"
+        values: list[object] = [metric, top_k]
         if retrievers:
             which += f" AND retriever IN ({', '.join('?' * len(retrievers))})"
             values += retrievers
-        where = f"WHERE {which} ORDER BY evaluation_id, retriever, split"
-        return self._ask("metrics", where, values, since)
+        return self._ask("metrics", which, values, "retriever, split", since)
 
     def answer_metric(self, metric: str, since: str = "") -> list[Row]:
         """Return one row an evaluation, answerer and split that has the metric, the oldest first.
@@ -364,8 +346,7 @@ class History:
             metric: its column in the metrics of answers.
             since: id of the oldest evaluation that is wanted.
         """
-        where = "WHERE metric = ? AND evaluation_id >= ? ORDER BY evaluation_id, answerer, split"
-        return self._ask("answers", where, [metric, since], since)
+        return self._ask("answers", "metric = ?", [metric], "answerer, split", since)
 
     def judged_metric(self, judge: str | None, metric: str, since: str = "") -> list[Row]:
         """Return one row an evaluation, judge, name and split that has a calibrated mean.
@@ -375,28 +356,24 @@ class History:
             metric: such as ``judged_correct``.
             since: id of the oldest evaluation that is wanted.
         """
-        which = "metric = ? AND evaluation_id >= ? AND value IS NOT NULL"
-        values: list[object] = [metric, since]
-        if judge is not None:
-            which += " AND judge = ?"
-            values.append(judge)
-        where = f"WHERE {which} ORDER BY evaluation_id, judge, name, split"
-        return self._ask("judged", where, values, since)
+        which = "metric = ? AND value IS NOT NULL AND coalesce(judge = ?, true)"
+        return self._ask("judged", which, [metric, judge], "judge, name, split", since)
 
     def metrics(self, evaluations: Sequence[str]) -> list[Row]:
         """Return one row an evaluation, retriever, split, cut-off and metric, of some ids."""
         if not evaluations:
             return []
         which = f"evaluation_id IN ({', '.join('?' * len(evaluations))})"
-        where = f"WHERE {which} ORDER BY evaluation_id"
-        return self._ask("metrics", where, evaluations, min(evaluations))
+        return self._ask("metrics", which, evaluations, "retriever", min(evaluations))
 
-    def newest_first(self, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield columns of evaluations, the newest first; older ones are read when wanted."""
-        return self._files.newest_first(columns)
+    def newest_first(self, columns: Sequence[str]) -> list[Row]:
+        """Return columns of evaluations, the newest first; ``evaluation_id`` must be among them."""
+        return as_rows(self._files.table(columns))[::-1]
 
-    def _ask(self, column: str, rest: str, values: Sequence[object], since: str) -> list[Row]:
-        """Return rows of one of the lists, by what follows behind their statement."""
+    def _ask(
+        self, column: str, which: str, values: Sequence[object], order: str, since: str
+    ) -> list[Row]:
+        """Return rows of one of the lists, the oldest evaluation first."""
         import duckdb
 
         rows = self._files.table([*_LEAD, column], since)
@@ -404,7 +381,9 @@ class History:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("evaluations", rows)
             items = connection.sql(
-                f"FROM ({items_sql('evaluations', column)}) {rest}", params=values
+                f"FROM ({items_sql('evaluations', column)}) WHERE {which} AND evaluation_id >= ? "
+                f"ORDER BY evaluation_id, {order}",
+                params=[*values, since],
             )
             return as_rows(items.to_arrow_table())
 

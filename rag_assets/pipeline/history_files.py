@@ -3,14 +3,14 @@
 Every evaluation writes one file, ``history/<id>.<digest>.parquet``. Many small files are slow to
 read, so :data:`COMPACTED` of them become one, ``history/<first id>--<last id>.<digest>.parquet``.
 The digest is of the bytes of the file, so damage is seen, and the same rows have the same name on
-all machines. A file of an older version has none, and is believed. A row that stands in two files,
-because a process was killed while it compacted, is one row.
+all machines. A row that stands in two files, because a process was killed while it compacted, is
+one row.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,10 @@ HISTORY_DIR = "history"
 COMPACTED = 50
 """So many files of single evaluations become one."""
 
-ATTEMPTS = 20
+_TRIES = 20
 """A file that was listed may be compacted before it is read; then the folder is listed again."""
 
-PYTHON_ROWS = 50
-"""So many rows become Python objects at once: who looks for one evaluation needs few."""
-
 _BETWEEN = "--"
-_DIGITS = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _INTACT: RecentFiles[bool] = RecentFiles(lambda _: 1, 1, 4096)
@@ -67,22 +63,13 @@ class HistoryFiles:
         step = 1 if rows.num_rows < COMPACTED else rows.num_rows
         for begin in range(0, rows.num_rows, step):
             self._write(rows.slice(begin, step))
-        self.compact()
-
-    def compact(self) -> None:
-        """Make one file of many, if there are so many; a file that is damaged stays.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
-        if self._lock is None or len(self._single()) < COMPACTED:
+        if self._lock is None or len(self.single()) < COMPACTED:
             return
         with locked(self._lock):
-            single = [path for path in self._single() if _is_readable(path)]
+            single = [path for path in self.single() if _is_readable(path)]
             for begin in range(0, len(single) - COMPACTED + 1, COMPACTED):
                 group = single[begin : begin + COMPACTED]
-                names = HISTORY.arrow().names
-                self._write(_once(_together([_read(path, names) for path in group], names)))
+                self._write(_merged([_read(path, _NAMES) for path in group], _NAMES))
                 for path in group:
                     remove(path)
 
@@ -95,7 +82,7 @@ class HistoryFiles:
         Raises:
             StoreError: a file cannot be removed.
         """
-        damaged = [p for p in self._single() if first_id(p) in snapshots and not _is_readable(p)]
+        damaged = [p for p in self.single() if first_id(p) in snapshots and not _is_readable(p)]
         for path in damaged:
             remove(path)
         return damaged
@@ -108,6 +95,10 @@ class HistoryFiles:
         """
         files = sorted(self.folder.glob("*.parquet"))
         return [path for path in files if TEMPORARY_MARK not in path.name and _last(path) >= since]
+
+    def single(self) -> list[Path]:
+        """Return the files of single evaluations."""
+        return [path for path in self.paths() if not is_compacted(path)]
 
     def ids(self) -> set[str]:
         """Return the ids of all evaluations.
@@ -135,31 +126,13 @@ class HistoryFiles:
         Raises:
             StoreError: a file cannot be read.
         """
-        names = list(columns) if columns is not None else HISTORY.arrow().names
-        for _ in range(ATTEMPTS):
+        names = list(columns) if columns is not None else _NAMES
+        for _ in range(_TRIES):
             try:
-                parts = [_read(path, names) for path in self.paths(since)]
+                return _merged([_read(path, names) for path in self.paths(since)], names)
             except FileNotFoundError:  # it was compacted meanwhile
                 continue
-            return _once(_together(parts, names))
         raise StoreError(f"{self.folder}: cannot be read; try again")
-
-    def newest_first(self, columns: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Yield evaluations, the newest first; rows become Python objects when they are wanted.
-
-        Args:
-            columns: those that are wanted; ``evaluation_id`` must be among them.
-
-        Raises:
-            StoreError: a file cannot be read.
-        """
-        rows = self.table(columns)
-        for end in range(rows.num_rows, 0, -PYTHON_ROWS):
-            begin = max(0, end - PYTHON_ROWS)
-            yield from reversed(as_rows(rows.slice(begin, end - begin)))
-
-    def _single(self) -> list[Path]:
-        return [path for path in self.paths() if not is_compacted(path)]
 
     def _write(self, rows: pa.Table) -> None:
         """Write some evaluations, which are in the order of time, into one file."""
@@ -169,7 +142,7 @@ class HistoryFiles:
         content = sink.getvalue().to_pybytes()
         ids = rows.column("evaluation_id")
         name = ids[0].as_py() + (f"{_BETWEEN}{ids[-1].as_py()}" if len(ids) > 1 else "")
-        digest = hashlib.sha256(content).hexdigest()[:_DIGITS]
+        digest = hashlib.sha256(content).hexdigest()[:16]
         with atomic_file(self.folder / f"{name}.{digest}.parquet") as temporary:
             temporary.write_bytes(content)
 
@@ -203,6 +176,7 @@ def _last(path: Path) -> str:
 
 
 def _is_intact(path: Path) -> bool:
+    """Return whether a file holds what was written; one of an older version is believed."""
     _, *digest, _ = path.name.split(".")
     return not digest or file_digest(path).startswith(digest[0])
 
@@ -218,11 +192,11 @@ def _read(path: Path, names: list[str]) -> pa.Table:
         if not _INTACT.get(path, _is_intact):
             raise OSError("it is damaged")
         with pq.ParquetFile(path) as file:
-            there = set(file.schema_arrow.names)
-            missing = [name for name in names if name not in there]
+            present = set(file.schema_arrow.names)
+            missing = [name for name in names if name not in present]
             if any(not HISTORY.arrow().field(name).nullable for name in missing):
                 raise OSError(f"no column {', '.join(missing)}")
-            return file.read([name for name in names if name in there])
+            return file.read([name for name in names if name in present])
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -235,7 +209,7 @@ def _read(path: Path, names: list[str]) -> pa.Table:
 
 def _is_readable(path: Path) -> bool:
     try:
-        _read(path, HISTORY.arrow().names)
+        _read(path, _NAMES)
     except StoreError:
         return False
     except FileNotFoundError:  # compacted meanwhile
@@ -243,15 +217,15 @@ def _is_readable(path: Path) -> bool:
     return True
 
 
-def _together(parts: list[pa.Table], names: list[str]) -> pa.Table:
+_NAMES: list[str] = HISTORY.arrow().names
+
+
+def _merged(parts: list[pa.Table], names: list[str]) -> pa.Table:
+    """Return each evaluation once, in the order of time."""
     if not parts or any(part.num_columns < len(names) for part in parts):
         # Only then: an empty table is made of Python lists, for which pyarrow imports pandas.
         parts.append(pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table())
-    return pa.concat_tables(parts, promote_options="permissive").select(names)
-
-
-def _once(rows: pa.Table) -> pa.Table:
-    """Return each evaluation once, in the order of time."""
+    rows = pa.concat_tables(parts, promote_options="permissive").select(names)
     first: dict[str, int] = {}
     for number, name in enumerate(rows.column("evaluation_id").to_pylist()):
         first.setdefault(name, number)

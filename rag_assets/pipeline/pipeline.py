@@ -13,18 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import check_unchanged, code_versions
 from rag_assets.compute.compute import Compute, compute_of
-from rag_assets.engine.failures import UNANSWERED, Attempts
+from rag_assets.engine.failures import UNANSWERED, Attempts, Revisions
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.engine.rankings import Rankings
 from rag_assets.engine.recipe import Recipe
-from rag_assets.engine.revisions import Revisions
 from rag_assets.engine.stage import (
     FolderProduct,
     Product,
@@ -35,19 +34,18 @@ from rag_assets.engine.stage import (
     manifest_of,
     table_manifest,
 )
-from rag_assets.errors import DataError, MissingArtifact, UsageError
+from rag_assets.errors import DataError, MissingArtifact, RagAssetsError, StoreError, UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.remote_sync import fetch_pointed, fetch_records
+from rag_assets.pipeline.evaluations import fetch_experiments
 from rag_assets.pipeline.stages import STAGES, stages_in_order
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.lines import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest, save_table
-from rag_assets.store.content_cache import COMPLETIONS
+from rag_assets.store.content_cache import CACHE, COMPLETIONS
 from rag_assets.store.file_stamps import SourceFiles
 from rag_assets.store.locks import shared_lease
-from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -111,12 +109,12 @@ class Pipeline:
         self.settings = settings
         self.progress = progress
         self.root = root = settings.store / experiment.name
-        self.store = _artifacts(settings, root)
-        fetch_records(root)
+        self.store = ArtifactStore(settings.store, settings.locks, settings.remote)
+        fetch_experiments(settings, experiment.name)
         self.measurements = Measurements(settings.store / MEASUREMENTS, experiment.name)
-        self.rankings = Rankings(self)
-        self.attempts = Attempts(root / "attempts", self.store)
-        self.revisions = Revisions(root / "revisions")
+        self.rankings: StoredRankings = Rankings(self)
+        self.attempts = Attempts(root / "attempts", self.store, settings.write_record)
+        self.revisions = Revisions(root / "revisions", settings.write_record)
         self._code_versions = code_versions(settings.code_versions)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
@@ -125,16 +123,13 @@ class Pipeline:
         self._chat_models: dict[str | None, ChatModel] = {}
         self._budgets: dict[str | None, Budget] = {}
         self._current: dict[ArtifactKey, Artifact] = {}
+        self._caches: set[str] = set()
         self._computed: set[ArtifactKey] = set()
         self._told: set[ArtifactKey] = set()
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:
-        """Digests of the files behind ``documents``, ``queries`` and, if any, ``qrels``.
-
-        Generated questions have no files. A part that cannot be read (a folder without queries
-        can be chunked) fails when it is asked for.
-        """
+        """Digests of source files by part; see :class:`StageContext`, as for what follows."""
         parts = ["documents"]
         if self.experiment.questions is None:
             parts += ["queries", *(["qrels"] if self.experiment.has_qrels else [])]
@@ -145,14 +140,9 @@ class Pipeline:
         return digests
 
     def workspace(self, retriever: str, key: ArtifactKey | None = None) -> Workspace:
-        """Return the caches and the progress of one retriever.
-
-        Args:
-            retriever: its name.
-            key: the artifact for which measurements are kept; None keeps none.
-        """
+        """Return the caches and the progress of one retriever."""
         return Workspace(
-            self.settings.store / "cache",
+            self._cache(CACHE),
             lambda label, total: self.progress(f"{label} for {retriever}", total),
             self._measure_for(retriever, key) if key is not None else unmeasured,
             self.compute,
@@ -160,7 +150,14 @@ class Pipeline:
 
     def cache_folder(self, name: str) -> Path:
         """Return the folder of one cache of computed values."""
-        return self.settings.store / "cache" / name
+        return self._cache(f"{CACHE}/{name}")
+
+    def _cache(self, name: str) -> Path:
+        """Return a folder of caches; what a remote store has of it is brought once."""
+        if self.settings.remote is not None and name not in self._caches:
+            self.settings.remote.fetch(name)
+            self._caches.add(name)
+        return self.settings.store / name
 
     @property
     def compute(self) -> Compute:
@@ -192,22 +189,14 @@ class Pipeline:
         return self._code_versions.of(roots)
 
     def versions_of(self, retriever: str) -> Mapping[str, str]:
-        """Return what computes a retriever: its engines, the files that it names.
-
-        Raises:
-            DataError: a file cannot be read.
-        """
+        """Return what computes a retriever: its engines, the files that it names."""
         config = self.experiment.retrievers[retriever]
         files = config.files()
         read = {f"file.{option}": self.file_digest(file) for option, file in files.items()}
         return {**config.versions(), **read}
 
     def file_digest(self, file: Path) -> str:
-        """Return the digest of a file's content.
-
-        Raises:
-            DataError: it cannot be read.
-        """
+        """Return the digest of a file's content."""
         try:
             return self._sources.digest([file], file)
         except OSError as error:
@@ -247,11 +236,7 @@ class Pipeline:
             yield Completions(model, self.replies, self._budgets[llm], progress=show)
 
     def check_source(self, part: str) -> None:
-        """Check that files which were just read are still those that were hashed.
-
-        Raises:
-            DataError: they were edited meanwhile; what was read belongs to another fingerprint.
-        """
+        """Check that files which were just read are still those that were hashed."""
         if self._source_digest(part) != self.source_digests[part]:
             problem = f"the {part} changed while they were read; evaluate again"
             raise DataError(problem, file=self.experiment.dataset.root)
@@ -305,23 +290,14 @@ class Pipeline:
         Raises:
             StoreError: the store cannot be written.
         """
-        with shared_lease(self.settings.store, f"an evaluation of {self.experiment.name}"):
-            # What was found before may be gone.
-            copy = working_copy_of(self.store.root)
-            if copy is not None:
-                from rag_assets.store.remote.removals import apply_removed
-
-                copy.forget_listings()
-                apply_removed(copy)
-            self.forget()
+        with shared_lease(self.settings, f"an evaluation of {self.experiment.name}"):
+            if self.settings.remote is not None:
+                self.settings.remote.refresh()
+            self.forget()  # what was found before may be gone
             yield
 
     def artifact(self, key: ArtifactKey) -> Artifact:
-        """Return the up-to-date artifact of a partition.
-
-        Raises:
-            MissingArtifact: it is not in the store.
-        """
+        """Return the up-to-date artifact of a partition."""
         artifact = self.current(key)
         if artifact is None:
             raise MissingArtifact(
@@ -343,7 +319,7 @@ class Pipeline:
         # The lease makes the store, and without one nothing is up to date.
         if self.settings.store.is_dir() and all(self.current(key) is not None for key in keys):
             return self._materialize(STAGES[asset], keys)
-        with shared_lease(self.settings.store, f"a computation of {self.experiment.name}"):
+        with shared_lease(self.settings, f"a computation of {self.experiment.name}"):
             return self._materialize(STAGES[asset], keys)
 
     def _materialize(self, stage: Stage, keys: Sequence[ArtifactKey]) -> list[Outcome]:
@@ -351,14 +327,23 @@ class Pipeline:
             self._require_inputs(stage, key)
         groups: Iterable[Sequence[ArtifactKey]] = [keys] if stage.batched else [[k] for k in keys]
         computed: dict[ArtifactKey, float] = {}
-        with self.store.sending():
+        try:
             for group in groups:
                 with self.store.lock(stage.name, self._locked(stage, group)):
                     computed |= self._compute(stage, self._missing(group))
+        except RagAssetsError:
+            with suppress(StoreError):
+                self._send_new()
+            raise
+        self._send_new()
         return [
             Outcome(key, self.artifact(key), key not in computed, computed.get(key, 0.0))
             for key in keys
         ]
+
+    def _send_new(self) -> None:
+        if self.settings.remote is not None:
+            self.settings.remote.send_new()
 
     def _locked(self, stage: Stage, keys: Sequence[ArtifactKey]) -> set[str]:
         """Return the fingerprints to lock; of many, the first digits: files are held open."""
@@ -432,13 +417,3 @@ class Pipeline:
             return manifest_of(recipe, folder_digests(folder, product), rows, facts)
 
         return self.store.write(recipe.stage, recipe.fingerprint, fill)
-
-
-def _artifacts(settings: StoreSettings, root: Path) -> ArtifactStore:
-    """Return the artifacts of a store; of a remote one, those that its working copy shows."""
-    copy = working_copy_of(settings.store)
-    if copy is None:
-        return ArtifactStore(settings.store, settings.locks)
-    from rag_assets.store.remote.artifacts import RemoteArtifacts
-
-    return RemoteArtifacts(settings.store, settings.locks, copy, partial(fetch_pointed, root))

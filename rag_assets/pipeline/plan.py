@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rag_assets.engine.durations import NO_TIME, Durations, ExpectedTime, expected_time
+from rag_assets.engine.measurements import NO_TIME, Durations, ExpectedTime, expected_time
 from rag_assets.engine.outgoing import NO_WORK, Outgoing, summed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
@@ -27,12 +27,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_record import named_files
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.plan_sources import (
-    StoredArtifacts,
-    is_readable,
-    read_source,
-    with_row_changes,
-)
+from rag_assets.pipeline.plan_sources import StoredArtifacts, is_readable, read_source
 from rag_assets.pipeline.reasons import (
     DAMAGED,
     DELETED,
@@ -41,8 +36,7 @@ from rag_assets.pipeline.reasons import (
     Wanted,
     file_changes,
 )
-from rag_assets.pipeline.required_partitions import required_partitions
-from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.selection import Selection, required_partitions
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress
 from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
@@ -57,6 +51,7 @@ COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
 ACTIONS = (COMPUTE, CHECK, REUSE)
 
 SEARCHED = ExternalRankings.name
+FILES = Reason("files changed")
 
 
 @dataclass(frozen=True)
@@ -136,39 +131,25 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
         RagAssetsError: what the evaluation itself would meet first: files that break their format,
             or a model that is not there.
     """
-    pipeline = _PlannedPipeline(pipeline.experiment, pipeline.settings, pipeline.progress)
-    planner = _Planner(pipeline)
-    for keys in required_partitions(pipeline.experiment, selection).values():
+    experiment = pipeline.experiment
+    planned = _PlannedPipeline(experiment, pipeline.settings, pipeline.progress)
+    planner = _Planner(planned)
+    for keys in required_partitions(experiment, selection).values():
         for key in keys:
             planner.add(key)
+    steps = tuple(planner.steps.values())
+    new = [step for step in steps if step.action != REUSE and step.same_as is None]
+    models = {name: getattr(one, "model", None) for name, one in experiment.retrievers.items()}
+    durations = Durations(planned.measurements.folder, experiment.name, models)
     return Plan(
-        pipeline.experiment.name,
+        experiment.name,
         selection.retrievers,
-        tuple(planner.steps.values()),
-        _chosen_analyzers(pipeline, planner.steps.values()),
-        summed(
-            line
-            for step in planner.steps.values()
-            if step.same_as is None
-            for line in step.outgoing
-        ),
-        _searches(pipeline.experiment, planner.steps.values()),
-        expected_time(
-            Durations(
-                pipeline.measurements.folder,
-                pipeline.experiment.name,
-                {
-                    name: getattr(config, "model", None)
-                    for name, config in pipeline.experiment.retrievers.items()
-                },
-            ),
-            [
-                (step.key, step.action == COMPUTE, step.work or {})
-                for step in planner.steps.values()
-                if step.action != REUSE and step.same_as is None
-            ],
-        ),
-        files=_changed_files(pipeline),
+        steps,
+        _chosen_analyzers(planned, steps),
+        summed(line for step in new for line in step.outgoing),
+        _searches(experiment, steps),
+        expected_time(durations, [(s.key, s.action == COMPUTE, s.work or {}) for s in new]),
+        files=_changed_files(planned),
     )
 
 
@@ -182,13 +163,13 @@ def _changed_files(pipeline: Pipeline) -> tuple[Reason, ...]:
 
 
 def _searches(experiment: Experiment, steps: Iterable[Step]) -> dict[str, Sequence[str]]:
-    found: dict[str, Sequence[str]] = {}
+    lines: dict[str, Sequence[str]] = {}
     for step in steps:
         if step.key.asset == SEARCHED and step.action != REUSE:
             config = experiment.retrievers[step.key["retriever"]]
             if isinstance(config, ExternalRetriever):
-                found[step.key["retriever"]] = config.describe_for_plan()
-    return found
+                lines[step.key["retriever"]] = config.describe_for_plan()
+    return lines
 
 
 def _asked_anew(experiment: Experiment, key: ArtifactKey) -> tuple[str, tuple[Reason]] | None:
@@ -203,13 +184,13 @@ def _asked_anew(experiment: Experiment, key: ArtifactKey) -> tuple[str, tuple[Re
 
 def _chosen_analyzers(pipeline: Pipeline, steps: Iterable[Step]) -> dict[str, str | None]:
     analyzers: dict[str, str | None] = {}
+    stage = STAGES["lexical_index"]
     for step in steps:
-        if step.key.asset == "lexical_index":
-            config = STAGES["lexical_index"].config(pipeline, step.key)
+        is_index = step.key.asset == stage.name
+        if is_index and stage.config(pipeline, step.key).get("analyzer") == AUTO:
             artifact = pipeline.current(step.key) if step.action == REUSE else None
-            if config.get("analyzer") == AUTO:
-                used = artifact.manifest.facts.get("analyzer") if artifact else None
-                analyzers[step.key["retriever"]] = used
+            used = artifact.manifest.facts.get("analyzer") if artifact else None
+            analyzers[step.key["retriever"]] = used
     return analyzers
 
 
@@ -249,6 +230,7 @@ class _Planner:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
+        self._experiment = pipeline.experiment
         self._stored = StoredArtifacts(pipeline.store, pipeline.root)
         self._sources: set[ArtifactKey] = set()
         self._pending_ancestors: dict[ArtifactKey, bool] = {}
@@ -259,27 +241,25 @@ class _Planner:
     def add(self, key: ArtifactKey) -> None:
         """Decide on one partition; its inputs were decided on before."""
         stage = STAGES[key.asset]
-        inputs = stage.inputs(self._pipeline.experiment, key)
-        pending = [i for i in inputs if self._is_pending(i.key) or self._may_reappear(i)]
+        inputs = stage.inputs(self._experiment, key)
+        pending = [item for item in inputs if self._is_pending(item)]
         # An optional input that is still to come would make what is current now another one.
         current = self._pipeline.current(key) if not pending else None
-        anew = _asked_anew(self._pipeline.experiment, key)
-        if current is not None and anew is not None:
-            self.steps[key] = Step(key, *anew)
-            return
         if current is not None:
             same = self._same(key, current.manifest.fingerprint, ())
-            self.steps[key] = Step(key, REUSE, same_as=same)
+            anew = _asked_anew(self._experiment, key)
+            self.steps[key] = Step(key, *anew) if anew else Step(key, REUSE, same_as=same)
             return
         wanted = self._wanted(stage, key, inputs, pending)
         action, why = self._decide(stage, key, wanted, pending)
-        readable = is_readable(self._pipeline.experiment, key) and not pending
-        if readable and action == COMPUTE and not wanted.unknown:
+        is_sure = action == COMPUTE and not pending and not wanted.unknown
+        if is_sure and is_readable(self._experiment, key):
             artifact = self._stored.reference(key).artifact
-            row_changes = read_source(self._pipeline, stage, key, wanted.recipe, artifact)
-            if row_changes is not None:
+            rows = read_source(self._pipeline, stage, key, wanted.recipe, artifact)
+            if rows is not None:
                 self._sources.add(key)
-                why = with_row_changes(why, row_changes)
+                if FILES in why:  # what became of rows says more
+                    why = [*rows, *(reason for reason in why if reason != FILES)]
         work = stage.expected_work(self._pipeline, key)
         if key.asset in RERANKED_RUNS and self._is_ranked(key):
             work = NO_WORK
@@ -290,10 +270,15 @@ class _Planner:
 
     def _is_ranked(self, key: ArtifactKey) -> bool:
         """Whether an earlier cell of a reranker makes the ranking of which this one is cut."""
-        name = key["retriever"]
-        return has_one_ranking(self._pipeline.experiment, name) and any(
-            other.asset == key.asset and other["retriever"] == name and step.action != REUSE
+        is_one = has_one_ranking(self._experiment, key["retriever"])
+        return is_one and self._has_new_cell(key)
+
+    def _has_new_cell(self, key: ArtifactKey) -> bool:
+        """Whether an earlier cell of the same retriever is computed."""
+        return any(
+            (other.asset, other["retriever"]) == (key.asset, key["retriever"])
             for other, step in self.steps.items()
+            if step.action != REUSE and other.asset == key.asset
         )
 
     def _same(
@@ -307,32 +292,31 @@ class _Planner:
             pending: the inputs that are not known yet.
         """
         inputs = {(item.role, self._objects.get(item.key, item.key)) for item in pending}
-        known: Hashable = (key.asset, fingerprint, frozenset(inputs)) if fingerprint else key
-        first = self._first.setdefault(known, key)
+        name: Hashable = (key.asset, fingerprint, frozenset(inputs)) if fingerprint else key
+        first = self._first.setdefault(name, key)
         self._objects[key] = self._objects.get(first, len(self._objects))
         return first if first != key else None
 
-    def _is_pending(self, key: ArtifactKey) -> bool:
-        """Whether a partition will be another one, or may, and it is not known which."""
-        step = self.steps.get(key)
-        return step is not None and step.action != REUSE and key not in self._sources
+    def _is_pending(self, item: Input) -> bool:
+        """Whether an input will be another one, or may, and it is not known which.
 
-    def _may_reappear(self, item: Input) -> bool:
-        """Whether an optional input that is not brought up to date may be so in the end.
-
-        It is where something above it is computed again and comes out as it was.
+        An optional input that is not brought up to date may be so in the end, where something above
+        it is computed again and comes out as it was.
         """
-        return item.optional and item.key not in self.steps and self._has_pending_ancestor(item.key)
+        if item.key in self.steps:
+            return self._is_new(item.key)
+        return item.optional and self._has_pending_ancestor(item.key)
+
+    def _is_new(self, key: ArtifactKey) -> bool:
+        return self.steps[key].action != REUSE and key not in self._sources
 
     def _has_pending_ancestor(self, key: ArtifactKey) -> bool:
-        """Whether anything above a partition is pending."""
         if key in self.steps:
-            return self._is_pending(key)
+            return self._is_new(key)
         if key not in self._pending_ancestors:
-            inputs = STAGES[key.asset].inputs(self._pipeline.experiment, key)
-            self._pending_ancestors[key] = any(
-                self._has_pending_ancestor(item.key) for item in inputs
-            )
+            inputs = STAGES[key.asset].inputs(self._experiment, key)
+            pending = any(self._has_pending_ancestor(item.key) for item in inputs)
+            self._pending_ancestors[key] = pending
         return self._pending_ancestors[key]
 
     def _wanted(
@@ -350,7 +334,7 @@ class _Planner:
         }
         recipe = Recipe(
             stage.name,
-            pipeline.code_version(stage.code(pipeline.experiment, key)),
+            pipeline.code_version(stage.code(self._experiment, key)),
             stage.config(pipeline, key),
             known,
             stage.versions(pipeline, key),
@@ -362,43 +346,29 @@ class _Planner:
     def _decide(
         self, stage: Stage, key: ArtifactKey, wanted: Wanted, pending: list[Input]
     ) -> tuple[str, list[Reason]]:
-        why = self._reasons(key, wanted)
         if pending:
             upstream = [self._upstream(item.key) for item in pending]
-            if any(
-                wanted.fits(artifact.manifest) for artifact in self._stored.artifacts(key.asset)
-            ):
+            if any(wanted.fits(one.manifest) for one in self._stored.artifacts(key.asset)):
                 return CHECK, upstream
+            why = self._reasons(key, wanted)
             return COMPUTE, why if why == [Reason(NOTHING_STORED)] else [*why, *upstream]
-        fingerprint = wanted.recipe.fingerprint
         if wanted.unknown:
             return COMPUTE, [Reason("a ranking that it reads is not stored")]
-        if self._pipeline.store.find(key.asset, fingerprint) is None:
-            return COMPUTE, why
-        return self._of_a_ranking(stage, key)
-
-    def _of_a_ranking(self, stage: Stage, key: ArtifactKey) -> tuple[str, list[Reason]]:
-        """Decide on a cell that is stored without the ranking that others read.
-
-        The first of a retriever's cells brings the ranking back, and the others are then complete.
-        """
+        if self._pipeline.store.find(key.asset, wanted.recipe.fingerprint) is None:
+            return COMPUTE, self._reasons(key, wanted)
         if not isinstance(stage, RunsStage):
             return COMPUTE, [Reason("what consumers read beside it is not stored")]
-        retriever, top_k = key["retriever"], int(key["top_k"])
-        depth = max(self._pipeline.experiment.candidate_depths(retriever, top_k))
+        # The first of a retriever's cells brings the ranking back that others read, and the other
+        # cells are then complete.
+        depth = max(self._experiment.candidate_depths(key["retriever"], int(key["top_k"])))
         why = [Reason(f"its ranking is read {depth} deep, and is not stored so deep")]
-        first = not any(
-            step.action != REUSE
-            for other, step in self.steps.items()
-            if other.asset == key.asset and other["retriever"] == retriever
-        )
-        return COMPUTE if first else CHECK, why
+        return CHECK if self._has_new_cell(key) else COMPUTE, why
 
     def _upstream(self, key: ArtifactKey) -> Reason:
         if key not in self.steps:
             return Reason(f"upstream {key} may be up to date again")
-        certain = self.steps[key].action == COMPUTE
-        return Reason(f"upstream {key} {'is' if certain else 'may be'} computed again")
+        is_certain = self.steps[key].action == COMPUTE
+        return Reason(f"upstream {key} {'is' if is_certain else 'may be'} computed again")
 
     def _reasons(self, key: ArtifactKey, wanted: Wanted) -> list[Reason]:
         reference = self._stored.reference(key)

@@ -5,7 +5,7 @@ Tables of an experiment's files are read into memory, not into the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,9 +22,14 @@ from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
 from rag_assets.pipeline.reasons import Reason, row_changes
 from rag_assets.query_sets.stage import reads_fields
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
+from rag_assets.store.file_stamps import modified
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
+
+SOURCES = ("documents", "queries", "qrels")
+_READABLE = (*SOURCES, "query_facts", "document_fields")
+"""Assets that are read from files in a moment, and so for a plan too."""
 
 
 class Reference(NamedTuple):
@@ -52,17 +57,16 @@ class StoredArtifacts:
     @cached_property
     def _entries(self) -> dict[ArtifactKey, SnapshotEntry]:
         try:
-            evaluation = read_current(self._root)
+            return {entry.key: entry for entry in read_current(self._root).entries}
         except (NotEvaluated, StoreError):
             return {}
-        return {entry.key: entry for entry in evaluation.entries}
 
     def artifacts(self, asset: str) -> list[Artifact]:
         """Return all readable artifacts of an asset, the newest first, whoever wanted them."""
         if asset not in self._artifacts:
             paths = [self._store.objects / asset / name for name in self._store.names(asset)]
             artifacts = [artifact for path in paths if (artifact := self._store.read(path))]
-            artifacts.sort(key=lambda each: (-each.path.stat().st_mtime_ns, each.path.name))
+            artifacts.sort(key=lambda each: (-modified(each.path), each.path.name))
             self._artifacts[asset] = artifacts
         return self._artifacts[asset]
 
@@ -78,18 +82,11 @@ class StoredArtifacts:
         return Reference(artifact)
 
 
-SOURCES = ("documents", "queries", "qrels")
-_READABLE = (*SOURCES, "query_facts", "document_fields")
-"""Assets that are read from files in a moment, and so for a plan too."""
-
-FILES = Reason("files changed")
-
-
 @dataclass(frozen=True)
 class _TableInMemory(Artifact):
     """An artifact that an evaluation would write, in memory."""
 
-    content: pa.Table
+    content: pa.Table = None
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         return self.content if columns is None else self.content.select(list(columns))
@@ -99,25 +96,22 @@ def is_readable(experiment: Experiment, key: ArtifactKey) -> bool:
     """Return whether a plan reads a partition: also the chunks that a model or server is sent."""
     if key.asset != "chunks":
         return key.asset in _READABLE
-    return key["chunking"] in _shown_chunkings(experiment)
+    return key["chunking"] in _sent_chunkings(experiment)
 
 
-def _shown_chunkings(experiment: Experiment) -> set[str]:
+def _sent_chunkings(experiment: Experiment) -> set[str]:
     """Return the chunkings whose chunks a language model or server is sent, and that no model cuts.
 
     Unless these are cut, nobody can say how often it is asked.
     """
-    names = {
-        name
-        for name, config in experiment.chunkings.items()
-        if any(text.asks for text in config.index_texts or ())
-    }
+    chunkings = experiment.chunkings
+    names = {n for n in chunkings if any(text.asks for text in chunkings[n].index_texts or ())}
     for name in experiment.retrievers:
         if retriever_client(experiment, name) and not experiment.located_of(name):
             names.update(experiment.chunkings_of(name))
     if experiment.questions is not None:
         names.add(str(experiment.questions.chunking))
-    return {name for name in names if experiment.chunkings[name].by_blocks}
+    return {name for name in names if chunkings[name].by_blocks}
 
 
 def read_source(
@@ -140,14 +134,11 @@ def read_source(
     Raises:
         DataError: the files break their format.
     """
-    asks = stage.name == "queries" and bool(all_clients(pipeline.experiment))
-    asks = asks or (
-        stage.name in ("documents", "document_fields") and reads_fields(pipeline.experiment)
-    )
-    asks = asks or (
-        stage.name in ("documents", "chunks") and bool(_shown_chunkings(pipeline.experiment))
-    )
-    if stored is None and not asks:
+    experiment = pipeline.experiment
+    asking = {"queries"} if all_clients(experiment) else set()
+    asking |= {"documents", "document_fields"} if reads_fields(experiment) else set()
+    asking |= {"documents", "chunks"} if _sent_chunkings(experiment) else set()
+    if stored is None and stage.name not in asking:
         return None
     product = stage.compute_one(pipeline, key)
     if not isinstance(product, TableProduct):
@@ -156,15 +147,7 @@ def read_source(
     path = pipeline.store.path(key.asset, recipe.fingerprint)
     # Blocks are read from a file, and this table has none.
     manifest = replace(table_manifest(stage, product, recipe), blocks=())
-    pipeline.assume(key, _TableInMemory(path, manifest, product.table))
+    pipeline.assume(key, _TableInMemory(path, manifest, content=product.table))
     if stored is None or stage.schema is None or stage.name not in SOURCES:
         return []
     return row_changes(stage.name, stored.table(), product.table, stage.schema.key)
-
-
-def with_row_changes(why: Iterable[Reason], rows: list[Reason]) -> list[Reason]:
-    """Put what became of rows in place of the digest of their files."""
-    listed = list(why)
-    if FILES not in listed:
-        return listed
-    return [*rows, *(reason for reason in listed if reason != FILES)]

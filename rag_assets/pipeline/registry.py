@@ -16,12 +16,10 @@ from pathlib import Path
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, load_experiment
-from rag_assets.experiment.names import checked_name
-from rag_assets.pipeline.evaluations import source_of_current
+from rag_assets.pipeline.evaluations import fetch_experiments, source_of_current
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
-from rag_assets.store.remote.mirror import shown_store
-from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
+from rag_assets.store.settings import StoreSettings
 
 _log = logging.getLogger("rag_assets")
 
@@ -53,66 +51,32 @@ def open_experiment(
         register(experiment, settings, take_over=True)
     else:
         check_name(experiment, settings)
-    if settings.store == DEFAULT_STORE.absolute():
-        _warn_of_another_store(experiment, settings)
     return experiment
 
 
-def _warn_of_another_store(experiment: Experiment, settings: StoreSettings) -> None:
-    """Say where an experiment has results that the store of this working directory lacks.
-
-    That is looked for in the stores that commands use above the experiment and above here.
-    """
-
-    def is_listed(place: StoreSettings) -> bool:
-        return any(is_source(source, experiment) for source in registered(place).values())
-
-    if is_listed(settings):
-        return
-    here = Path.cwd()
-    for folder in dict.fromkeys((*experiment.source.absolute().parents, here, *here.parents)):
-        store = folder / DEFAULT_STORE
-        if store != settings.store and is_listed(StoreSettings(store, store)):
-            _log.warning(
-                "%s has results in %s and none in %s, the store of this working directory; "
-                "to go on with them: --store %s",
-                experiment.name,
-                store,
-                DEFAULT_STORE,
-                shlex.quote(str(store)),
-            )
-            return
-
-
 def open_to_read(path: Path | str, settings: StoreSettings) -> Experiment:
-    """Load an experiment whose evaluations are shown; a stale or damaged warehouse is mended.
+    """Load an experiment whose evaluations are shown, and bring these from a remote store.
+
+    A warehouse that is stale or damaged is built anew.
 
     Raises:
         UsageError: another experiment, which still exists, has its name in the store.
         RagAssetsError: as for :func:`load_experiment`.
     """
     experiment = open_experiment(path, settings)
-    _refresh_warehouse(settings)
+    fetch_experiments(settings, experiment.name)
+    if settings.warehouse.exists():
+        from rag_assets.pipeline.warehouse_time import is_current
+
+        try:
+            if not is_current(settings):
+                # It reads all stages, which nothing else that is shown needs.
+                from rag_assets.pipeline.warehouse import rebuild
+
+                rebuild(settings)
+        except StoreError as error:  # what is shown does not come from it
+            _log.info("the warehouse is not up to date: %s", error)
     return experiment
-
-
-def _refresh_warehouse(settings: StoreSettings) -> None:
-    """Build a warehouse that is there anew, if it is stale or damaged: for those who only read.
-
-    What they show does not come from it, so where it cannot be written they go on.
-    """
-    if not settings.warehouse.exists():
-        return
-    from rag_assets.pipeline.warehouse_time import is_current
-
-    try:
-        if not is_current(settings):
-            # It reads all stages, which nothing else that is shown needs.
-            from rag_assets.pipeline.warehouse import rebuild
-
-            rebuild(settings)
-    except StoreError as error:
-        _log.info("the warehouse is not up to date: %s", error)
 
 
 def register(experiment: Experiment, settings: StoreSettings, *, take_over: bool = False) -> None:
@@ -141,12 +105,12 @@ def check_name(experiment: Experiment, settings: StoreSettings) -> None:
     """
     name, source = experiment.name, experiment.source
     other = registered(settings).get(name) or source_of_current(settings.store / name)
-    if other is None or is_source(other, experiment) or not _exists(other):
+    if other is None or is_source(other, experiment) or not Path(other).exists():
         return
-    store = shown_store(settings.store)
+    store = settings.place
     command = ["rag-assets", "evaluate", str(source), "--take-over"]
     if settings.state_dir == settings.store:
-        command += ["--store", str(store)]
+        command += ["--store", store]
     raise UsageError(
         f"the name '{name}' of {source} is taken by {other} in the store {store}; give one of them "
         f"another `name` in its experiment.yaml, or use another --store; if this is a copy that "
@@ -163,29 +127,12 @@ def is_source(known: str, experiment: Experiment) -> bool:
     return False
 
 
-def _exists(known: str) -> bool:
-    """Return whether a source is there; one that nobody may look at is."""
-    try:
-        Path(known).stat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def registered(settings: StoreSettings) -> dict[str, str]:
     """Return name -> source of every experiment on the list; what is damaged is left out."""
     try:
         known = json.loads(settings.registry.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    entries = known.items() if isinstance(known, dict) else ()
-    return {name: source for name, source in entries if _is_entry(name, source)}
-
-
-def _is_entry(name: str, source: object) -> bool:
-    try:
-        return isinstance(source, str) and bool(checked_name(name))
-    except ValueError:
-        return False
+    if not isinstance(known, dict):
+        return {}
+    return {name: source for name, source in known.items() if isinstance(source, str)}

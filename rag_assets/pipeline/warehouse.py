@@ -2,10 +2,12 @@
 
 Built from the current snapshots beside the old file and renamed, so a reader is never disturbed.
 Numbers are tables; of every other asset that has rows there is a view over the Parquet files that
-the snapshots name; the history and the measurements are views over all of their own files. Views
-look for the files from where the DuckDB file lies (:class:`rag_assets.store.sql_paths.ViewPlace`).
-What a column means stands in the file, as its comment. It is always built anew, as a whole: see
-:mod:`rag_assets.pipeline.warehouse_time` for when.
+the snapshots name; the history and the measurements are views over all of their own files. What a
+column means stands in the file, as its comment.
+
+It is always built anew, as a whole. Its time is that of its newest source: the pointers to the
+current evaluations and the code that lays out the tables. Whatever else writes into it, or damages
+it, gives it another time.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -38,10 +41,7 @@ from rag_assets.schemas import HISTORY, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
-from rag_assets.store.sql_paths import ViewPlace, parquet_rows, plain_file, quoted
-
-Labels = Mapping[str, str]
-"""Columns that say what rows are of: the experiment, and the values of the dimensions."""
+from rag_assets.store.sql_paths import parquet_rows, quoted, quoted_files
 
 _logger = logging.getLogger("rag_assets")
 
@@ -114,15 +114,19 @@ def rebuild(settings: StoreSettings) -> Path:
         StoreError: an artifact that a snapshot names is damaged; the old file stays.
     """
     for root in all_experiments(settings.store):
-        _fill_in(root, settings.locks)
+        with _warned("its history may lack evaluations"):
+            fill_in(root, settings.locks)
     with locked(settings.locks / "warehouse.lock"):
         time = newest_source(settings)  # a pointer that moves meanwhile is newer
-        builder = _Builder(settings, list(_readable(all_experiments(settings.store))))
+        current = []
+        for root in all_experiments(settings.store):
+            with _warned("left out of the warehouse"):  # it does not hide the others
+                current.append((root, read_current(root)))
         try:
             with atomic_file(settings.warehouse) as temporary:
-                with plain_file(temporary) as file, duckdb.connect(str(file)) as connection:
+                with duckdb.connect(str(temporary)) as connection:
                     connection.begin()  # one transaction: else each comment on a column is one
-                    builder.fill(connection)
+                    _Builder(settings.store, current, connection).fill()
                     connection.commit()
                 os.utime(temporary, ns=(time, time))
         except duckdb.Error as error:
@@ -133,88 +137,83 @@ def rebuild(settings: StoreSettings) -> Path:
     return settings.warehouse
 
 
-def _fill_in(root: Path, locks: Path) -> None:
+@contextmanager
+def _warned(what: str) -> Iterator[None]:
     try:
-        fill_in(root, locks)
+        yield
     except StoreError as error:
-        _logger.warning("its history may lack evaluations: %s", error)
-
-
-def _readable(roots: Iterable[Path]) -> Iterator[tuple[Path, Evaluation]]:
-    """Yield the current evaluations; one that cannot be read does not hide the others."""
-    for root in roots:
-        try:
-            yield root, read_current(root)
-        except StoreError as error:
-            _logger.warning("left out of the warehouse: %s", error)
+        _logger.warning("%s: %s", what, error)
 
 
 class _Builder:
     """Fills a new file."""
 
-    def __init__(self, settings: StoreSettings, current: list[tuple[Path, Evaluation]]) -> None:
-        self._store = settings.store
-        self._current = current
-        self._place = ViewPlace(settings)
+    def __init__(
+        self,
+        store: Path,
+        current: list[tuple[Path, Evaluation]],
+        connection: duckdb.DuckDBPyConnection,
+    ) -> None:
+        self._store, self._current, self._connection = store, current, connection
 
-    def fill(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def fill(self) -> None:
         """Create all tables and views."""
-        for table, assets in _TABLES.items():
-            selects = [_select(labels, parquet_rows(p)) for labels, p in self._files(assets)]
-            self._create(connection, "TABLE", table, selects, assets[0])
-        for view, assets in _VIEWS.items():
-            selects = list(self._views(self._files(assets), STAGES[assets[0]].schema))
-            self._create(connection, "VIEW", view, selects, assets[0])
-        self._create(connection, "VIEW", "indexes", list(self._views(self._units())), "indexes")
-        self._create_history(connection)
-        self._create_measurements(connection)
+        for kind, relations in (("TABLE", _TABLES), ("VIEW", _VIEWS)):
+            for name, assets in relations.items():
+                stage, selects = STAGES[assets[0]], list(self._tables(assets))
+                self._create(kind, name, selects, stage.schema, stage.dimensions)
+        self._create("VIEW", "indexes", list(self._units()))
+        self._create_history()
+        self._create_measurements()
 
     def _create(
         self,
-        connection: duckdb.DuckDBPyConnection,
         kind: str,
         name: str,
-        selects: list[str],
-        asset: str,
+        selects: Sequence[str],
+        schema: TableSchema | None = None,
+        labels: Sequence[str] = (),
     ) -> None:
+        """Create a relation, and write into the file what it and its columns mean."""
         if not selects:
             return
         rows = " UNION ALL BY NAME ".join(selects)
-        guarded = f"SELECT * FROM ({rows}) WHERE {self._place.guard}" if kind == "VIEW" else rows
-        connection.execute(f"CREATE {kind} {name} AS {guarded}")
-        stage = STAGES.get(asset)
-        if stage is not None and stage.schema is not None:
-            _document(connection, kind, name, stage.schema, stage.dimensions)
+        self._connection.execute(f"CREATE {kind} {name} AS {rows}")
+        if schema is None:
+            return
+        columns = {row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
+        comments = [f"COMMENT ON {kind} {name} IS {quoted(schema.row)}"]
+        for one in schema.columns:
+            column = f"{one.name}_1" if one.name in labels else one.name
+            if column in columns:
+                comments.append(f'COMMENT ON COLUMN {name}."{column}" IS {quoted(one.meaning)}')
+        self._connection.execute("; ".join(comments))
 
-    def _views(
-        self, files: Iterable[tuple[Labels, Path]], schema: TableSchema | None = None
-    ) -> Iterator[str]:
-        for labels, path in files:
-            rows = self._place.parquet_rows(path.relative_to(self._store).as_posix())
-            yield _select(labels, rows, _beside_labels(labels, schema))
-
-    def _files(self, assets: tuple[str, ...]) -> Iterator[tuple[Labels, Path]]:
-        """Yield the files of assets, every byte of which was checked, with what they are of."""
+    def _tables(self, assets: tuple[str, ...]) -> Iterator[str]:
+        """Yield what selects the rows of each partition of assets, every byte of them checked."""
         for root, evaluation, entry in self._entries(assets):
-            yield _labels(evaluation, entry), intact_path(root, evaluation, entry)
+            if (self._store / entry.path).exists():
+                labels = {"experiment": evaluation.experiment, **entry.partition}
+                schema = STAGES[entry.asset].schema
+                yield _select(labels, intact_path(root, evaluation, entry), schema)
+            else:
+                _logger.warning("left out of the warehouse: %s is gone", self._store / entry.path)
 
-    def _units(self) -> Iterator[tuple[Labels, Path]]:
-        """Yield the units of indexes; those of a remote store may be there alone."""
+    def _units(self) -> Iterator[str]:
+        """Yield what selects the units of indexes; those of a remote store may be there alone."""
         for _, evaluation, entry in self._entries(_INDEXES):
             file = self._store / entry.path / UNITS_FILE
+            labels = {"experiment": evaluation.experiment, **entry.partition, "asset": entry.asset}
             if file.exists():
-                yield {**_labels(evaluation, entry), "asset": entry.asset}, file
+                yield _select(labels, file, None)
 
     def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[Path, Evaluation, SnapshotEntry]]:
         for root, evaluation in self._current:
             for entry in evaluation.entries:
-                path = self._store / entry.path
-                if entry.asset in assets and path.exists():
+                if entry.asset in assets:
                     yield root, evaluation, entry
-                elif entry.asset in assets and entry.asset not in _INDEXES:
-                    _logger.warning("left out of the warehouse: %s is gone", path)
 
-    def _create_history(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def _create_history(self) -> None:
         """Create views over the history itself: an evaluation without change needs no rebuild."""
         schemas = {
             "evaluations": HISTORY,
@@ -223,80 +222,52 @@ class _Builder:
         pattern = f"*/{HISTORY_DIR}/*.parquet"
         if not any(self._store.glob(pattern)):
             for name, schema in schemas.items():
-                connection.register("empty", schema.empty())
-                connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
-                connection.unregister("empty")
+                self._connection.register("empty", schema.empty())
+                self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
+                self._connection.unregister("empty")
             return
-        files = self._place.files(pattern)
+        files = quoted_files(self._store, pattern)
         rows = f"read_parquet({files}, union_by_name = true, hive_partitioning = false)"
-        current = f"SELECT content FROM read_blob({self._place.files(f'*/{CURRENT}')})"
+        pointers = f"SELECT content FROM read_blob({quoted_files(self._store, f'*/{CURRENT}')})"
         statements = {
-            "evaluations": f"SELECT *, encode(evaluation_id) IN ({current}) AS is_current "
+            "evaluations": f"SELECT *, encode(evaluation_id) IN ({pointers}) AS is_current "
             f"FROM ({evaluations_sql(rows)})",
             **{view: items_sql(rows, column) for view, column in _HISTORY_VIEWS.items()},
         }
         for name, statement in statements.items():
-            connection.execute(
-                f"CREATE VIEW {name} AS SELECT * FROM ({statement}) WHERE {self._place.guard}"
-            )
-            _document(connection, "VIEW", name, schemas[name])
+            self._create("VIEW", name, [statement], schemas[name])
 
-    def _create_measurements(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def _create_measurements(self) -> None:
         """Create a view over the files themselves: there is one for each thing ever measured.
 
         A thing belongs to the evaluation that ended next: a measurement is made before its id is.
         """
-        fields = json.dumps({"experiment": "VARCHAR", **_MEASURED})
-        if any(self._store.glob(MEASURED_FILES)):
-            rows = (
-                f"SELECT unnest(try(from_json(text, {quoted(fields)}))) "
-                "FROM (SELECT try(decode(content)) AS text "
-                f"FROM read_blob({self._place.files(MEASURED_FILES)})) WHERE {_UNDAMAGED}"
-            )
-            connection.execute(
-                "CREATE VIEW measurements AS SELECT m.*, e.evaluation_id "
-                f"FROM (FROM ({rows}) WHERE what IS NOT NULL) m ASOF LEFT JOIN evaluations e "
-                "ON m.experiment = e.experiment AND m.measured <= e.finished "
-                f"WHERE {self._place.guard}"
-            )
-        else:
-            empty = ", ".join(f"NULL::{kind} AS {name}" for name, kind in _MEASURED.items())
-            evaluation = "NULL::VARCHAR AS evaluation_id"
-            none = f"SELECT NULL::VARCHAR AS experiment, {empty}, {evaluation} WHERE false"
-            connection.execute(f"CREATE TABLE measurements AS {none}")
+        if not any(self._store.glob(MEASURED_FILES)):
+            kinds = {"experiment": "VARCHAR", **_MEASURED, "evaluation_id": "VARCHAR"}
+            columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+            self._connection.execute(f"CREATE TABLE measurements ({columns})")
+            return
+        fields = quoted(json.dumps({"experiment": "VARCHAR", **_MEASURED}))
+        files = quoted_files(self._store, MEASURED_FILES)
+        rows = (
+            f"SELECT unnest(try(from_json(text, {fields}))) FROM "
+            f"(SELECT try(decode(content)) AS text FROM read_blob({files})) WHERE {_UNDAMAGED}"
+        )
+        statement = (
+            "SELECT m.*, e.evaluation_id "
+            f"FROM (FROM ({rows}) WHERE what IS NOT NULL) m ASOF LEFT JOIN evaluations e "
+            "ON m.experiment = e.experiment AND m.measured <= e.finished"
+        )
+        self._create("VIEW", "measurements", [statement])
 
 
-def _labels(evaluation: Evaluation, entry: SnapshotEntry) -> Labels:
-    return {"experiment": evaluation.experiment, **entry.partition}
+def _select(labels: Mapping[str, str], file: Path, schema: TableSchema | None) -> str:
+    """Return what selects the rows of a file, with columns that say what they are of.
 
-
-def _beside_labels(labels: Iterable[str], schema: TableSchema | None) -> str:
-    """Return what renames the columns of a table that are called as a label is."""
-    columns = schema.columns if schema is not None else ()
-    same = [f"{one.name} AS {one.name}_1" for one in columns if one.name in labels]
-    return f" RENAME ({', '.join(same)})" if same else ""
-
-
-def _select(labels: Labels, rows: str, more: str = "") -> str:
+    A column of the file that is called as one of these gets another name.
+    """
     columns = [f"{v if name == 'top_k' else quoted(v)} AS {name}" for name, v in labels.items()]
-    return f"SELECT {', '.join(columns)}, *{more} FROM {rows}"
-
-
-def _document(
-    connection: duckdb.DuckDBPyConnection,
-    kind: str,
-    name: str,
-    schema: TableSchema,
-    labels: Sequence[str] = (),
-) -> None:
-    """Write what a relation and its columns mean into the file: ``duckdb_columns()`` shows it."""
-    there = {row[0] for row in connection.execute(f"DESCRIBE {name}").fetchall()}
-    meanings = {
-        f"{one.name}_1" if one.name in labels else one.name: one.meaning for one in schema.columns
-    }
-    comments = [f"COMMENT ON {kind} {name} IS {quoted(schema.row)}"] + [
-        f'COMMENT ON COLUMN {name}."{column}" IS {quoted(meaning)}'
-        for column, meaning in meanings.items()
-        if column in there
-    ]
-    connection.execute("; ".join(comments))
+    same = [one.name for one in (schema.columns if schema else ()) if one.name in labels]
+    renamed = ", ".join(f"{name} AS {name}_1" for name in same)
+    more = f" RENAME ({renamed})" if renamed else ""
+    return f"SELECT {', '.join(columns)}, *{more} FROM {parquet_rows(file)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zlib import crc32
 
 from rag_assets.pipeline.evaluations import CURRENT
 from rag_assets.store.settings import StoreSettings
@@ -40,9 +41,13 @@ def keep(settings: StoreSettings) -> None:
 
 
 def newest_source(settings: StoreSettings) -> int:
-    """Return when the newest source changed, in nanoseconds since 1970."""
+    """Return when the newest source changed, in nanoseconds since 1970.
+
+    The last digits are of where the store lies: views name its files, so a moved one is built anew.
+    """
     files = [*settings.store.glob(f"*/{CURRENT}"), *(_PACKAGE / name for name in _LAYOUT)]
-    return max(file.stat().st_mtime_ns for file in files)
+    newest = max(file.stat().st_mtime_ns for file in files)
+    return newest + crc32(os.path.realpath(settings.store).encode()) % 1000
 
 
 def write_ahead_log(settings: StoreSettings) -> Path:

@@ -13,9 +13,17 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
-from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
+from rag_assets.engine.outgoing import (
+    NO_WORK,
+    ExpectedWork,
+    RequestUsage,
+    counted_requests,
+    keep_usage,
+    llm_line,
+    llm_work,
+    needed,
+)
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.request_usage import RequestUsage, counted_requests, keep_usage
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.evaluation.query_filters import DOCUMENT_FIELDS, document_fields

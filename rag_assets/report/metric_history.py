@@ -36,7 +36,6 @@ from rag_assets.report.metric_choice import (
 )
 from rag_assets.report.notebook import Tabular, colours, figure, look, plain
 from rag_assets.report.sheet import Sheet
-from rag_assets.store.remote.mirror import shown_store
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -108,7 +107,7 @@ class MetricHistory(Tabular):
         evaluations = history.evaluations(last + 1)
         if not evaluations:
             root = history.root
-            raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")
+            raise NotEvaluated(f"{root.name} has no evaluation in {root.parent} yet")
         primary = parse_metric(str(evaluations[-1]["primary_metric"]))
         if metric is None and any(map(is_answerer, retrievers)):
             metric = ANSWER_HEADLINES[0]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from rag_assets.engine.durations import ExpectedTime, duration_text
+from rag_assets.engine.measurements import ExpectedTime, duration_text
 from rag_assets.engine.outgoing import Outgoing
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, SEARCHED, Plan, Step
 from rag_assets.report.formats import Row

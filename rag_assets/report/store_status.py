@@ -11,6 +11,7 @@ from rag_assets.pipeline.cleaning import Item
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     all_experiments,
+    fetch_experiments,
     pointed,
     read_current,
     source_of_current,
@@ -39,6 +40,7 @@ def status_rows(settings: StoreSettings) -> list[Row]:
     ``anchor`` (id of the pinned evaluation) and ``schedule`` (cron, time zone, and ``stopped``
     where it is).
     """
+    fetch_experiments(settings)
     known = registered(settings)
     roots = {root.name: root for root in all_experiments(settings.store)}
     return [_row(settings, name, known.get(name)) for name in sorted({*known, *roots})]

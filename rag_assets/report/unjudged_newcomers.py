@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import pyarrow as pa
 
 from rag_assets.errors import RagAssetsError
-from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.evaluations import ANCHOR
 from rag_assets.pipeline.reasons import row_contents
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, has_documents
 from rag_assets.report.result import EvaluationResult
 from rag_assets.schemas import DOCUMENTS
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME
+from rag_assets.store.settings import StoreSettings
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,14 @@ def newcomer_lines(found: Sequence[Newcomer], count: int) -> Iterator[str]:
         yield f"and {more} more unjudged documents that were added or changed"
 
 
-def unjudged_since_anchor(root: Path, locks: Path) -> list[str]:
+def unjudged_since_anchor(settings: StoreSettings, experiment: str) -> list[str]:
     """Return the lines on newcomers between the anchor and the current evaluation.
 
     Empty where the two cannot be compared, or there is no anchor: it is a hint, no result.
     """
     try:
-        names = EvaluationNames(root, locks)
+        names = EvaluationNames(settings, experiment)
+        root = names.root
         old, new = EvaluationResult(root, names.find(ANCHOR)), EvaluationResult.current(root)
         if not (old.has_metrics and new.has_metrics):
             return []

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from rag_assets.errors import NotEvaluated, RagAssetsError
 from rag_assets.evaluation.query_facts_stage import counting_of
-from rag_assets.pipeline.evaluation_names import ANCHOR, LATEST, PREVIOUS, EvaluationNames
-from rag_assets.pipeline.evaluations import Evaluation
+from rag_assets.pipeline.evaluation_names import LATEST, PREVIOUS, EvaluationNames
+from rag_assets.pipeline.evaluations import ANCHOR, Evaluation
 from rag_assets.plain_text import one_line
 from rag_assets.report.drop_causes import LostQuestion, causes_of
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
@@ -20,6 +19,7 @@ from rag_assets.report.unjudged_newcomers import CorpusChange
 from rag_assets.statistics.significance import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.statistics.units import SAME
+from rag_assets.store.settings import StoreSettings
 
 QUESTIONS = 3
 """So many questions are named in a line."""
@@ -135,32 +135,31 @@ def _board(evaluation: Evaluation) -> str | None:
     return entries[0].digest if entries else None
 
 
-def drop_lines(root: Path, locks: Path) -> list[str]:
+def drop_lines(settings: StoreSettings, experiment: str) -> list[str]:
     """Return what is lower than it was, and than the baseline, a line a retriever.
 
     Compared are the current evaluation and the anchor, or where none is pinned the one before; and
     with the baseline those retrievers that are shown to be worse. Empty where nothing fell or
     nothing can be compared: it is a hint, no result.
     """
-    lines: list[str] = []
+    names, lines = EvaluationNames(settings, experiment), list[str]()
     for part in (_baseline_lines, _older_lines):
         # What cannot be read keeps nobody from telling the rest.
         with suppress(RagAssetsError):
-            lines += part(root, locks)
+            lines += part(names)
     return lines
 
 
-def _older_lines(root: Path, locks: Path) -> list[str]:
-    names = EvaluationNames(root, locks)
+def _older_lines(names: EvaluationNames) -> list[str]:
     old = names.find(ANCHOR if names.anchor_id() is not None else PREVIOUS)
-    pair = pair_with(old, EvaluationResult.current(root))
+    pair = pair_with(old, EvaluationResult.current(names.root))
     changes = value_changes(pair) if pair is not None else []
     since = f"since {old.evaluation_id}"
     return [f"{one.text} ({since})" for one in changes if one.old - one.new > SAME]
 
 
-def _baseline_lines(root: Path, _: Path) -> list[str]:
-    new = EvaluationResult.current(root)
+def _baseline_lines(names: EvaluationNames) -> list[str]:
+    new = EvaluationResult.current(names.root)
     pair = pair_with(new.evaluation, new)
     return [one.text for one in _below_baseline(pair)] if pair is not None else []
 

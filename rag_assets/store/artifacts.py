@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,11 +25,19 @@ import pyarrow.parquet as pq
 from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import MANIFEST as MANIFEST_FILE
-from rag_assets.store.atomic import TABLE, TEMPORARY_MARK, atomic_directory, remove
+from rag_assets.store.atomic import (
+    TABLE,
+    TEMPORARY_MARK,
+    atomic_directory,
+    manifest_file,
+    remove,
+)
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
 from rag_assets.store.file_stamps import RecentFiles, VerifiedFiles
 from rag_assets.store.locks import locked
-from rag_assets.store.remote.mirror import folder_manifest
+
+if TYPE_CHECKING:
+    from rag_assets.store.remote.local_copy import LocalCopy
 
 CHECKSUM = "sha256"
 """In a stored manifest: the fingerprint of its fields."""
@@ -144,10 +152,19 @@ class Artifact:
 
     path: Path
     manifest: Manifest
+    fetch: Callable[[Path], bool] | None = None
 
     @property
     def folder(self) -> Path:
-        """The path of a folder, which has all its files when this returns."""
+        """The path of a folder, which has all its files when this returns.
+
+        Raises:
+            StoreError: it is on S3 and cannot be fetched, or is damaged there.
+        """
+        is_here = self.fetch is None or (self.path / MANIFEST_FILE).is_file()
+        if not is_here and not (self.fetch and self.fetch(self.path) and self.is_intact()):
+            remove(self.path)
+            raise StoreError(f"{self.path} is gone from the remote store, or damaged there")
         return self.path
 
     @property
@@ -185,9 +202,14 @@ class Artifact:
 class ArtifactStore:
     """All artifacts of a store, whichever experiments want them."""
 
-    def __init__(self, root: Path, locks: Path) -> None:
-        """Use the store's folder ``root``; nothing is created before something is written."""
+    def __init__(self, root: Path, locks: Path, remote: LocalCopy | None = None) -> None:
+        """Use the store's folder ``root``; nothing is created before something is written.
+
+        Where it is the copy of a remote store, a table is fetched when it is looked for, and a
+        folder, such as an index, when it is used: its manifest is enough to know that it is there.
+        """
         self.root = root
+        self.remote = remote
         self.objects = root / OBJECTS
         self._locks = locks / OBJECTS
         self.verified = VerifiedFiles(self.root, self._locks / "verified.json")
@@ -204,7 +226,24 @@ class ArtifactStore:
 
     def read(self, path: Path) -> Artifact | None:
         """Return the artifact at a path below the root, or None when it is absent or damaged."""
+        artifact = self._read_here(path)
+        remote = self.remote
+        if artifact is not None or remote is None or not remote.has(path):
+            return artifact
+        remove(path)  # one that is damaged
         manifest = read_manifest(path)
+        if manifest is None and remote.manifest(path) is not None:
+            manifest = read_manifest(path)
+        if manifest is not None and TABLE not in manifest.files:
+            return Artifact(path, manifest, remote.fetch_artifact)
+        if manifest is not None and remote.fetch_artifact(path):
+            artifact = self._read_here(path)
+        if artifact is None:
+            remote.note_damaged(path)
+        return artifact
+
+    def _read_here(self, path: Path) -> Artifact | None:
+        manifest = read_manifest(path) if (path / MANIFEST_FILE).is_file() else None
         if manifest is None:
             return None
         artifact = Artifact(path, manifest)
@@ -219,7 +258,8 @@ class ArtifactStore:
         """Return the names of all artifacts of an asset."""
         folder = self.objects / asset
         entries = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - asked often
-        return {name for name in entries if TEMPORARY_MARK not in name}
+        there = self.remote.names(folder) if self.remote is not None else set()
+        return {name for name in entries if TEMPORARY_MARK not in name} | there
 
     def depths(self, asset: str, fingerprint: str) -> set[int]:
         """Return the depths at which the rankings of a recipe are stored."""
@@ -257,6 +297,8 @@ class ArtifactStore:
             manifest = _with_files(fill(temporary), file_digests(temporary))
             (temporary / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
         stored = read_manifest(path)
+        if self.remote is not None:
+            self.remote.note_written(path)
         if stored is not None and stored.files == manifest.files:
             self.verified.add(path, manifest.files)
             return Artifact(path, manifest)
@@ -264,10 +306,6 @@ class ArtifactStore:
         if first is None:
             raise StoreError(f"{path} was damaged or removed while it was written; evaluate again")
         return first
-
-    def sending(self) -> AbstractContextManager[None]:
-        """Send what the block writes, where the store is a remote one."""
-        return nullcontext()
 
     @contextmanager
     def lock(self, asset: str, fingerprints: Iterable[str]) -> Iterator[None]:
@@ -342,8 +380,8 @@ def read_manifest(path: Path) -> Manifest | None:
     """Return the manifest of an artifact; None when there is no readable one."""
     try:
         file = path / MANIFEST_FILE
-        if file.is_file():
-            return _MANIFESTS.get(file, lambda _: Manifest.from_json(file.read_bytes()))
-        return Manifest.from_json(folder_manifest(path))
+        if not file.is_file():  # a folder of a remote store that is not fetched yet
+            file = manifest_file(path)
+        return _MANIFESTS.get(file, lambda _: Manifest.from_json(file.read_bytes()))
     except (OSError, TypeError, ValueError):
         return None

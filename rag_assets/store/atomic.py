@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rag_assets.errors import StoreError
 from rag_assets.regular_files import regular
+
+WriteRecord = Callable[[Path, str, Callable[[bytes | None], str]], str]
+"""Writes a small file as :meth:`rag_assets.store.settings.StoreSettings.write_record` does."""
 
 TEMPORARY_MARK = ".tmp-"
 """Part of the name of everything that is not finished; such a name may be removed at any time."""
@@ -23,6 +26,9 @@ MANIFEST = "manifest.json"
 
 TABLE = "table.parquet"
 """The file of an artifact that is a table."""
+
+MANIFESTS_DIR = "manifests"
+"""In the copy of a remote store: manifests of folders, such as indexes, that are not fetched."""
 
 
 @contextmanager
@@ -80,6 +86,12 @@ def write_text(path: Path, text: str, *, durable: bool = True) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_record(path: Path, text: str, _: Callable[[bytes | None], str]) -> str:
+    """Write a small file of a store that is a folder, and return what was written."""
+    write_text(path, text)
+    return text
+
+
 def _rename_unless_there(temporary: Path, path: Path) -> None:
     try:
         temporary.rename(path)
@@ -115,3 +127,19 @@ def remove(path: Path) -> None:
             path.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"cannot remove {path}: {error.strerror or error}") from error
+
+
+def remove_below(store: Path, paths: Iterable[Path]) -> None:
+    """Remove files and folders in the order given, and folders of a store that are empty then."""
+    for path in paths:
+        remove(path)
+        for folder in path.parents:
+            if folder == store:
+                break
+            with suppress(OSError):  # not empty
+                folder.rmdir()
+
+
+def manifest_file(path: Path) -> Path:
+    """Return where the manifest of an artifact lies that is not fetched itself."""
+    return path.parents[2] / MANIFESTS_DIR / path.parent.name / f"{path.name}.json"

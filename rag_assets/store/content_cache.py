@@ -16,10 +16,11 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,6 @@ import pyarrow.parquet as pq
 
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.remote.mirror import working_copy_of
 
 CACHE = "cache"
 """The folder of all content caches in the store."""
@@ -70,12 +70,6 @@ class SegmentHits(NamedTuple):
         return self.values.take(pa.array(self.rows))
 
 
-@dataclass(frozen=True)
-class _Segment:
-    path: Path
-    keys: pa.Array
-
-
 class ContentCache:
     """The entries of one folder: a key, and the columns of a schema.
 
@@ -91,11 +85,9 @@ class ContentCache:
         """
         self.folder = folder
         self.schema = schema
-        self._segments: list[_Segment] = []
+        self._segments: dict[Path, pa.Array] = {}
         self._refused: set[Path] = set()
         self._keys: pa.Array = pa.array([], KEY)
-        self._copy = working_copy_of(folder)
-        self._is_brought = False
 
     def find(self, keys: pa.Array, columns: Sequence[str] = ()) -> Iterator[SegmentHits]:
         """Look keys up, one segment at a time; those that are not given are not known.
@@ -112,20 +104,20 @@ class ContentCache:
             places = self._places(keys if is_all else keys.take(pa.array(pending)))
             pending, places = pending[places >= 0], places[places >= 0]
             damaged = []
-            for segment, at, rows in _by_segment(self._segments, places):
-                values = self._read(segment.path, names)
-                if values is None or values.num_rows != len(segment.keys):
-                    self._refuse(segment.path)
+            for path, at, rows in self._by_segment(places):
+                values = self._read(path, names)
+                if values is None:
                     damaged.append(pending[at])
                 else:
                     yield SegmentHits(pending[at], values, rows)
             pending = np.concatenate([np.empty(0, np.int64), *damaged])
+            self._use({p: own for p, own in self._segments.items() if p not in self._refused})
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield these columns of every segment, by age; those of an older version may lack some."""
         self._refresh()
-        for segment in list(self._segments):
-            table = self._read(segment.path, list(columns))
+        for path in list(self._segments):
+            table = self._read(path, list(columns))
             if table is not None:
                 yield table
 
@@ -148,49 +140,52 @@ class ContentCache:
         table = pa.Table.from_arrays([keys, *columns], schema=pa.schema(schema))
         path = self.folder / f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.parquet"
         _write(path, table if new.size == len(keys) else table.take(pa.array(new)))
-        if self._copy is not None:
-            self._copy.note(path)
 
     def _refresh(self) -> None:
         """Read the keys of segments that appeared, and forget those that are gone."""
-        if self._copy is not None and not self._is_brought:
-            self._copy.fetch(self._copy.root / name for name in self._copy.listing(self.folder))
-            self._is_brought = True
-        known = {segment.path: segment for segment in self._segments}
         paths = sorted(set(self.folder.glob("*.parquet")) - self._refused)
-        if paths == list(known):
-            return
-        segments = [known.get(path) or self._read_segment(path) for path in paths]
-        self._use([segment for segment in segments if segment is not None])
+        if paths != list(self._segments):
+            segments = {path: self._segments.get(path) for path in paths}
+            for path in [path for path, keys in segments.items() if keys is None]:
+                table = self._read(path, ["key"])
+                segments[path] = None if table is None else table.column("key").combine_chunks()
+            self._use({path: keys for path, keys in segments.items() if keys is not None})
 
-    def _use(self, segments: list[_Segment]) -> None:
-        self._segments = segments
-        self._keys = pa.concat_arrays([pa.array([], KEY), *(part.keys for part in segments)])
-
-    def _refuse(self, path: Path) -> None:
-        self._refused.add(path)
-        self._use([segment for segment in self._segments if segment.path != path])
+    def _use(self, segments: dict[Path, pa.Array]) -> None:
+        if segments.keys() != self._segments.keys():
+            self._segments = segments
+            self._keys = pa.concat_arrays([pa.array([], KEY), *segments.values()])
 
     def _places(self, keys: pa.Array) -> Positions:
         """Return where each key stands among all keys, the first place; -1: nowhere."""
         places = pc.fill_null(pc.index_in(keys, value_set=self._keys), -1)
         return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
 
-    def _read_segment(self, path: Path) -> _Segment | None:
-        table = self._read(path, ["key"])
-        return None if table is None else _Segment(path, table.column("key").combine_chunks())
+    def _by_segment(self, places: Positions) -> Iterator[tuple[Path, Positions, Positions]]:
+        """Yield each segment that holds some places: which of them, and their rows in it."""
+        by_place = np.argsort(places, kind="stable")
+        first = 0
+        for path, keys in list(self._segments.items()):
+            begin, stop = np.searchsorted(places, [first, first + len(keys)], sorter=by_place)
+            at = by_place[begin:stop]
+            if at.size:
+                yield path, at, places[at] - first
+            first += len(keys)
 
     def _read(self, path: Path, columns: list[str]) -> pa.Table | None:
         """Read columns with their checksums; a segment that cannot be read is left out."""
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 _check(file.schema_arrow, self.schema)
-                return file.read(columns=columns)
+                table = file.read(columns=columns)
+            if path in self._segments and table.num_rows != len(self._segments[path]):
+                raise ValueError("another number of rows")
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             self._refused.add(path)
             what = " ".join(str(error).split())
             _log.warning("cache: segment %s is ignored, delete it: %s", path, what)
             return None
+        return table
 
 
 def _check(stored: pa.Schema, expected: pa.Schema) -> None:
@@ -210,27 +205,18 @@ def _check(stored: pa.Schema, expected: pa.Schema) -> None:
             raise ValueError(f"column {field.name} is {kind}")
 
 
-def _by_segment(
-    segments: Sequence[_Segment], places: Positions
-) -> Iterator[tuple[_Segment, Positions, Positions]]:
-    """Yield each segment that holds some places: which of them, and their rows in it."""
-    by_place = np.argsort(places, kind="stable")
-    first = 0
-    for segment in list(segments):
-        end = first + len(segment.keys)
-        begin, stop = np.searchsorted(places, [first, end], sorter=by_place)
-        at = by_place[begin:stop]
-        if at.size:
-            yield segment, at, places[at] - first
-        first = end
-
-
 def _write(path: Path, table: pa.Table) -> None:
-    writing: dict[str, Any] = {"write_page_checksum": True, "write_statistics": False}
-    if any(pa.types.is_fixed_size_list(one) for one in table.schema.types):
-        writing["compression"] = "none"  # dense vectors do not compress
+    # Dense vectors do not compress.
+    is_dense = any(pa.types.is_fixed_size_list(kind) for kind in table.schema.types)
     with atomic_file(path) as temporary:
-        pq.write_table(table, temporary, use_dictionary=False, **{"compression": "zstd", **writing})
+        pq.write_table(
+            table,
+            temporary,
+            compression="none" if is_dense else "zstd",
+            use_dictionary=False,
+            write_page_checksum=True,
+            write_statistics=False,
+        )
 
 
 @dataclass(frozen=True)
@@ -256,25 +242,22 @@ class CacheSegment:
 
 def cache_segments(store: Path) -> list[CacheSegment]:
     """Return all segments of all caches of a store, by kind, space and age."""
-    root = store / CACHE
-    segments = [_segment(root, path) for path in sorted(root.rglob("*.parquet"))]
-    return [segment for segment in segments if segment is not None]
+    root, segments = store / CACHE, []
+    for path in sorted(root.rglob("*.parquet")):
+        if TEMPORARY_MARK not in path.name:
+            with suppress(FileNotFoundError):  # gone since it was listed
+                segments.append(_segment(root, path))
+    return segments
 
 
-def _segment(root: Path, path: Path) -> CacheSegment | None:
-    if TEMPORARY_MARK in path.name:
-        return None
+def _segment(root: Path, path: Path) -> CacheSegment:
     kind, *spaces = path.relative_to(root).parent.parts
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None  # gone since it was listed
-    stamp = path.name.partition("-")[0]
+    status, stamp = path.stat(), path.name.partition("-")[0]
     seconds = int(stamp) / 1e9 if stamp.isdecimal() else status.st_mtime
     written = datetime.fromtimestamp(seconds, UTC)
     try:
         entries = int(pq.read_metadata(path).num_rows)
-    except (OSError, pa.ArrowException):
+    except pa.ArrowException:
         entries = -1
     return CacheSegment(path, kind, "/".join(spaces), entries, status.st_size, written)
 

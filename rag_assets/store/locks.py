@@ -8,11 +8,11 @@ Each side writes its own and then looks for others: whatever the order, one of t
 What removes gives way with an error; an evaluation waits, since nobody removes for long. So nothing
 is read or written between the moment when garbage is found and the moment when it goes.
 
-It is renewed while its process lives, and ends with it: at once where the one who looks is on the
-same machine, else when it was not renewed for :data:`ENDS`. (Locks of files would not do: S3 has
-none, and those of shared folders are often not seen by other machines.) Times are the store's own,
-of its files and objects, so clocks of machines may differ. Whoever finds a lease that has ended
-deletes it; so its owner, if it was only asleep, knows that nothing was kept for it.
+A lease is renewed while its process lives, and ends with it: at once where the one who looks is on
+the same machine, else when it was not renewed for :data:`ENDS`. (Locks of files would not do: S3
+has none, and those of shared folders are often not seen by other machines.) Times are the store's
+own, of its files and objects, so clocks of machines may differ. Whoever finds a lease that has
+ended deletes it; so its owner, if it was only asleep, knows that nothing was kept for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -34,7 +33,22 @@ from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import StoreError
 from rag_assets.store.atomic import write_text
-from rag_assets.store.remote.mirror import working_copy_of
+
+if TYPE_CHECKING:
+    from rag_assets.store.settings import StoreSettings
+
+LEASES_DIR = "_leases"
+"""In the store; no experiment has its name."""
+
+RENEWED = 30.0
+"""Seconds after which a lease is renewed."""
+
+ENDS = 300.0
+"""Seconds after which one that was not renewed has ended."""
+
+_POLL = 0.2
+
+_EVALUATES, _REMOVES = "evaluates", "removes"
 
 
 @contextmanager
@@ -58,78 +72,58 @@ def locked(file: Path) -> Iterator[None]:
         lock.release()
 
 
-if TYPE_CHECKING:
-    from rag_assets.store.remote.working_copy import WorkingCopy
-
-LEASES_DIR = "_leases"
-"""In the store; no experiment has its name."""
-
-RENEWED = 30.0
-"""Seconds after which a lease is renewed."""
-
-ENDS = 300.0
-"""Seconds after which one that was not renewed has ended."""
-
-_POLL = 0.2
-
-_EVALUATES, _REMOVES = "evaluates", "removes"
-
-
 @contextmanager
-def shared_lease(store: Path, what: str) -> Iterator[None]:
+def shared_lease(settings: StoreSettings, what: str) -> Iterator[None]:
     """Keep all that is in a store, and comes to it, from being removed.
 
     Waits while something is removed. In a block of one process another costs nothing.
 
     Args:
-        store: the store, or the working copy of a remote one.
+        settings: the store.
         what: for people: ``an evaluation of handbook``.
 
     Raises:
         StoreError: the store cannot be used.
     """
-    with _opening:
-        lease = _held.get(store)
-        if lease is None:
-            lease = _held[store] = _Lease(store, _EVALUATES, what).acquire()
-        lease.blocks += 1
-    try:
+    with _leased(settings, _EVALUATES, what):
         yield
-    finally:
-        _leave(lease)
 
 
 @contextmanager
-def exclusive_lease(store: Path, what: str) -> Iterator[None]:
+def exclusive_lease(settings: StoreSettings, what: str) -> Iterator[None]:
     """Have a store alone, to remove something from it.
 
     Raises:
         StoreError: an evaluation runs, or something else removes; or the store cannot be used.
     """
+    with _leased(settings, _REMOVES, what):
+        yield
+
+
+@contextmanager
+def _leased(settings: StoreSettings, kind: str, what: str) -> Iterator[None]:
     with _opening:
-        lease = _held[store] = _Lease(store, _REMOVES, what).acquire()
+        lease = _held.get(settings.store) if kind == _EVALUATES else None
+        if lease is None:
+            lease = _held[settings.store] = _Lease(settings, kind, what)
         lease.blocks += 1
     try:
         yield
     finally:
-        _leave(lease)
+        with _opening:
+            lease.blocks -= 1
+            if not lease.blocks:
+                del _held[settings.store]
+                lease.end()
 
 
-def _leave(lease: _Lease) -> None:
-    with _opening:
-        lease.blocks -= 1
-        if not lease.blocks:
-            del _held[lease.store]
-            lease.end()
-
-
-def check_lease(store: Path) -> None:
+def check_lease(settings: StoreSettings) -> None:
     """Check that what this process holds was held all the time; without a lease, nothing is.
 
     Raises:
         StoreError: the process was asleep for so long that its lease was taken for ended.
     """
-    lease = _held.get(store)
+    lease = _held.get(settings.store)
     if lease is not None and not lease.is_held():
         raise StoreError(
             f"{lease.what} was asleep or cut off from the store for more than {ENDS / 60:.0f} "
@@ -137,118 +131,102 @@ def check_lease(store: Path) -> None:
         )
 
 
-@dataclass
 class _Lease:
     """One of this process, written when it is made, and renewed by a thread."""
 
-    store: Path
-    kind: str
-    what: str
-    blocks: int = 0
-    _ended: Event = field(default_factory=Event)
-    _writing: Lock = field(default_factory=Lock)
-
-    def __post_init__(self) -> None:
-        self._place = _Place(self.store, working_copy_of(self.store))
+    def __init__(self, settings: StoreSettings, kind: str, what: str) -> None:
+        """Write it; wait for what removes, or refuse where this one removes and is not alone."""
+        self.what = what
+        self._store = settings.store
+        self._remote = settings.remote
         self._name = f"{uuid.uuid4().hex}.json"
-        self._fields = {
-            "kind": self.kind,
-            "what": self.what,
+        self.blocks = 0
+        self._ended, self._writing = Event(), Lock()
+        fields = {
+            "kind": kind,
+            "what": what,
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
             "host": platform.node(),
             "machine": _machine(),
             "process": os.getpid(),
         }
-        self._place.write(self._name, json.dumps(self._fields))
-        self._written = time.monotonic()
+        self._text = json.dumps(fields)
+        self._write()
         Thread(target=self._renew, daemon=True, name="lease").start()
-
-    def acquire(self) -> _Lease:
-        """Wait for what removes; or refuse, where this one removes and is not alone."""
         try:
-            if self.kind == _REMOVES and (others := self.others(_EVALUATES, _REMOVES)):
+            if kind == _REMOVES and (others := self._others(_EVALUATES, _REMOVES)):
                 raise StoreError(f"{others[0]} uses the store; try again when it has ended")
-            while self.kind == _EVALUATES and self.others(_REMOVES):
+            while kind == _EVALUATES and self._others(_REMOVES):
                 time.sleep(_POLL)
         except BaseException:
             self.end()
             raise
-        return self
 
-    def others(self, *kinds: str) -> list[str]:
+    def is_held(self) -> bool:
+        """Return whether nobody took it for ended."""
+        return self._name in self._modified()
+
+    def _others(self, *kinds: str) -> list[str]:
         """Return who else holds a lease of some kinds, in words; delete those that have ended."""
-        modified = self._place.modified()
+        modified = self._modified()
         # By the store's own clock, and what has passed here since then.
         now = modified.get(self._name, 0.0) + time.monotonic() - self._written
         descriptions = []
         for name in sorted(modified.keys() - {self._name}):
-            fields = self._place.read(name)
+            fields = self._read(name)
             if now - modified[name] > ENDS or _is_dead(fields):
-                self._place.delete(name)
+                self._delete(name)
             elif fields.get("kind") in kinds:
-                descriptions.append(
-                    "{what} ({host}, process {process}, since {since})".format(**fields)
-                )
+                who = "{what} ({host}, process {process}, since {since})"
+                descriptions.append(who.format(**fields))
         return descriptions
 
-    def is_held(self) -> bool:
-        return self._name in self._place.modified()
-
     def end(self) -> None:
+        """Delete it."""
         self._ended.set()
         # One that cannot be deleted ends by itself.
         with self._writing, suppress(StoreError, OSError):
-            self._place.delete(self._name)
+            self._delete(self._name)
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWED):
             # What fails now may do the next time; else the lease ends.
             with self._writing, suppress(StoreError, OSError):
                 if self.is_held() and not self._ended.is_set():
-                    self._place.write(self._name, json.dumps(self._fields))
-                    self._written = time.monotonic()
+                    self._write()
 
-
-@dataclass(frozen=True)
-class _Place:
-    """The folder of the leases: a local or shared one, or one on S3."""
-
-    store: Path
-    copy: WorkingCopy | None
-
-    def write(self, name: str, text: str) -> None:
-        if self.copy is None:
-            write_text(self.store / LEASES_DIR / name, text, durable=False)
+    def _write(self) -> None:
+        if self._remote is not None:
+            self._remote.objects.write(f"{LEASES_DIR}/{self._name}", self._text.encode())
         else:
-            self.copy.objects.write(f"{LEASES_DIR}/{name}", text.encode())
+            write_text(self._store / LEASES_DIR / self._name, self._text, durable=False)
+        self._written = time.monotonic()
 
-    def read(self, name: str) -> dict[str, Any]:
+    def _read(self, name: str) -> dict[str, Any]:
         """Return the fields of a lease; none where it is gone."""
         try:
-            if self.copy is None:
-                content = (self.store / LEASES_DIR / name).read_bytes()
-            else:
-                content = self.copy.objects.read(f"{LEASES_DIR}/{name}") or b"{}"
-            return dict(json.loads(content))
+            if self._remote is not None:
+                return dict(json.loads(self._remote.objects.read(f"{LEASES_DIR}/{name}") or "{}"))
+            return dict(json.loads((self._store / LEASES_DIR / name).read_bytes()))
         except (FileNotFoundError, ValueError, TypeError):
             return {}
 
-    def modified(self) -> dict[str, float]:
+    def _modified(self) -> dict[str, float]:
         """Return name -> when it was written, in seconds."""
-        if self.copy is not None:
-            listed = self.copy.objects.listed(LEASES_DIR, recursive=False)
+        if self._remote is not None:
+            listed = self._remote.objects.listed(LEASES_DIR)
             return {n.rpartition("/")[2]: one.modified / 1e9 for n, one in listed.items()}
         times = {}
-        for file in (self.store / LEASES_DIR).glob("*.json"):
+        for file in (self._store / LEASES_DIR).glob("*.json"):
             with suppress(FileNotFoundError):  # ended since it was listed
                 times[file.name] = file.stat().st_mtime
         return times
 
-    def delete(self, name: str) -> None:
-        if self.copy is None:
-            (self.store / LEASES_DIR / name).unlink(missing_ok=True)
+    def _delete(self, name: str) -> None:
+        if self._remote is not None:
+            self._remote.objects.delete(f"{LEASES_DIR}/{name}")
         else:
-            self.copy.objects.delete(f"{LEASES_DIR}/{name}")
+            (self._store / LEASES_DIR / name).unlink(missing_ok=True)
 
 
 def _is_dead(fields: dict[str, Any]) -> bool:

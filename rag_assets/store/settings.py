@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rag_assets.errors import StoreError
 from rag_assets.plain_text import shortened
 from rag_assets.regular_files import special_kind, unusable
+from rag_assets.store.atomic import remove_below, write_text
 from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.mirror import make_working_copy
+
+if TYPE_CHECKING:
+    from rag_assets.store.remote.local_copy import LocalCopy
 
 DEFAULT_STORE = Path("data") / "store"
 
@@ -20,11 +26,12 @@ class StoreSettings:
     """Two places: ``store`` for artifacts, ``state_dir`` for what must be on a local disk.
 
     ``state_dir`` holds the Dagster instance, ``warehouse.duckdb``, locks and the list of known
-    experiments. Of a remote store, ``store`` is the working copy.
+    experiments. Of a remote store, whose ``address`` is known, ``store`` is the local copy.
     """
 
     store: Path
     state_dir: Path
+    address: Address | None = None
 
     @classmethod
     def resolve(
@@ -33,7 +40,7 @@ class StoreSettings:
         """Return the settings in force.
 
         Order: the argument (holds both), the environment variables ``RAG_ASSETS_STORE`` and
-        ``RAG_ASSETS_STATE_DIR``, ``data/store`` below the working directory. The working copy of
+        ``RAG_ASSETS_STATE_DIR``, ``data/store`` below the working directory. The local copy of
         ``s3://bucket/prefix`` lies in ``RAG_ASSETS_STATE_DIR``, else below ``data/store``.
 
         Args:
@@ -42,17 +49,16 @@ class StoreSettings:
 
         Raises:
             UsageError: the store is neither a folder nor such an address.
-            StoreError: a folder is none, or cannot be; or the working copy cannot be made.
+            StoreError: a folder is none, or cannot be.
         """
-        address = Address.of(str(store or os.environ.get("RAG_ASSETS_STORE") or ""))
+        state = os.environ.get("RAG_ASSETS_STATE_DIR")
         default = (below or Path()) / DEFAULT_STORE
+        place = str(store or os.environ.get("RAG_ASSETS_STORE") or default)
+        address = Address.of(place)
         if address is not None:
-            return cls._remote(address, os.environ.get("RAG_ASSETS_STATE_DIR"), default)
-        if store is not None:
-            root = _checked(Path(store))
-            return cls(root, root)
-        root = _checked(Path(os.environ.get("RAG_ASSETS_STORE") or default))
-        return cls(root, _checked(Path(os.environ.get("RAG_ASSETS_STATE_DIR") or root)))
+            # Without a state folder of its own, the local copy holds the state too.
+            return cls.at(place, state or str(default / "remote" / address.folder_name))
+        return cls.at(place, place if store is not None else state or place)
 
     @classmethod
     def at(cls, store: str, state_dir: str) -> StoreSettings:
@@ -60,21 +66,59 @@ class StoreSettings:
 
         Raises:
             UsageError: the store is neither a folder nor an address.
-            StoreError: a folder is none, or cannot be; or the working copy cannot be made.
+            StoreError: a folder is none, or cannot be.
         """
-        address = Address.of(store)
+        address, state = Address.of(store), _checked(Path(state_dir))
         if address is None:
-            return cls(_checked(Path(store)), _checked(Path(state_dir)))
-        return cls._remote(address, state_dir, DEFAULT_STORE)
+            return cls(_checked(Path(store)), state)
+        holds_both = state.name == address.folder_name
+        return cls(state if holds_both else state / "remote" / address.folder_name, state, address)
 
-    @classmethod
-    def _remote(cls, address: Address, state_dir: str | None, default: Path) -> StoreSettings:
-        state = _checked(Path(state_dir or default))
-        # Without a state folder of its own, the working copy holds the state too.
-        is_copy = state.name == address.folder_name
-        copy = state if is_copy else state / "remote" / address.folder_name
-        make_working_copy(address, copy)
-        return cls(copy, state if state_dir else copy)
+    @property
+    def place(self) -> str:
+        """The store as people name it: its folder, or its address."""
+        return str(self.store) if self.address is None else self.address.url
+
+    @cached_property
+    def remote(self) -> LocalCopy | None:
+        """The local copy, which fetches and sends; None: the store is a folder."""
+        if self.address is None:
+            return None
+        from rag_assets.store.remote.local_copy import LocalCopy
+        from rag_assets.store.remote.objects import Objects
+
+        return LocalCopy(self.store, Objects(self.address))
+
+    def write_record(self, path: Path, text: str, merged: Callable[[bytes | None], str]) -> str:
+        """Write a small file that other machines write too, to the remote store first.
+
+        Args:
+            path: of the file.
+            text: what is to be in it, if there is no remote store.
+            merged: given what the remote store has (None: nothing), returns what is to be there.
+
+        Returns:
+            What was written.
+
+        Raises:
+            StoreError: the file or the remote store cannot be written; or ``merged`` raised it.
+        """
+        if self.remote is not None:
+            there = self.remote.merge(path, lambda content: merged(content).encode())
+            text = (there or b"").decode()
+        write_text(path, text)
+        return text
+
+    def remove(self, paths: Iterable[Path]) -> None:
+        """Remove files and folders: in the remote store, and here in the order given.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        doomed = list(dict.fromkeys(paths))
+        if self.remote is not None:
+            self.remote.delete(doomed)
+        remove_below(self.store, doomed)
 
     @property
     def dagster_home(self) -> Path:

@@ -167,7 +167,7 @@ def test_a_retriever_below_the_baseline_is_named_with_both_values(tiny: Tiny) ->
     damage(tiny, COMPARISONS_KEY, change)
     tiny.snapshot()
     values = {r["retriever"]: r["ndcg"] for r in board(tiny)}
-    lines = drop_lines(tiny.artifacts, tiny.settings.locks)
+    lines = drop_lines(tiny.settings, tiny.artifacts.name)
     assert [" against " in one for one in lines] == [True] + [False] * (len(lines) - 1)
     assert lines[0].startswith(
         f"hybrid against bm25-whole: ndcg@5 {values['bm25-whole']:.4f} -> {values['hybrid']:.4f}"

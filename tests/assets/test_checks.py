@@ -50,7 +50,7 @@ def test_what_was_not_looked_at_has_no_result_and_later_a_warning(tiny: Tiny) ->
     assert run_as_ui(tiny, ["lexical_runs"], partition="bm25|3").success, "planned, and left out"
     # Dagster shows a planned check without a result as skipped once the run has ended.
     assert told(tiny, "lexical_runs", "drift") == {"bm25|3": ("PLANNED", True)}
-    EvaluationNames(tiny.artifacts, tiny.settings.locks).pin("latest")
+    EvaluationNames(tiny.settings, tiny.artifacts.name).pin("latest")
     tiny.configure("bm25", k1=0.5)
     evaluate_now(tiny)
     assert told(tiny, "lexical_runs", "drift")["bm25|3"] == ("FAILED", True)

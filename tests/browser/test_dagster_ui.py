@@ -56,7 +56,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (home / "dagster.yaml").write_text(shipped.replace("data/store/dagster", str(home)))
     tiny.run()
     tiny.snapshot()
-    EvaluationNames(tiny.artifacts, tiny.settings.locks).pin("latest")
+    EvaluationNames(tiny.settings, tiny.artifacts.name).pin("latest")
     ask(tiny, [*(f"{STRANGE[n % 2]} {n}" for n in range(10)), *words[10:]])
     evaluate_now(tiny)
     register(tiny.pipeline().experiment, tiny.settings)

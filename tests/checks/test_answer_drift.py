@@ -36,7 +36,7 @@ def anchored(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     write_predictions(tiny, predictions(5, 4))
     tiny.run()
     tiny.snapshot()
-    EvaluationNames(tiny.artifacts, tiny.settings.locks).pin("latest")
+    EvaluationNames(tiny.settings, tiny.artifacts.name).pin("latest")
     return tiny
 
 

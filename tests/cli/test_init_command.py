@@ -14,8 +14,7 @@ import yaml
 from click.testing import Result
 
 import rag_assets
-from rag_assets.engine.durations import Durations
-from rag_assets.engine.measurements import MEASUREMENTS, Measurements
+from rag_assets.engine.measurements import MEASUREMENTS, Durations, Measurements
 from rag_assets.errors import UsageError
 from rag_assets.experiment import ExperimentConfig, load_experiment
 from rag_assets.models.model_names import DEFAULT_MODEL

@@ -138,33 +138,6 @@ def test_yaml_files_of_one_folder_are_experiments_of_their_own(
     assert sorted(file.parent.name for file in store.glob("*/current")) == ["x", "y"]
 
 
-def test_a_second_store_is_told(
-    tmp_path: Path,
-    invoke: Invoke,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    experiment = write(tmp_path / "g", write_beir(tmp_path / "beir"), name="g")
-    monkeypatch.delenv("RAG_ASSETS_STORE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    assert invoke("evaluate", experiment).exit_code == 0
-    assert not caplog.messages
-    (tmp_path / "other").mkdir()
-    monkeypatch.chdir(tmp_path / "other")
-    store = tmp_path / "data" / "store"
-    told = (
-        f"g has results in {store} and none in data/store, the store of this working directory; "
-        f"to go on with them: --store {store}"
-    )
-    assert invoke("leaderboard", experiment).exit_code == 1
-    second = invoke("evaluate", experiment)
-    assert second.exit_code == 0, second.output
-    assert told in caplog.messages
-    caplog.clear()
-    assert invoke("leaderboard", experiment).exit_code == 0
-    assert not caplog.messages
-
-
 def test_a_source_that_is_listed_keeps_its_name(tmp_path: Path, invoke: Invoke) -> None:
     """As one without a name had that of its folder before, whatever its file is called."""
     data, store = write_beir(tmp_path / "data"), tmp_path / "store"

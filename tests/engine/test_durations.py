@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from rag_assets.engine import measurements
-from rag_assets.engine.durations import Durations, ExpectedTime, duration_text, expected_time
-from rag_assets.engine.measurements import MEASUREMENTS, Measurements
+from rag_assets.engine.measurements import (
+    MEASUREMENTS,
+    Durations,
+    ExpectedTime,
+    Measurements,
+    duration_text,
+    expected_time,
+)
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import plan

@@ -17,7 +17,6 @@ from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.result import EvaluationResult
-from rag_assets.store.remote.removals import remove_everywhere
 from tests.forked import Forks, Place
 from tests.tiny_experiment import Tiny
 
@@ -29,8 +28,8 @@ def clean(
 ) -> list[Item]:
     age = timedelta(days=days) if days is not None else None
     now = datetime.now(UTC) + later
-    found = removable(tiny.settings.store, age, orphans=orphans, now=now)
-    remove_everywhere(tiny.settings.store, [one.path for one in found])
+    found = removable(tiny.settings, age, orphans=orphans, now=now)
+    tiny.settings.remove(one.path for one in found)
     return found
 
 
@@ -60,7 +59,7 @@ def edited(changed_master: Tiny, tmp_path: Path) -> Tiny:
 
 
 def names(tiny: Tiny) -> EvaluationNames:
-    return EvaluationNames(tiny.artifacts, tiny.settings.locks)
+    return EvaluationNames(tiny.settings, tiny.artifacts.name)
 
 
 def test_nothing_that_a_snapshot_names_is_an_orphan(edited: Tiny) -> None:
@@ -197,7 +196,7 @@ def test_of_one_experiment_go_its_own_alone(tiny: Tiny) -> None:
     orphan = tiny.objects("chunks") / "0123456789abcdef.parquet"
     orphan.write_bytes(b"old")
     later = datetime.now(UTC) + LATER
-    found = removable(tiny.settings.store, timedelta(), orphans=True, experiment="other", now=later)
+    found = removable(tiny.settings, timedelta(), orphans=True, experiment="other", now=later)
     assert {one.experiment for one in found} == {"other"}
     assert [one.kind for one in found].count("snapshots") == 1
 

@@ -69,7 +69,7 @@ def anchored(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     (tiny.root / "chunks.txt").write_text("\n".join(ids))
     tiny.run()
     tiny.snapshot()
-    EvaluationNames(tiny.artifacts, tiny.settings.locks).pin("latest")
+    EvaluationNames(tiny.settings, tiny.artifacts.name).pin("latest")
     return tiny
 
 

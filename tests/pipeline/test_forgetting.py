@@ -17,11 +17,10 @@ from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.forgetting import to_forget
+from rag_assets.pipeline.forgetting import Fragments, to_forget
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import comparability
 from rag_assets.report.result import EvaluationResult
-from rag_assets.store.text_search import Fragments
 from tests.answers.answering import with_answers
 from tests.cached_vectors import VectorCache
 from tests.llm.requests import store_replies
@@ -147,7 +146,7 @@ def test_the_text_goes_from_all_experiments_and_they_are_named(
 
 def test_what_is_no_text_of_it_stays(cleaned: Tiny) -> None:
     store = cleaned.settings.store
-    latest = EvaluationNames(cleaned.artifacts, cleaned.settings.locks).pin("latest")
+    latest = EvaluationNames(cleaned.settings, cleaned.artifacts.name).pin("latest")
     board = list(cleaned.objects("leaderboard").iterdir())
     assert command(cleaned, "clean", "--document", "fares.md", "--yes").exit_code == 0
     assert all(path.exists() for path in board)
@@ -169,7 +168,7 @@ def test_what_was_stored_without_an_evaluation_is_found(cleaned: Tiny) -> None:
 
 
 def test_an_evaluation_goes_on_without_the_document(cleaned: Tiny) -> None:
-    names = EvaluationNames(cleaned.artifacts, cleaned.settings.locks)
+    names = EvaluationNames(cleaned.settings, cleaned.artifacts.name)
     names.pin("latest")
     (cleaned.folder / "fares.md").unlink()
     cleaned.write_rows("queries.jsonl", QUERIES[1:])

@@ -19,7 +19,6 @@ import rag_assets
 from rag_assets.cli import main
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject
-from rag_assets.pipeline.history import History
 from rag_assets.report import gate_checks
 from rag_assets.report.drop_causes import LostQuestion
 from rag_assets.report.evaluation_pairs import EvaluationPair
@@ -76,7 +75,7 @@ class Known(Tiny):
         return EvaluationResult.current(self.artifacts)
 
     def names(self) -> EvaluationNames:
-        return EvaluationNames(self.artifacts, self.settings.locks)
+        return EvaluationNames(self.settings, self.artifacts.name)
 
     def gate(self, against: str = "previous", **rules: float) -> Gate:
         own = Rules(**rules)
@@ -177,7 +176,7 @@ def test_a_search_that_returns_nothing_any_more_is_broken(known: Known) -> None:
 
 def anchor_of(names: EvaluationNames) -> str:
     """The first evaluation."""
-    return History(names._root, names._locks).ids()[0]
+    return names.history().ids()[0]
 
 
 def test_a_drop_that_is_ruled_out_passes(known: Known) -> None:

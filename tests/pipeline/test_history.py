@@ -49,7 +49,7 @@ def files_of(tiny: Tiny) -> HistoryFiles:
 
 
 def names_of(tiny: Tiny) -> EvaluationNames:
-    return EvaluationNames(tiny.artifacts, tiny.settings.locks)
+    return EvaluationNames(tiny.settings, tiny.artifacts.name)
 
 
 def row_of(tiny: Tiny) -> dict[str, Any]:

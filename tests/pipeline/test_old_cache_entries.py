@@ -57,12 +57,14 @@ def test_old_entries_go_when_they_are_named(cached: Tiny) -> None:
 
 
 def test_an_entry_goes_by_its_age(cached: Tiny) -> None:
-    store, later = cached.settings.store, datetime.now(UTC) + timedelta(days=3)
+    settings, later = cached.settings, datetime.now(UTC) + timedelta(days=3)
     for days, kinds in ((2, ["cache/embeddings"]), (4, [])):
         age = timedelta(days=days)
-        items = removable(store, None, orphans=False, cache_age=age, now=later)
+        items = removable(settings, None, orphans=False, cache_age=age, now=later)
         assert [item.kind for item in items] == kinds
-    assert not any(CACHE in item.kind for item in removable(store, None, orphans=True, now=later))
+    assert not any(
+        CACHE in item.kind for item in removable(settings, None, orphans=True, now=later)
+    )
 
 
 def test_what_the_caches_hold(cached: Tiny) -> None:

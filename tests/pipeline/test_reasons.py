@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from rag_assets.engine.recipe import Recipe
-from rag_assets.engine.stage import manifest_of
+from rag_assets.engine.recipe import Recipe, manifest_of
 from rag_assets.pipeline.reasons import Reason, Wanted, row_changes
 from rag_assets.schemas import QUERIES
 from rag_assets.store.artifacts import ArtifactKey, Manifest

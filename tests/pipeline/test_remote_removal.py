@@ -11,11 +11,9 @@ from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import removable
-from rag_assets.pipeline.evaluation_names import snapshot_ids
-from rag_assets.pipeline.evaluations import read_current
+from rag_assets.pipeline.evaluations import fetch_experiments, snapshot_ids
 from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.store.locks import shared_lease
-from rag_assets.store.remote.removals import remove_everywhere
 from tests.llm.requests import store_replies
 from tests.remote_machines import Machine, Machines
 
@@ -31,6 +29,9 @@ def command(machine: Machine, *words: str) -> Result:
 
 
 def answers(machine: Machine) -> ReplyStore:
+    assert machine.settings.remote is not None
+    machine.settings.remote.refresh()
+    machine.settings.remote.fetch("cache")
     return ReplyStore(machine.settings.store / "cache" / "completions")
 
 
@@ -60,7 +61,7 @@ def test_a_document_is_forgotten_everywhere(unsent: Machines, two: tuple[Machine
     gone = {name.removeprefix("tiny/").removeprefix("objects/").split("/")[0] for name in removed}
     assert {"documents", "chunks", "lexical_index"} <= gone
     assert not gone & {"metrics", "leaderboard", "history", "evaluations"}
-    read_current(b.root)
+    b.current()
     new = unsent["new"]
     for machine in (a, b, new):
         assert to_forget(machine.settings, "fares.md") is None
@@ -73,7 +74,7 @@ def test_a_document_is_forgotten_everywhere(unsent: Machines, two: tuple[Machine
 def test_an_old_evaluation_does_not_come_back(two: tuple[Machine, Machine]) -> None:
     a, b = two
     new = snapshot_ids(b.root)[-1]
-    with shared_lease(b.settings.store, "an evaluation of tiny"):
+    with shared_lease(b.settings, "an evaluation of tiny"):
         refused = command(a, "clean", "--older-than", "0", "--yes")
         assert refused.exit_code == 3
         assert "an evaluation of tiny" in refused.output
@@ -99,10 +100,11 @@ def test_orphans_are_found_without_fetching_the_store(
         a.there().write(f"{orphan}/{name}", b"{}")
     later = datetime.now(UTC) + timedelta(hours=2)
     assert command(new, "clean", "--orphans", "--yes").output == "nothing to remove\n"  # young
-    found = removable(new.settings.store, None, orphans=True, now=later)
+    fetch_experiments(new.settings)
+    found = removable(new.settings, None, orphans=True, now=later)
     assert [(one.kind, one.size) for one in found] == [("lexical_index", 4)]
     assert not (new.settings.store / "objects" / "metrics").exists()
-    remove_everywhere(new.settings.store, [one.path for one in found])
+    new.settings.remove([one.path for one in found])
     assert not a.there().listed(orphan)
     assert a.evaluate()[0] == set()
 
@@ -117,7 +119,7 @@ def test_a_cache_is_counted_and_pruned_where_it_is(
     assert "completions,,1,1," in counted.output
     assert command(new, "clean", "--caches", "0", "--yes").exit_code == 0
     assert not new.there().listed("cache")
-    read_current(b.root)
+    b.current()
     assert answers(b).get(MODEL, [REQUEST]) == [None]
 
 

@@ -8,29 +8,26 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rag_assets.checks import failed_checks
 from rag_assets.checks.check import Check, CheckOutcome, CheckResult, anchor_of
 from rag_assets.checks.failed_checks import FailedChecks
-from rag_assets.engine.failures import Attempts
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline import evaluation_names, evaluation_record, remote_sync
-from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
-from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, read_current
+from rag_assets.pipeline import evaluation_record
+from rag_assets.pipeline.evaluations import CURRENT, Evaluation, snapshot_ids
 from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.pipeline.required_partitions import required_partitions
-from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.selection import Selection, required_partitions
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import TABLE, write_text
-from rag_assets.store.remote import mirror as opened
-from rag_assets.store.remote.mirror import mirror, write_shared
-from rag_assets.store.remote.objects import ANY, AT_ONCE, Objects
+from rag_assets.store.remote.objects import ANY, MAX_AT_ONCE, Objects
+from rag_assets.store.settings import StoreSettings
 from tests.all_measurements import all_measurements
 from tests.remote_machines import Evaluated, Machine, Machines, names_sent
 from tests.s3_server import VARIABLES
@@ -67,25 +64,20 @@ def stopping_at(name: str) -> Callable[[Path, str], None]:
     return until_then
 
 
-def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what a process knows of its working copies."""
-    monkeypatch.setattr(opened, "_opened", {})
-
-
-def test_the_names_of_what_is_brought() -> None:
-    assert (remote_sync.SNAPSHOTS, remote_sync.POINTERS) == (FOLDER, (CURRENT, ANCHOR))
-    assert remote_sync.FAILED_CHECKS == failed_checks.FAILED_CHECKS_DIR
+def new_process(machine: Machine) -> Machine:
+    """Return a machine whose process knows nothing of its local copy."""
+    return replace(machine, settings=replace(machine.settings))
 
 
 def test_another_machine_reuses_everything(unsent: Machines) -> None:
     a, b = unsent["a"], unsent["b"]
     _, first = a.evaluate()
-    assert read_current(b.root) == first
+    assert b.current() == first
     assert b.leaderboard() == a.leaderboard()
     computed, again = b.evaluate()
     assert computed == set()
     assert again.content == first.content
-    assert read_current(a.root) == again
+    assert a.current() == again
     # An index is not brought until something is searched.
     assert not list(b.settings.store.glob("objects/lexical_index/*"))
     both = [first.evaluation_id, again.evaluation_id]
@@ -121,7 +113,7 @@ def test_measurements_are_brought_with_what_was_measured(
 ) -> None:
     measured = evaluated.machines["first"].pipeline().measurements
     found = machines["b"]
-    EvaluationNames(found.root, found.settings.locks).find(evaluated.evaluation.evaluation_id)
+    found.names().find(evaluated.evaluation.evaluation_id)
     assert all_measurements(found.pipeline().measurements) == all_measurements(measured)
 
 
@@ -174,7 +166,7 @@ def test_a_process_that_is_killed_while_it_sends(
     arguments = [str(unsent.tiny.folder), unsent.address]
     done = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert 0 < len(a.there().listed("objects")) < 20 + AT_ONCE
+    assert 0 < len(a.there().listed("objects")) < 20 + MAX_AT_ONCE
     _check_next_evaluation_is_whole(a, b)
 
 
@@ -186,10 +178,10 @@ def test_a_process_that_is_stopped_after_the_pointer(
         patch.setattr(evaluation_record, "write_text", stopping_at(CURRENT))
         with pytest.raises(Stopped):
             a.evaluate()
-    new_process(monkeypatch)
+    a = new_process(a)
     (stopped,) = snapshot_ids(a.root)
     for machine in (b, a):
-        assert read_current(machine.root).evaluation_id == stopped
+        assert machine.current().evaluation_id == stopped
     assert len(b.history()) == 1
 
 
@@ -202,20 +194,20 @@ def test_an_evaluation_that_was_not_sent_whole(
         stop_before(patch, f"objects/{part}" if part == "rankings" else f"tiny/{part}")
         with pytest.raises(Stopped):
             a.evaluate()
-    new_process(monkeypatch)
+    a = new_process(a)
     _check_next_evaluation_is_whole(a, b)
 
 
 def _check_next_evaluation_is_whole(a: Machine, b: Machine) -> None:
     """Check that nothing is in use before it, and then both evaluations can be read."""
-    with pytest.raises(NotEvaluated, match=f"has no evaluation in {a.address} yet"):
-        read_current(b.root)
+    with pytest.raises(NotEvaluated, match="tiny has no evaluation in "):
+        b.current()
     (stopped,) = snapshot_ids(a.root)
     computed, last = a.evaluate()
     assert computed == set()
     assert b.evaluate()[0] == set()
     assert [row["evaluation_id"] for row in b.history()][:2] == [stopped, last.evaluation_id]
-    found = EvaluationNames(b.root, b.settings.locks).find(stopped)
+    found = b.names().find(stopped)
     assert found.content == last.content
     assert b.leaderboard() == a.leaderboard()
 
@@ -230,14 +222,14 @@ def test_two_machines_at_once_lose_nothing(machines: Machines) -> None:
     computed = materialize(on_b)
     assert "lexical_index/bm25" in computed
     _, of_b = b.finish(on_b, computed)
-    assert read_current(a.root) == of_b
+    assert a.current() == of_b
     _, of_a = a.finish(on_a, set())
     assert of_a.content != of_b.content
     for machine in (a, b, c):
-        assert read_current(machine.root) == of_a
+        assert machine.current() == of_a
         ids = {row["evaluation_id"] for row in machine.history()}
         assert {of_a.evaluation_id, of_b.evaluation_id} <= ids
-        names = EvaluationNames(machine.root, machine.settings.locks)
+        names = machine.names()
         assert names.find(of_b.evaluation_id) == of_b
     # What the other one edited is known here, and going back is free there.
     assert a.evaluate()[0] == set()
@@ -257,7 +249,7 @@ def test_machines_that_end_at_the_same_time_lose_nothing(machines: Machines) -> 
         ended = [one for found in threads.map(evaluate, "abc") for one in found]
     last = max(ended, key=lambda one: (one.finished, one.evaluation_id))
     for name in ("a", "new"):
-        assert read_current(machines[name].root) == last
+        assert machines[name].current() == last
         ids = {row["evaluation_id"] for row in machines[name].history()}
         assert ids == before | {one.evaluation_id for one in ended}
         assert ids == set(snapshot_ids(machines[name].root))
@@ -282,8 +274,8 @@ def test_what_ended_later_stays_current(
     assert of_a.finished < of_b[0].finished
     assert f"{of_a.evaluation_id} is in the history; {of_b[0].evaluation_id}" in caplog.text
     for machine in (a, b, machines["c"]):
-        assert read_current(machine.root) == of_b[0]
-        names = EvaluationNames(machine.root, machine.settings.locks)
+        assert machine.current() == of_b[0]
+        names = machine.names()
         assert names.find(of_a.evaluation_id) == of_a
         ids = [row["evaluation_id"] for row in machine.history()]
         assert {of_a.evaluation_id, of_b[0].evaluation_id} <= set(ids)
@@ -295,9 +287,9 @@ def test_a_damaged_pointer_is_written_again(machines: Machines) -> None:
     for content in (b"\xff\xfe", b"../../etc/passwd", gone):
         a.there().write("tiny/current", content)
         with pytest.raises(StoreError, match="readable" if content == gone else "damaged"):
-            read_current(a.root)
+            a.current()
     _, evaluation = a.finish(a.pipeline(), set())
-    assert read_current(machines["b"].root) == evaluation
+    assert machines["b"].current() == evaluation
 
 
 def test_what_is_damaged_there_is_replaced(machines: Machines) -> None:
@@ -324,18 +316,16 @@ def test_what_is_damaged_here_is_brought_again(machines: Machines) -> None:
 def test_small_records_are_shared(machines: Machines) -> None:
     a, b = machines["a"], machines["b"]
     _, evaluation = a.evaluate()
-    EvaluationNames(a.root, a.settings.locks).pin("latest")
-    assert EvaluationNames(b.root, b.settings.locks).find("anchor") == evaluation
+    a.names().pin("latest")
+    assert b.names().find("anchor") == evaluation
     pipeline = a.pipeline()
     key = pipeline.stages()[0].keys(pipeline.experiment)[0]
     recipe = pipeline.recipe(key)
     assert recipe is not None
     for number in (1, 2):
-        Attempts(a.root / "attempts", a.pipeline().store).add(recipe)
+        a.pipeline().attempts.add(recipe)
         assert b.pipeline().attempts.of(recipe) == number
-    for file in (a.root / "attempts").iterdir():
-        file.unlink()
-        mirror(file)
+    a.settings.remove([a.root / "attempts" / f"{recipe.fingerprint}.txt"])
 
 
 def test_two_machines_pin_at_the_same_time(
@@ -344,24 +334,26 @@ def test_two_machines_pin_at_the_same_time(
     a, b = machines["a"], machines["b"]
     first = a.evaluate()[1]
     second = b.evaluate()[1]
-    names_a = EvaluationNames(a.root, a.settings.locks)
-    names_b = EvaluationNames(b.root, b.settings.locks)
+    names_a = a.names()
     names_a.pin(first.evaluation_id)
+    names_b = b.names()
 
-    def b_comes_first(*given: object) -> str:
-        monkeypatch.setattr(evaluation_names, "write_shared", write_shared)
+    write = StoreSettings.write_record
+
+    def b_comes_first(self: StoreSettings, *given: Any) -> str:
+        monkeypatch.setattr(StoreSettings, "write_record", write)
         names_b.pin(second.evaluation_id)
-        return write_shared(*given)  # type: ignore[arg-type]  # passed on as they are
+        return write(self, *given)
 
-    monkeypatch.setattr(evaluation_names, "write_shared", b_comes_first)
+    monkeypatch.setattr(StoreSettings, "write_record", b_comes_first)
     told = f"tiny: another machine has just made {second.evaluation_id} the anchor; to replace it"
     with pytest.raises(StoreError, match=re.escape(told)) as raised:
         names_a.pin(first.evaluation_id)
     assert raised.value.exit_code == 3
     assert names_a.anchor_id() == first.evaluation_id
-    assert names_a.find("anchor") == second
+    assert a.names().find("anchor") == second
     names_a.pin(first.evaluation_id)
-    assert names_b.find("anchor") == first
+    assert b.names().find("anchor") == first
 
 
 def test_the_greater_count_of_attempts_stays(machines: Machines) -> None:
@@ -369,15 +361,14 @@ def test_the_greater_count_of_attempts_stays(machines: Machines) -> None:
     pipeline = a.pipeline()
     recipe = pipeline.recipe(pipeline.stages()[0].keys(pipeline.experiment)[0])
     assert recipe is not None
-    of_a, of_b = (Attempts(one.root / "attempts", one.pipeline().store) for one in (a, b))
+    of_a, of_b = (one.pipeline().attempts for one in (a, b))
     for _ in range(3):
         of_b.add(recipe)
     of_a.add(recipe)  # it knows of none
     assert of_a.of(recipe) == 3
     file = a.root / "attempts" / f"{recipe.fingerprint}.txt"
     assert a.there().read(f"tiny/attempts/{file.name}") == file.read_bytes() == b"3\n"
-    file.unlink()
-    mirror(file)
+    a.settings.remove([file])
 
 
 def test_a_failed_check_stops_every_machine(machines: Machines) -> None:
@@ -407,7 +398,7 @@ def test_no_file_holds_a_key(evaluated: Evaluated, machines: Machines) -> None:
 def test_an_anchor_is_compared_with_on_another_machine(unsent: Machines) -> None:
     a, b = unsent["a"], unsent["b"]
     a.evaluate()
-    EvaluationNames(a.root, a.settings.locks).pin("latest")
+    a.names().pin("latest")
     pipeline = b.pipeline()
     anchor = anchor_of(pipeline)
     assert not isinstance(anchor, str)

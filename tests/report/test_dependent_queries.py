@@ -13,6 +13,7 @@ from rag_assets.report.gate_checks import Rules
 from rag_assets.report.html import write_report
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.stage import COMPARISONS_KEY
+from rag_assets.store.settings import StoreSettings
 from tests.beir_folder import write_beir
 
 N_QUERIES = 60
@@ -67,7 +68,7 @@ def test_every_face_allows_for_what_queries_share(tmp_path: Path) -> None:
     assert compared.rows[0]["p_randomisation"] == row["p_randomisation"] == 2 * 2.0**-30
     (note,) = compared.compared.notes
     assert "p and the interval of a difference allow for that" in note
-    names = EvaluationNames(result.root, result.root.parent / "locks")
+    names = EvaluationNames(StoreSettings.resolve(result.root.parent), result.root.name)
     found = gate(result, names, "latest", Rules())
     assert (found.passed, found.notes) == (True, ())
 
@@ -83,7 +84,7 @@ def test_what_limits_a_claim_is_said_beside_it(tmp_path: Path) -> None:
     assert compared.verdicts[0].endswith(f"; but {why}")
     caption = pairs_latex(compared.compared, compared.rows, {}).splitlines()[2]
     assert f". T{why[1:]}." in caption
-    names = EvaluationNames(result.root, result.root.parent / "locks")
+    names = EvaluationNames(StoreSettings.resolve(result.root.parent), result.root.name)
     assert why in gate(result, names, "baseline", Rules()).notes
 
 

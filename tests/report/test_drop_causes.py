@@ -61,7 +61,7 @@ class Towns(Tiny):
         return EvaluationResult.current(self.artifacts)
 
     def gate(self, max_drop: float = 0.01) -> Gate:
-        names = EvaluationNames(self.artifacts, self.settings.locks)
+        names = EvaluationNames(self.settings, self.artifacts.name)
         return gate(EvaluationResult.current(self.artifacts), names, "anchor", Rules(max_drop))
 
     def command(self, *words: str) -> Result:
@@ -73,7 +73,7 @@ class Towns(Tiny):
 def towns(tmp_path: Path) -> Towns:
     towns = Towns(tmp_path / "towns").write()
     towns.evaluate()
-    EvaluationNames(towns.artifacts, towns.settings.locks).pin("latest")
+    EvaluationNames(towns.settings, towns.artifacts.name).pin("latest")
     return towns
 
 
@@ -99,7 +99,7 @@ def test_a_page_that_nobody_judged(towns: Towns) -> None:
         done = towns.command(*words)
         assert "added: pricing.md, unjudged, ranks 1 for qAro" in done.stdout
         assert ("to grade them: rag-assets pool " in done.stderr) == (words[0] == "gate")
-    assert unjudged_since_anchor(towns.artifacts, towns.settings.locks) == [
+    assert unjudged_since_anchor(towns.settings, towns.artifacts.name) == [
         "added: pricing.md, unjudged, ranks 1 for qAro"
     ]
     (row,) = json.loads(towns.command("diff", "anchor", "latest", "--format", "json").stdout)[

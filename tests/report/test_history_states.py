@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.pipeline import history_files
-from rag_assets.pipeline.evaluation_names import ANCHOR
+from rag_assets.pipeline.evaluations import ANCHOR
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.report.html import render
 from rag_assets.report.page import history as section

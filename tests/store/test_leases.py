@@ -21,7 +21,8 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from rag_assets.store.locks import shared_lease, exclusive_lease
-with {kind}(Path(sys.argv[1]), "an evaluation of ferry"):
+from rag_assets.store.settings import StoreSettings
+with {kind}(StoreSettings.resolve(sys.argv[1]), "an evaluation of ferry"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -29,6 +30,10 @@ with {kind}(Path(sys.argv[1]), "an evaluation of ferry"):
 
 def held(store: Path) -> list[Path]:
     return sorted((store / LEASES_DIR).glob("*.json"))
+
+
+def local(folder: Path) -> StoreSettings:
+    return StoreSettings(folder, folder)
 
 
 def holder(store: Path, kind: str) -> subprocess.Popen[str]:
@@ -52,11 +57,11 @@ def elsewhere(store: Path, kind: str, *, seconds_ago: float = 0) -> Path:
 
 
 def test_a_lease_is_there_as_long_as_the_block(tmp_path: Path) -> None:
-    with shared_lease(tmp_path, "a"), shared_lease(tmp_path, "b"):
+    with shared_lease(local(tmp_path), "a"), shared_lease(local(tmp_path), "b"):
         assert len(held(tmp_path)) == 1
-        check_lease(tmp_path)
+        check_lease(local(tmp_path))
     assert held(tmp_path) == []
-    with pytest.raises(KeyError), exclusive_lease(tmp_path, "c"):
+    with pytest.raises(KeyError), exclusive_lease(local(tmp_path), "c"):
         raise KeyError
     assert held(tmp_path) == []
 
@@ -68,7 +73,7 @@ def test_nothing_is_removed_while_another_process_is_at_work_and_lives(
     process = holder(tmp_path, kind)
     try:
         refused = pytest.raises(StoreError, match=f"^an evaluation of .*process {process.pid}")
-        with refused, exclusive_lease(tmp_path, "clean"):
+        with refused, exclusive_lease(local(tmp_path), "clean"):
             raise AssertionError
         assert len(held(tmp_path)) == 1
     finally:
@@ -76,7 +81,7 @@ def test_nothing_is_removed_while_another_process_is_at_work_and_lives(
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    with exclusive_lease(tmp_path, "clean"):
+    with exclusive_lease(local(tmp_path), "clean"):
         assert len(held(tmp_path)) == 1  # its own: that of the dead one is gone
 
 
@@ -84,16 +89,16 @@ def test_an_evaluation_waits_for_what_removes(tmp_path: Path) -> None:
     lease = elsewhere(tmp_path, "removes")
     threading.Timer(0.3, lease.unlink).start()
     started = time.monotonic()
-    with shared_lease(tmp_path, "an evaluation"):
+    with shared_lease(local(tmp_path), "an evaluation"):
         assert time.monotonic() - started > 0.25
 
 
 def test_that_of_another_machine_ends_when_it_is_not_renewed(tmp_path: Path) -> None:
     elsewhere(tmp_path, "evaluates", seconds_ago=locks.ENDS - 10)
-    with pytest.raises(StoreError, match="north"), exclusive_lease(tmp_path, "clean"):
+    with pytest.raises(StoreError, match="north"), exclusive_lease(local(tmp_path), "clean"):
         raise AssertionError
     elsewhere(tmp_path, "evaluates", seconds_ago=locks.ENDS + 10)
-    with exclusive_lease(tmp_path, "clean"):
+    with exclusive_lease(local(tmp_path), "clean"):
         assert [file.name for file in held(tmp_path)] != ["0.json"]
 
 
@@ -101,7 +106,7 @@ def test_it_is_renewed_and_whoever_overslept_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "RENEWED", 0.02)
-    with shared_lease(tmp_path, "an evaluation of ferry"):
+    with shared_lease(local(tmp_path), "an evaluation of ferry"):
         (file,) = held(tmp_path)
         os.utime(file, (1, 1))
         while file.stat().st_mtime < 2:
@@ -110,13 +115,13 @@ def test_it_is_renewed_and_whoever_overslept_is_told(
         time.sleep(0.1)
         assert held(tmp_path) == []
         with pytest.raises(StoreError, match="an evaluation of ferry was asleep"):
-            check_lease(tmp_path)
+            check_lease(local(tmp_path))
 
 
 def test_clocks_of_machines_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(tmp_path, "evaluates")
     monkeypatch.setattr(time, "time", lambda: 1e10)
-    with pytest.raises(StoreError, match="north"), exclusive_lease(tmp_path, "clean"):
+    with pytest.raises(StoreError, match="north"), exclusive_lease(local(tmp_path), "clean"):
         raise AssertionError
 
 
@@ -126,7 +131,7 @@ def test_machines_see_each_other_on_s3(
     stores = []
     for name in ("a", "b"):
         monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(tmp_path / name))
-        stores.append(StoreSettings.resolve(s3_store).store)
+        stores.append(StoreSettings.resolve(s3_store))
     with shared_lease(stores[0], "an evaluation of ferry"):
         with (
             pytest.raises(StoreError, match="an evaluation of ferry"),

@@ -18,13 +18,7 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):/+", re.I)
 
 @dataclass(frozen=True)
 class Address:
-    """A remote store.
-
-    Attributes:
-        bucket: it must exist.
-        prefix: what all names begin with, without a slash at its ends; may be empty.
-        endpoint: ``http://host:port`` of a server that speaks S3; None: AWS.
-    """
+    """A remote store: an existing bucket, the prefix of all names, and the server (None: AWS)."""
 
     bucket: str
     prefix: str
@@ -42,12 +36,12 @@ class Address:
         scheme = _SCHEME.match(text)
         if scheme is None:
             return None
-        bucket, _, prefix = text[scheme.end() :].partition("/")
+        rest = text[scheme.end() :]
+        bucket, _, prefix = rest.partition("/")
         if scheme[1].lower() != "s3" or not bucket:
-            shown = f"{scheme[1]}://{text[scheme.end() :]}"
-            raise UsageError(f"the store '{shown}' is neither a folder nor s3://BUCKET/PREFIX")
-        parts = [part for part in prefix.split("/") if part]
-        return cls(bucket, "/".join(parts), _endpoint())
+            where = f"{scheme[1]}://{rest}"
+            raise UsageError(f"the store '{where}' is neither a folder nor s3://BUCKET/PREFIX")
+        return cls(bucket, "/".join(part for part in prefix.split("/") if part), _endpoint())
 
     @property
     def url(self) -> str:
@@ -56,22 +50,19 @@ class Address:
 
     @property
     def folder_name(self) -> str:
-        """A name for the working copy: no two stores share one."""
+        """A name for the local copy: no two stores share one."""
         plain = re.sub(r"[^A-Za-z0-9]+", "-", f"{self.bucket}-{self.prefix}").strip("-")
         return f"{plain[:60]}-{fingerprint([self.url, self.endpoint])[:8]}"
 
 
 def _endpoint() -> str | None:
     for variable in ENDPOINT_VARIABLES:
-        text = os.environ.get(variable)
+        text = os.environ.get(variable, "")
+        parts = urlsplit(text)
+        place = parts.netloc.rpartition("@")[2]  # without user and password
+        if text and (parts.scheme not in ("http", "https") or not parts.hostname):
+            hidden = text.rpartition("@")[2]
+            raise UsageError(f"{variable} is '{hidden}'; allowed: http(s)://HOST[:PORT]")
         if text:
-            parts = urlsplit(text)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise UsageError(f"{variable} is '{_shown(text)}'; allowed: http(s)://HOST[:PORT]")
-            # Without user and password: it is kept beside the working copy.
-            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+            return f"{parts.scheme}://{place}"
     return None
-
-
-def _shown(text: str) -> str:
-    return text.rpartition("@")[2]

@@ -6,7 +6,6 @@ import pytest
 
 from rag_assets.errors import UsageError
 from rag_assets.store.remote.address import ENDPOINT_VARIABLES, Address
-from rag_assets.store.remote.mirror import shown_store, working_copy_of
 from rag_assets.store.settings import StoreSettings
 
 
@@ -91,20 +90,18 @@ def test_places_that_are_given_are_those_that_are_resolved(
             monkeypatch.setenv("RAG_ASSETS_STORE", store)
             found = StoreSettings.resolve()
             assert StoreSettings.at(store, str(found.state_dir)) == found
-            assert StoreSettings.at(str(found.store), str(found.state_dir)) == found
+            assert StoreSettings.at(found.place, str(found.state_dir)) == found
 
 
-def test_any_path_in_a_working_copy_knows_it(
+def test_a_store_knows_whether_it_is_remote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(tmp_path))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    store = StoreSettings.resolve("s3://bucket/a").store
-    copy = working_copy_of(store / "ferry" / "chunks")
-    assert copy is not None
-    assert copy is working_copy_of(store)
-    assert copy.root == store
-    assert copy.objects.address == Address("bucket", "a", "http://127.0.0.1:9")
-    assert shown_store(store) == "s3://bucket/a"
-    assert working_copy_of(tmp_path) is None
-    assert shown_store(tmp_path) == str(tmp_path)
+    settings = StoreSettings.resolve("s3://bucket/a")
+    assert settings.remote is not None
+    assert settings.remote.folder == settings.store
+    assert settings.remote.objects.address == Address("bucket", "a", "http://127.0.0.1:9")
+    assert settings.place == "s3://bucket/a"
+    local = StoreSettings.resolve(tmp_path)
+    assert (local.remote, local.place) == (None, str(tmp_path))

@@ -11,26 +11,22 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.mirror import make_working_copy, working_copy_of, write_shared
+from rag_assets.store.remote.local_copy import LocalCopy
 from rag_assets.store.remote.objects import ABSENT, ANY, Objects
-from rag_assets.store.remote.working_copy import WorkingCopy
 from tests.s3_server import VARIABLES, refusing_conditions
 from tests.servers.hostile import Handler, Hostile
 
 CONFLICT = b"<Error><Code>ConditionalRequestConflict</Code></Error>"
 
 
-def copy_at(folder: Path, address: str) -> WorkingCopy:
+def copy_at(folder: Path, address: str) -> LocalCopy:
     found = Address.of(address)
     assert found is not None
-    make_working_copy(found, folder)
-    copy = working_copy_of(folder)
-    assert copy is not None
-    return copy
+    return LocalCopy(folder, Objects(found))
 
 
 @pytest.fixture
-def here(tmp_path: Path, s3_store: str) -> WorkingCopy:
+def here(tmp_path: Path, s3_store: str) -> LocalCopy:
     return copy_at(tmp_path / "here", s3_store)
 
 
@@ -42,7 +38,7 @@ def with_word(content: bytes | None, word: str) -> bytes:
     return " ".join(sorted(words(content) | {word})).encode()
 
 
-def test_a_write_expects_what_was_read(here: WorkingCopy) -> None:
+def test_a_write_expects_what_was_read(here: LocalCopy) -> None:
     store = here.objects
     first = store.write("current", b"1", ABSENT)
     assert first
@@ -57,7 +53,7 @@ def test_a_write_expects_what_was_read(here: WorkingCopy) -> None:
     assert store.write("current", b"4", ABSENT) == store.write("current", b"4")
 
 
-def test_a_server_that_knows_no_conditions_is_refused(here: WorkingCopy, s3_url: str) -> None:
+def test_a_server_that_knows_no_conditions_is_refused(here: LocalCopy, s3_url: str) -> None:
     with (
         refusing_conditions(s3_url),
         pytest.raises(StoreError, match=f"{s3_url} .* knows no conditional writes"),
@@ -66,7 +62,7 @@ def test_a_server_that_knows_no_conditions_is_refused(here: WorkingCopy, s3_url:
     assert here.objects.read("current") is None
 
 
-def test_a_write_whose_answer_was_lost_is_not_taken_for_that_of_another(here: WorkingCopy) -> None:
+def test_a_write_whose_answer_was_lost_is_not_taken_for_that_of_another(here: LocalCopy) -> None:
     first = here.objects.write("current", b"1")
     second = here.objects.write("current", b"2", first or "")
     # As the same request comes again, when the connection broke before the answer.
@@ -75,7 +71,7 @@ def test_a_write_whose_answer_was_lost_is_not_taken_for_that_of_another(here: Wo
 
 
 def test_a_large_file_replaces_nothing_that_was_not_expected(
-    here: WorkingCopy, tmp_path: Path
+    here: LocalCopy, tmp_path: Path
 ) -> None:
     large = tmp_path / "large"
     large.write_bytes(bytes(9 << 20))
@@ -90,7 +86,7 @@ def test_many_writers_at_once_lose_nothing(s3_store: str, tmp_path: Path) -> Non
     def write(number: int) -> None:
         copy = copy_at(tmp_path / str(number), s3_store)
         for word in range(3):
-            copy.merge(copy.root / "shared", partial(with_word, word=f"{number}-{word}"))
+            copy.merge(copy.folder / "shared", partial(with_word, word=f"{number}-{word}"))
 
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(write, range(3)))
@@ -98,7 +94,7 @@ def test_many_writers_at_once_lose_nothing(s3_store: str, tmp_path: Path) -> Non
     assert words(content) == {f"{number}-{word}" for number in range(3) for word in range(3)}
 
 
-def test_what_comes_between_is_merged(here: WorkingCopy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_between_is_merged(here: LocalCopy, monkeypatch: pytest.MonkeyPatch) -> None:
     write, came = Objects.write, False
 
     def between(self: Objects, name: str, content: bytes, expected: str = ANY) -> str | None:
@@ -108,15 +104,12 @@ def test_what_comes_between_is_merged(here: WorkingCopy, monkeypatch: pytest.Mon
         return write(self, name, content, expected)
 
     monkeypatch.setattr(Objects, "write", between)
-    path = here.root / "shared"
-    written = write_shared(path, "", lambda there: with_word(there, "ours").decode())
-    assert (written, path.read_text()) == ("ours theirs", "ours theirs")
+    path = here.folder / "shared"
+    assert here.merge(path, partial(with_word, word="ours")) == b"ours theirs"
     assert here.objects.read("shared") == b"ours theirs"
 
 
-def test_who_never_comes_through_says_so(
-    here: WorkingCopy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_never_comes_through_says_so(here: LocalCopy, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Objects.write
     number = 0
 
@@ -128,49 +121,47 @@ def test_who_never_comes_through_says_so(
 
     monkeypatch.setattr(Objects, "write", first)
     with pytest.raises(StoreError, match="current is changed by other machines all the time; run"):
-        here.merge(here.root / "current", lambda there: b"ours")
+        here.merge(here.folder / "current", lambda there: b"ours")
     assert here.objects.read("current") == str(number).encode()
 
 
 def test_the_first_of_two_that_send_one_artifact_wins(
-    here: WorkingCopy, s3_store: str, tmp_path: Path
+    here: LocalCopy, s3_store: str, tmp_path: Path
 ) -> None:
     other = copy_at(tmp_path / "other", s3_store)
     for copy in (here, other):
-        path = copy.root / "objects" / "chunks" / "1.parquet"
+        path = copy.folder / "objects" / "chunks" / "1.parquet"
         path.parent.mkdir(parents=True)
-        path.write_text(f"of {copy.root.name}")
-        copy.note(path)
-    here.flush()
-    other.flush()
+        path.write_text(f"of {copy.folder.name}")
+        copy.send([path])
     for copy in (here, other):
-        assert (copy.root / "objects" / "chunks" / "1.parquet").read_text() == "of here"
+        assert (copy.folder / "objects" / "chunks" / "1.parquet").read_text() == "of here"
 
 
 def test_two_that_send_one_folder_leave_one_that_is_whole(
-    here: WorkingCopy, s3_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: LocalCopy, s3_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = copy_at(tmp_path / "other", s3_store)
     for copy in (here, other):
-        whose = f"of {copy.root.name}"
+        whose = f"of {copy.folder.name}"
         for name in ("manifest.json", "table.parquet"):
-            path = copy.root / "objects" / "chunks" / "12ab" / name
+            path = copy.folder / "objects" / "chunks" / "12ab" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps({"files": {"table.parquet": whose}}))
-        copy.note(path.parent)
+        copy.note_written(path.parent)
     send, came = Objects.send, False
 
     def other_comes_in_between(self: Objects, path: Path, name: str, expected: str = ANY) -> bool:
         nonlocal came
         if name.endswith("manifest.json") and not came:
             came = True
-            other.flush()
+            other.send_new()
         return send(self, path, name, expected)
 
     monkeypatch.setattr(Objects, "send", other_comes_in_between)
-    here.flush()
+    here.send_new()
     for copy in (here, other):
-        files = (copy.root / "objects" / "chunks" / "12ab").iterdir()
+        files = (copy.folder / "objects" / "chunks" / "12ab").iterdir()
         assert ["of other" in path.read_text() for path in files] == [True, True]
     contents = [here.objects.read(name) or b"" for name in here.objects.listed("objects")]
     assert [b"of other" in content for content in contents] == [True, True]

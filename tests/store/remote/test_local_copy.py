@@ -5,16 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from rag_assets.errors import StoreError
-from rag_assets.store.content_cache import KEY, ContentCache
 from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.mirror import make_working_copy, mirror, working_copy_of
+from rag_assets.store.remote.local_copy import LocalCopy
 from rag_assets.store.remote.objects import Objects
-from rag_assets.store.remote.removals import apply_removed, fetch_all, remove_everywhere
-from rag_assets.store.remote.working_copy import WorkingCopy
 from tests.s3_server import deny_access
 
 
@@ -24,27 +20,22 @@ def objects(address: str) -> Objects:
     return Objects(found)
 
 
-def copy_at(folder: Path, address: str) -> WorkingCopy:
-    found = Address.of(address)
-    assert found is not None
-    make_working_copy(found, folder)
-    copy = working_copy_of(folder)
-    assert copy is not None
-    return copy
+def copy_at(folder: Path, address: str) -> LocalCopy:
+    return LocalCopy(folder, objects(address))
 
 
 @pytest.fixture
-def here(tmp_path: Path, s3_store: str) -> WorkingCopy:
+def here(tmp_path: Path, s3_store: str) -> LocalCopy:
     return copy_at(tmp_path / "here", s3_store)
 
 
 @pytest.fixture
-def other(tmp_path: Path, s3_store: str) -> WorkingCopy:
+def other(tmp_path: Path, s3_store: str) -> LocalCopy:
     return copy_at(tmp_path / "other", s3_store)
 
 
-def written(copy: WorkingCopy, name: str, text: str) -> Path:
-    path = copy.root / name
+def written(copy: LocalCopy, name: str, text: str) -> Path:
+    path = copy.folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
@@ -60,7 +51,6 @@ def test_objects_are_written_listed_read_and_deleted(s3_store: str, tmp_path: Pa
         "a/x=1/one.txt": 3,
         "a/two.txt": 3,
     }
-    assert set(store.listed("a", recursive=False)) == {"a/two.txt"}
     assert store.folders() == ["a"]
     assert store.fetch("a/two.txt", tmp_path / "new" / "two.txt")
     assert (tmp_path / "new" / "two.txt").read_bytes() == b"two"
@@ -80,95 +70,81 @@ def test_a_large_file_arrives_whole(s3_store: str, tmp_path: Path) -> None:
     assert (tmp_path / "back").read_bytes() == content
 
 
-def test_what_is_there_is_not_sent_again_and_wins(here: WorkingCopy, other: WorkingCopy) -> None:
-    first = written(here, "ferry/chunks/1.parquet", "of here")
-    here.note(first)
-    here.flush()
-    second = written(other, "ferry/chunks/1.parquet", "of the other")
-    other.note(second)
-    other.flush()
-    assert here.objects.read("ferry/chunks/1.parquet") == b"of here"
+def test_what_is_there_is_not_sent_again_and_wins(here: LocalCopy, other: LocalCopy) -> None:
+    here.send([written(here, "ferry/history/1.parquet", "of here")])
+    second = written(other, "ferry/history/1.parquet", "of the other")
+    other.send([second])
+    assert here.objects.read("ferry/history/1.parquet") == b"of here"
     assert second.read_text() == "of here"
 
 
-def test_a_folder_is_there_when_its_manifest_is(here: WorkingCopy, other: WorkingCopy) -> None:
-    folder = written(here, "ferry/index/12ab/data/values", "values").parents[1]
-    written(here, "ferry/index/12ab/manifest.json", '{"files": {"data/values": ""}}')
-    here.objects.write("ferry/index/12ab/data/values", b"of an upload that was interrupted")
-    assert not other.fetch_artifact(other.root / "ferry/index/12ab")
-    here.note(folder)
-    here.flush()
-    written(other, "ferry/index/12ab/data/values", "of a download that was interrupted")
-    assert other.fetch_artifact(other.root / "ferry/index/12ab")
-    assert (other.root / "ferry/index/12ab/data/values").read_text() == "values"
+def test_a_folder_is_there_when_its_manifest_is(here: LocalCopy, other: LocalCopy) -> None:
+    folder = written(here, "objects/index/12ab/data/values", "values").parents[1]
+    written(here, "objects/index/12ab/manifest.json", '{"files": {"data/values": ""}}')
+    here.objects.write("objects/index/12ab/data/values", b"of an upload that was interrupted")
+    assert not other.fetch_artifact(other.folder / "objects/index/12ab")
+    here.note_written(folder)
+    here.send_new()
+    written(other, "objects/index/12ab/data/values", "of a download that was interrupted")
+    assert other.fetch_artifact(other.folder / "objects/index/12ab")
+    assert (other.folder / "objects/index/12ab/data/values").read_text() == "values"
 
 
-def test_segments_of_a_cache_are_brought_when_it_is_read(
-    here: WorkingCopy, other: WorkingCopy
-) -> None:
-    def opened(copy: WorkingCopy) -> ContentCache:
-        schema = pa.schema([pa.field("score", pa.float64(), False)])
-        return ContentCache(copy.root / "cache" / "scores", schema)
-
-    keys = pa.array([b"a" * 32, b"b" * 32], KEY)
-    opened(here).put(keys, [pa.array([1.0, 2.0])])
-    here.flush()
-    cache = opened(other)
-    assert not other.root.joinpath("cache").exists()
-    (hits,) = cache.find(pa.array([b"b" * 32, b"c" * 32], KEY))
-    assert hits.asked.tolist() == [0]
-    assert hits.chosen()["score"].to_pylist() == [2.0]
+def test_caches_are_sent_and_fetched(here: LocalCopy, other: LocalCopy) -> None:
+    written(here, "cache/scores/1.parquet", "scores")
+    here.send_new()
+    other.refresh()
+    assert not (other.folder / "cache").exists()
+    other.fetch("cache/embeddings")
+    assert not (other.folder / "cache").exists()
+    other.fetch("cache")
+    assert (other.folder / "cache/scores/1.parquet").read_text() == "scores"
 
 
-def test_small_files_follow_what_is_done_to_them(here: WorkingCopy) -> None:
-    path = written(here, "ferry/anchor", "one")
-    mirror(path)
-    path.write_text("two")
-    mirror(path)
-    assert here.objects.read("ferry/anchor") == b"two"
-    path.unlink()
-    mirror(path)
-    assert here.objects.read("ferry/anchor") is None
+def removed(copy: LocalCopy, *names: str) -> None:
+    """Remove there, as a store is cleaned."""
+    copy.refresh()
+    copy.delete(copy.folder / name for name in names)
 
 
-def test_a_removal_reaches_other_copies_once(here: WorkingCopy, other: WorkingCopy) -> None:
-    for name in ("a/old.parquet", "a/x/12/manifest.json", "a/x/12/data", "a/kept.parquet"):
+def test_a_removal_reaches_other_copies_once(here: LocalCopy, other: LocalCopy) -> None:
+    names = ("objects/x/12/manifest.json", "objects/x/12/data", "a/old.parquet", "a/kept.parquet")
+    for name in names:
         here.objects.write(name, b"")
-    apply_removed(other)
-    fetch_all(other.root)
-    fetch_all(here.root)
-    here.note(written(here, "a/new.parquet", ""))
-    here.flush()
-    remove_everywhere(here.root, [here.root / "a/old.parquet", here.root / "a/x/12"])
-    assert set(here.objects.listed("a")) == {"a/kept.parquet", "a/new.parquet"}
-    assert (other.root / "a/x/12/data").exists()
-    apply_removed(other)
-    assert {path.name for path in (other.root / "a").rglob("*")} == {"kept.parquet"}
+    for copy in (here, other):
+        copy.refresh()
+        copy.fetch("")
+    here.send([written(here, "a/new.parquet", "")])
+    removed(here, "a/old.parquet", "objects/x/12")
+    assert set(here.objects.listed("")) == {"a/kept.parquet", "a/new.parquet"}
+    assert (other.folder / "objects/x/12/data").exists()
+    other.refresh()
+    left = {path.name for path in other.folder.rglob("*.*")}
+    assert left == {"kept.parquet", "copies.json"}
     written(other, "a/old.parquet", "made again")
-    apply_removed(other)
-    assert (other.root / "a/old.parquet").exists()
+    other.refresh()
+    assert (other.folder / "a/old.parquet").exists()
 
 
-def test_what_was_made_again_after_a_removal_stays(here: WorkingCopy, other: WorkingCopy) -> None:
+def test_what_was_made_again_after_a_removal_stays(here: LocalCopy, other: LocalCopy) -> None:
     here.objects.write("a/1.parquet", b"")
-    fetch_all(other.root)
-    fetch_all(here.root)
-    remove_everywhere(here.root, [here.root / "a/1.parquet"])
+    other.refresh()
+    other.fetch("a")
+    removed(here, "a/1.parquet")
     here.objects.write("a/1.parquet", b"")
-    apply_removed(other)
-    other.fetch([other.root / "a/1.parquet"])
-    assert (other.root / "a/1.parquet").exists()
+    other.refresh()
+    other.fetch("a")
+    assert (other.folder / "a/1.parquet").exists()
 
 
 def test_a_removal_that_was_interrupted_is_not_undone(
-    here: WorkingCopy, other: WorkingCopy, monkeypatch: pytest.MonkeyPatch
+    here: LocalCopy, other: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("a/1.parquet", "a/2.parquet"):
+    names = ("a/1.parquet", "a/2.parquet")
+    for name in names:
         here.objects.write(name, b"")
-    for copy in (here, other):
-        apply_removed(copy)
-        fetch_all(copy.root)
-    doomed = [here.root / "a/1.parquet", here.root / "a/2.parquet"]
+    other.refresh()
+    other.fetch("a")
     delete = Objects.delete
 
     def killed_at_the_second(self: Objects, name: str) -> None:
@@ -179,27 +155,41 @@ def test_a_removal_that_was_interrupted_is_not_undone(
     with monkeypatch.context() as patch:
         patch.setattr(Objects, "delete", killed_at_the_second)
         with pytest.raises(KeyboardInterrupt):
-            remove_everywhere(here.root, doomed)
-    apply_removed(other)
-    assert list((other.root / "a").glob("*")) == []
-    other.send_missing(other.root / "a")
+            removed(here, *names)
+    other.refresh()
+    other.send(other.folder / name for name in names if (other.folder / name).exists())
     assert set(here.objects.listed("a")) == {"a/2.parquet"}
-    remove_everywhere(here.root, doomed)
+    removed(here, *names)
     assert here.objects.listed("a") == {}
 
 
-def test_no_name_leads_out_of_a_working_copy(here: WorkingCopy, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    apply_removed(here)
-    here.objects.write("_removed/1.json", b'["../mine.txt"]')
-    with pytest.raises(StoreError, match="holds a name that leads out of it"):
-        apply_removed(here)
-    with pytest.raises(StoreError, match="holds a name that leads out of it"):
-        here.fetch([here.root / "ferry" / ".." / ".." / "other.txt"])
+def test_what_changes_is_fetched_again_and_other_files_are_not(
+    here: LocalCopy, other: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ferry/attempts/1.txt", "ferry/attempts/2.txt", "ferry/current"):
+        here.objects.write(name, b"1")
+    other.pull(["ferry"])
+    here.objects.write("ferry/attempts/1.txt", b"2")
+    here.objects.delete("ferry/attempts/2.txt")
+    fetched: list[str] = []
+    fetch = Objects.fetch
+
+    def noted(self: Objects, name: str, path: Path) -> bool:
+        fetched.append(name)
+        return fetch(self, name, path)
+
+    monkeypatch.setattr(Objects, "fetch", noted)
+    other.pull(["ferry"])
+    assert fetched == ["ferry/attempts/1.txt"]
+    assert [path.read_text() for path in (other.folder / "ferry/attempts").iterdir()] == ["2"]
+
+
+def test_no_name_leads_out_of_a_local_copy(here: LocalCopy, tmp_path: Path) -> None:
     here.objects.write("objects/chunks/12/manifest.json", b'{"files": {"/etc/passwd": ""}}')
     with pytest.raises(StoreError, match="holds a name that leads out of it"):
-        here.fetch_artifact(here.root / "objects" / "chunks" / "12")
-    assert (tmp_path / "mine.txt").read_text() == "mine"
+        here.fetch_artifact(here.folder / "objects" / "chunks" / "12")
+    with pytest.raises(StoreError, match="holds a name that leads out of it"):
+        here.name(here.folder / "ferry" / ".." / ".." / "other.txt")
 
 
 def test_a_missing_bucket_is_one_line(s3_store: str, s3_url: str) -> None:
