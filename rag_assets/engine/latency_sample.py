@@ -191,8 +191,13 @@ def without(whole: Part, parts: Sequence[Part]) -> Part:
 def percentiles(times: Times) -> Percentiles:
     """Return the times with their percentiles, interpolated linearly between two samples."""
     p50, p95, p99 = np.percentile(list(times.values()), [50, 95, 99])
-    percents = {"p50_ms": float(p50), "p95_ms": float(p95), "p99_ms": float(p99)}
-    return Percentiles(**percents, samples_ms=dict(times))
+
+    return {
+        "p50_ms": float(p50),
+        "p95_ms": float(p95),
+        "p99_ms": float(p99),
+        "samples_ms": dict(times),
+    }
 
 
 def seconds_of(times: Times) -> float:

@@ -23,7 +23,7 @@ from rag_assets.compute.compute import Compute, compute_of
 from rag_assets.engine.failures import UNANSWERED, Attempts, Revisions
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.engine.rankings import Rankings
-from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.recipe import Recipe, manifest_of
 from rag_assets.engine.stage import (
     FolderProduct,
     Product,
@@ -31,9 +31,9 @@ from rag_assets.engine.stage import (
     TableProduct,
     checked,
     folder_digests,
-    manifest_of,
     table_manifest,
 )
+from rag_assets.engine.stage_context import StoredRankings
 from rag_assets.errors import DataError, MissingArtifact, RagAssetsError, StoreError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluations import fetch_experiments

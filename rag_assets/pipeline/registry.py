@@ -135,4 +135,5 @@ def registered(settings: StoreSettings) -> dict[str, str]:
         return {}
     if not isinstance(known, dict):
         return {}
-    return {name: source for name, source in known.items() if isinstance(source, str)}
+    entries = known.items()
+    return {name: src for name, src in entries if isinstance(src, str) and "/" not in name}

@@ -203,17 +203,6 @@ class TestMeasurements:
         assert found is not None
         assert (found["amount"], found["seconds"], found["cost"]) == (3, None, None)
 
-    def test_a_file_of_an_older_version_is_found_for_every_retriever(self, tmp_path: Path) -> None:
-        file = tmp_path / "search" / f"{'f' * 16}.json"
-        file.parent.mkdir()
-        file.write_text(
-            f'{{"what": "search", "fingerprint": "{"f" * 64}", "seconds": 2, "amount": 4}}'
-        )
-        found = Measurements(tmp_path).find("search", "f" * 64)
-        assert found is not None
-        assert (found["seconds"], found["amount"], found["retriever"]) == (2, 4, None)
-
-    @pytest.mark.parametrize("content", ["", "{", "[]"])
     def test_a_damaged_file_is_no_measurement(self, tmp_path: Path, content: str) -> None:
         file = tmp_path / "search" / f"{'f' * 16}.json"
         file.parent.mkdir()
