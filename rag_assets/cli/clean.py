@@ -15,7 +15,7 @@ from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import removable
-from rag_assets.pipeline.evaluations import fetch_experiments, stored_experiments
+from rag_assets.pipeline.evaluations import stored_experiments
 from rag_assets.pipeline.forgetting import Forgotten, to_forget
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.warehouse import rebuild
@@ -186,7 +186,8 @@ def brought_roots(settings: StoreSettings, experiment: str | None) -> list[Path]
     Raises:
         UsageError: the store has no such experiment.
     """
-    fetch_experiments(settings)  # another machine may have made another evaluation the latest
+    if settings.remote is not None:
+        settings.remote.pull()  # another machine may have made another evaluation the latest
     roots = {root.name: root for root in stored_experiments(settings.store)}
     if experiment is not None and experiment not in roots:
         raise UsageError(f"unknown experiment {allowed_names(experiment, roots)}")

@@ -11,7 +11,7 @@ from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import removable
-from rag_assets.pipeline.evaluations import fetch_experiments, snapshot_ids
+from rag_assets.pipeline.evaluations import snapshot_ids
 from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.store.locks import shared_lease
 from tests.llm.requests import store_replies
@@ -100,7 +100,8 @@ def test_orphans_are_found_without_fetching_the_store(
         a.there().write(f"{orphan}/{name}", b"{}")
     later = datetime.now(UTC) + timedelta(hours=2)
     assert command(new, "clean", "--orphans", "--yes").output == "nothing to remove\n"  # young
-    fetch_experiments(new.settings)
+    assert new.settings.remote is not None
+    new.settings.remote.pull()
     found = removable(new.settings, None, orphans=True, now=later)
     assert [(one.kind, one.size) for one in found] == [("lexical_index", 4)]
     assert not (new.settings.store / "objects" / "metrics").exists()
