@@ -18,7 +18,8 @@ from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.selection import Selection, required_partitions
+from rag_assets.pipeline.required_partitions import required_partitions
+from rag_assets.pipeline.selection import Selection
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.atomic import remove
 from rag_assets.store.settings import StoreSettings

@@ -24,12 +24,8 @@ from rag_assets.pipeline.evaluations import (
 )
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import register
-from rag_assets.pipeline.selection import (
-    Selection,
-    groups_by_cost,
-    partitions_of_rows,
-    required_partitions,
-)
+from rag_assets.pipeline.required_partitions import partitions_of_rows, required_partitions
+from rag_assets.pipeline.selection import Selection, groups_by_cost
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 

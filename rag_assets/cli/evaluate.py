@@ -44,7 +44,8 @@ from rag_assets.pipeline.failed_queries import (
 )
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
-from rag_assets.pipeline.selection import Selection, required_partitions
+from rag_assets.pipeline.required_partitions import required_partitions
+from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.answers import answer_sheets
 from rag_assets.report.formats import Row, dated, formatted

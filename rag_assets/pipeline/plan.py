@@ -36,7 +36,8 @@ from rag_assets.pipeline.reasons import (
     Wanted,
     file_changes,
 )
-from rag_assets.pipeline.selection import Selection, required_partitions
+from rag_assets.pipeline.required_partitions import required_partitions
+from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress
 from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever

@@ -10,7 +10,8 @@ import pytest
 
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.pipeline.registry import register, registered
-from rag_assets.pipeline.selection import Selection, required_partitions
+from rag_assets.pipeline.required_partitions import required_partitions
+from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from tests.all_measurements import all_measurements

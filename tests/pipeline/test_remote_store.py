@@ -20,7 +20,8 @@ from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import CURRENT, Evaluation, snapshot_ids
 from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.pipeline.selection import Selection, required_partitions
+from rag_assets.pipeline.required_partitions import required_partitions
+from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.report.result import EvaluationResult

@@ -15,7 +15,8 @@ from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.overlaps_stage import Pair, overlaps, overlaps_key
 from rag_assets.labels.experiment_pool import readable_texts, sampled_pool
-from rag_assets.pipeline.selection import Selection, required_partitions
+from rag_assets.pipeline.required_partitions import required_partitions
+from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
 from rag_assets.report.overlaps import overlap_rows
