@@ -203,8 +203,9 @@ class TestMeasurements:
         assert found is not None
         assert (found["amount"], found["seconds"], found["cost"]) == (3, None, None)
 
+    @pytest.mark.parametrize("content", ["", "{", "[]", '{"what": "search"}'])
     def test_a_damaged_file_is_no_measurement(self, tmp_path: Path, content: str) -> None:
-        file = tmp_path / "search" / f"{'f' * 16}.json"
+        file = tmp_path / "search" / f"{'f' * 16}+at=another.json"
         file.parent.mkdir()
         file.write_text(content)
         assert Measurements(tmp_path).find("search", "f" * 64) is None
