@@ -11,8 +11,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import SAMPLE, unknown_share, unreadable_warning
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.base import EmbeddingRetriever
-from rag_assets.retrieval.external.base import ExternalRetriever
-from rag_assets.retrieval.external.query_embedding import QueryEmbedding
+from rag_assets.retrieval.external.base import ExternalRetriever, QueryEmbedding
 from rag_assets.retrieval.retriever import MAX_DERIVED, Retriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import retriever_prompts

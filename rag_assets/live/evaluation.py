@@ -10,7 +10,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +28,18 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.retrieval.external.base import ALWAYS, Hit
+from rag_assets.retrieval.external.base import ALWAYS
 from rag_assets.retrieval.external.called_code import version_of_loaded
 from rag_assets.retrieval.external.python import CodeRetriever
 from rag_assets.retrieval.retriever import Retriever
 from rag_assets.store.settings import StoreSettings
-
-_ID_KEYS = ("id", "document_id", "doc_id")
 
 
 class LiveRetriever(CodeRetriever):
     """``target`` is asked; ``call`` is how it is named in reports.
 
     It is known by the retriever's name and by its source where that can be read, else each
-    evaluation asks it again. Whole numbers are ids too, as they are of documents.
+    evaluation asks it again.
     """
 
     target: Any = Field(exclude=True, repr=False)
@@ -61,13 +58,6 @@ class LiveRetriever(CodeRetriever):
         """Return the object itself."""
         return self.target
 
-    def hits(self, answer: object, k: int) -> list[Hit]:
-        """Return the hits; a whole number is taken as its decimal text."""
-        no_list = isinstance(answer, str | bytes | Mapping) or hasattr(answer, "model_fields")
-        if isinstance(answer, Iterable) and not no_list:
-            answer = map(_with_text_ids, answer)
-        return super().hits(answer, k)
-
     def versions(self) -> Mapping[str, str]:
         """Return the version of the source, where it is known."""
         return {} if self.called_source is None else {"called_source": self.called_source}
@@ -75,24 +65,6 @@ class LiveRetriever(CodeRetriever):
     def describe_for_plan(self) -> list[str]:
         """Return what would be run."""
         return [f"runs {self.call} of this process"]
-
-
-def _with_text_ids(hit: Any) -> Any:  # noqa: ANN401
-    if isinstance(hit, tuple | list) and not hasattr(hit, "_fields") and hit:
-        return (_text_id(hit[0]), *hit[1:])
-    if isinstance(hit, Mapping):
-        return {key: _text_id(own) if key in _ID_KEYS else own for key, own in hit.items()}
-    return _text_id(hit)
-
-
-def _text_id(value: Any) -> Any:  # noqa: ANN401
-    """Return the decimal text of a whole number, also of one of numpy."""
-    if isinstance(value, str | bool) or not hasattr(value, "__index__"):
-        return value
-    try:
-        return str(index(value))
-    except TypeError:  # an array that is no number
-        return value
 
 
 METHODS = ("invoke", "retrieve", "run")

@@ -16,8 +16,8 @@ from rag_assets.labels.generation.questions_stage import GeneratedQuestionsStage
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import QuerySetAnswers
-from rag_assets.retrieval.external.base import ExternalRetriever, SearchSession
-from rag_assets.retrieval.external.rankings_stage import ExternalRankings
+from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.external.stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
@@ -158,7 +158,5 @@ def ask_revisions(pipeline: Pipeline, retrievers: Iterable[str]) -> None:
     for name in sorted(names):
         config = experiment.retrievers[name]
         if isinstance(config, ExternalRetriever) and config.asks_revision:
-            with SearchSession(pipeline.workspace(name)) as tools:
-                revision = config.current_revision(tools)
-            pipeline.revisions.keep(config.ranking_config(), revision)
+            pipeline.revisions.keep(config.ranking_config(), config.current_revision())
             pipeline.forget()

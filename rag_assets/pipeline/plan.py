@@ -41,7 +41,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress
 from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
-from rag_assets.retrieval.external.rankings_stage import ExternalRankings
+from rag_assets.retrieval.external.stage import ExternalRankings
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
 from rag_assets.retrieval.runs_stage import RunsStage, has_one_ranking

@@ -36,8 +36,12 @@ from rag_assets.labels.sampling.sample_stage import (
 )
 from rag_assets.query_sets.stage import DocumentFields, QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
-from rag_assets.retrieval.external.rankings_stage import ExternalRankings
-from rag_assets.retrieval.external.stage import ExternalHits, ExternalRuns, ExternalUnits
+from rag_assets.retrieval.external.stage import (
+    ExternalHits,
+    ExternalRankings,
+    ExternalRuns,
+    ExternalUnits,
+)
 from rag_assets.retrieval.fusion.stage import FusedRuns, SecondFusedRuns
 from rag_assets.retrieval.fusion.tuning_stage import Tuning
 from rag_assets.retrieval.imported.stage import ImportedRankings, ImportedRuns

@@ -13,7 +13,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import ROUGH, TEXT, Column, Sheet
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.external.base import ExternalRetriever
-from rag_assets.retrieval.external.rankings_stage import ANSWER, ExternalRankings
+from rag_assets.retrieval.external.stage import ANSWER, ExternalRankings
 from rag_assets.retrieval.lexical.stage import term_counts_key
 
 Row = dict[str, Any]

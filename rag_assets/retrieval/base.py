@@ -13,7 +13,8 @@ from pydantic import Field, model_validator
 from rag_assets.errors import UsageError
 from rag_assets.options import Number
 from rag_assets.package_versions import version
-from rag_assets.retrieval.external.base import UNCHUNKED, QueryResult
+from rag_assets.retrieval.external.base import UNCHUNKED
+from rag_assets.retrieval.external.hits import QueryResult
 from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.retriever import BASE, Retriever, Role, Searcher
 from rag_assets.retrieval.workspace import Workspace

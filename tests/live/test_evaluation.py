@@ -25,8 +25,9 @@ import rag_assets
 from rag_assets.errors import ConfigError, DataError, NotEvaluated, UsageError
 from rag_assets.live.evaluation import LiveRetriever
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.retrieval.external.base import ALWAYS, Hit
-from rag_assets.retrieval.external.returned import Unusable
+from rag_assets.retrieval.external.base import ALWAYS
+from rag_assets.retrieval.external.hits import Hit, Rejected, hits_of
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = {
@@ -372,13 +373,15 @@ def retrieve(query: str, k: int) -> list[str]:
     ],
 )
 def test_whole_numbers_are_ids(answer: object, hits: list[Hit]) -> None:
-    assert retriever(retrieve).hits(answer, 5) == hits
+    with retriever(lambda query, k: answer).opened(NO_WORKSPACE) as search:
+        (result,) = search(["a query"], 5)
+    assert (result.error, result.hits) == (None, hits)
 
 
 @pytest.mark.parametrize("answer", [3, "abc", None, [True], [1.5], [[]], UserDict()])
 def test_what_is_no_list_of_hits_is_refused(answer: object) -> None:
-    with pytest.raises(Unusable, match="returned "):
-        retriever(retrieve).hits(answer, 5)
+    with pytest.raises(Rejected, match=r"hit 1 is|returned "):
+        hits_of(answer, 5)
 
 
 def test_it_is_known_by_its_source_or_asked_each_time() -> None:

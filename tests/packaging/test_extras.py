@@ -18,7 +18,7 @@ from rag_assets.errors import RagAssetsError
 from rag_assets.llm.openai_compatible import open_client
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.retrieval.dense import qdrant
-from rag_assets.retrieval.external.sql_databases import Postgres
+from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.lexical.analyzers import check_analyzer
 from rag_assets.servers.transport import Server
 from rag_assets.sources import ir_datasets
@@ -34,6 +34,7 @@ OF_THE_CALLER = {"pytest"}
 PART_OF = {"pydantic_core": "pydantic"}
 
 
+SEARCH = SqlRetriever(type="sql", query="SELECT :query AS id", dsn_env="DSN", revision="1")
 SERVER = Server("http://127.0.0.1:9", timeout=1.0, silence=1.0)
 
 ASKED: list[tuple[str, str, Callable[[], object]]] = [
@@ -41,7 +42,7 @@ ASKED: list[tuple[str, str, Callable[[], object]]] = [
     ("qdrant_client", "qdrant", qdrant._client),
     ("selectolax", "documents", lambda: read_html(Path("page.html"))),
     ("pypdfium2", "documents", lambda: read_pdf(Path("page.pdf"))),
-    ("psycopg2", "postgres", lambda: Postgres("DSN", None, {}, 1.0)),
+    ("psycopg2", "postgres", lambda: SEARCH.connect()),
     ("ray", "ray", lambda: connect("auto")),
     ("botocore", "s3", lambda: objects._client(None, 1.0, 1.0, None)),
     ("jieba", "chinese", lambda: check_analyzer("jieba")),

@@ -1,95 +1,41 @@
-"""What every retriever type is that asks a search which is not ours."""
+"""The base of every retriever type that asks a search which is not ours."""
 
 from __future__ import annotations
 
-import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 from pydantic import Field, model_validator
 
+from rag_assets.models.encoder import Encoder
+from rag_assets.models.known_prompts import Prompts, prompts_of
+from rag_assets.models.loading import PACKAGES
 from rag_assets.options import Depth, Number, Options
+from rag_assets.package_versions import version
+from rag_assets.retrieval.external.hits import QueryResult, Rejected
 from rag_assets.retrieval.retriever import BASE, Retriever
-from rag_assets.retrieval.workspace import Workspace
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace, measured
+from rag_assets.servers.client import Outage
+from rag_assets.servers.failures import ServerFailure
 
-Opened = TypeVar("Opened")
+Search = Callable[[Sequence[str], int], Iterator[QueryResult]]
+"""Asks for the best k hits of each text of a query, and yields the results in order.
+
+``concurrency`` queries are asked at once. A query that fails is a result with an ``error``.
+"""
 
 UNCHUNKED = "own"
 """In place of a chunking: a search has chunks of its own, which it returns as texts or spans."""
 
 ALWAYS = "always"
 """The revision of a search that is asked again in each evaluation."""
-
-
-class Hit(NamedTuple):
-    """One thing that a search returned, named in one of three ways.
-
-    - ``id``: of a chunk of the retriever's ``chunking``, of its parent, or of a document;
-    - ``document_id``, ``start`` and ``end``: characters ``[start, end)`` of a document's text;
-    - ``text``, which is looked for in the documents; ``document_id`` or ``source`` (an id, or the
-      name or path of a document's file) narrows where.
-
-    ``score`` is for people: the order of the hits is the ranking.
-    """
-
-    id: str | None = None
-    text: str | None = None
-    document_id: str | None = None
-    start: int | None = None
-    end: int | None = None
-    score: float | None = None
-    source: str | None = None
-
-
-class QueryResult(NamedTuple):
-    """What a search gave for one query, best first.
-
-    Attributes:
-        hits: empty where it found nothing, which is a result.
-        seconds: of wall time from the question to the answer; None: not known.
-        error: why it failed; its hits are then no ranking, and the query counts as failed.
-    """
-
-    hits: Sequence[Hit] = ()
-    seconds: float | None = None
-    error: str | None = None
-
-
-class SearchSession:
-    """What a search is given: caches and progress, and what it opens once (a pool, a module)."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        """Begin with nothing open; use it as a context manager, which closes what was opened."""
-        self.workspace = workspace
-        self._stack = ExitStack()
-        self._opened: dict[str, Any] = {}
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """Close what was opened, the last first."""
-        self._stack.close()
-        self._opened.clear()
-
-    def get_or_open(
-        self, name: str, open_it: Callable[[], AbstractContextManager[Opened]]
-    ) -> Opened:
-        """Return what ``open_it`` opens; the next call with this name returns the same.
-
-        It may be called from several threads, and what is opened serves all of them.
-        """
-        with self._lock:
-            if name not in self._opened:
-                self._opened[name] = self._stack.enter_context(open_it())
-            found: Opened = self._opened[name]
-            return found
 
 
 class RevisionFile(Options):
@@ -102,6 +48,23 @@ class RevisionQuery(Options):
     """SQL whose one value says which state of a database is asked; each evaluation asks it."""
 
     sql: Annotated[str, Field(min_length=1)]
+
+
+class Connection(Protocol):
+    """A server, a database or code that several threads may ask at once."""
+
+    def ask(self, values: Mapping[str, Any]) -> tuple[Any, float]:
+        """Return an answer and the seconds until it came; raises ServerFailure if there is none.
+
+        Args:
+            values: ``query``, ``queries``, ``vector``, ``vectors`` and ``k``.
+        """
+
+    def line(self, reason: str) -> str:
+        """Return why there is no result on one short line without a credential."""
+
+    def close(self) -> None:
+        """Close the connections."""
 
 
 class ExternalRetriever(Retriever, ABC):
@@ -123,7 +86,7 @@ class ExternalRetriever(Retriever, ABC):
     needs_revision: ClassVar[bool] = True
     """True if the state of the search cannot be derived from files or code."""
     answers_sql: ClassVar[bool] = False
-    """Whether its revision may be a query."""
+    """True if its revision may be a query."""
 
     chunking: str | None = None
     revision: Annotated[str, Field(min_length=1)] | RevisionFile | RevisionQuery | None = None
@@ -142,22 +105,65 @@ class ExternalRetriever(Retriever, ABC):
             raise ValueError("revision: {sql: ...} asks a database; this search is not a database")
         return self
 
+    @property
+    def queries_per_request(self) -> int:
+        """How many queries a request has."""
+        return 1
+
     @abstractmethod
-    def search(
-        self, queries: Sequence[tuple[str, str]], k: int, tools: SearchSession
-    ) -> Iterator[QueryResult]:
-        """Ask for the best ``k`` hits of each query; runs a user's code, or asks a server.
+    def connect(self) -> Connection:
+        """Load the code, open the file, or read what connecting needs.
 
-        Args:
-            queries: pairs of id and text; several are asked at once only where ``concurrency``
-                says so. Latency is measured with one at a time.
-            k: how many hits are wanted.
-            tools: what it may use.
-
-        Yields:
-            The result of each query, in order. What fails is a result with an ``error``; only what
-            concerns all queries alike, such as a module that is not there, is raised.
+        Raises:
+            UsageError: what concerns all queries alike: a module or a variable is missing.
+            DataError: the file of a database cannot be opened.
         """
+
+    @abstractmethod
+    def read(self, answer: Any, n_queries: int, k: int) -> Sequence[QueryResult]:  # noqa: ANN401
+        """Return the result of each query of a request; raises Rejected if there are none."""
+
+    def vectors(self, texts: Sequence[str], workspace: Workspace) -> Sequence[object]:
+        """Return the vector of each text, None without an embedding model."""
+        return [None] * len(texts)
+
+    @contextmanager
+    def opened(self, workspace: Workspace) -> Iterator[Search]:
+        """Connect, and return the search; see :meth:`connect` for what it raises."""
+        with closing(self.connect()) as connection:
+            yield partial(self._search, connection, workspace)
+
+    def _search(
+        self, connection: Connection, workspace: Workspace, texts: Sequence[str], k: int
+    ) -> Iterator[QueryResult]:
+        vectors = self.vectors(texts, workspace)
+        outage, size = Outage(), self.queries_per_request
+
+        def results(first: int) -> Sequence[QueryResult]:
+            request = texts[first : first + size]
+            values = {"query": request[0], "queries": list(request), "k": k}
+            values |= {"vector": vectors[first], "vectors": list(vectors[first : first + size])}
+            if outage.reason is not None:
+                return [QueryResult(error=f"not asked: {outage.reason}")] * len(request)
+            try:
+                answer, seconds = connection.ask(values)
+                outage.note(None)
+                answers = self.read(answer, len(request), k)
+            except (ServerFailure, Rejected) as problem:
+                if isinstance(problem, ServerFailure):
+                    outage.note(problem)
+                answers = [QueryResult(error=str(problem))] * len(request)
+            return [
+                # What one query of several took is not known.
+                result._replace(seconds=seconds if len(request) == 1 else None)
+                if result.error is None
+                else QueryResult(error=connection.line(result.error))
+                for result in answers
+            ]
+
+        with ThreadPoolExecutor(self.concurrency, thread_name_prefix="rag_assets search") as pool:
+            for request in pool.map(results, range(0, len(texts), size)):
+                yield from request
 
     @abstractmethod
     def describe_for_plan(self) -> Sequence[str]:
@@ -173,27 +179,99 @@ class ExternalRetriever(Retriever, ABC):
         """Whether each evaluation asks for the revision, by :meth:`current_revision`."""
         return self.revision == ALWAYS or isinstance(self.revision, RevisionQuery)
 
-    def current_revision(self, tools: SearchSession) -> str:
-        """Return the revision as it is now; called by an evaluation, never by what only looks.
-
-        Args:
-            tools: what it may use.
-        """
+    def current_revision(self) -> str:
+        """Return the revision as it is now; called by an evaluation, never by what only looks."""
         return datetime.now(UTC).isoformat(timespec="microseconds")
 
     def files(self) -> Mapping[str, Path]:
         """Return the files that it names, that of the revision too."""
-        own, revision = super().files(), self.revision
-        return {**own, "revision": revision.file} if isinstance(revision, RevisionFile) else own
+        files, revision = super().files(), self.revision
+        return {**files, "revision": revision.file} if isinstance(revision, RevisionFile) else files
 
     def with_files(self, files: Mapping[str, Path]) -> Self:
         """Return the options with other paths to files."""
         rest = {option: file for option, file in files.items() if option != "revision"}
-        found = super().with_files(rest)
+        moved = super().with_files(rest)
         if not isinstance(self.revision, RevisionFile):
-            return found
-        return found.model_copy(update={"revision": RevisionFile(file=files["revision"])})
+            return moved
+        return moved.model_copy(update={"revision": RevisionFile(file=files["revision"])})
 
     def ranking_config(self) -> Mapping[str, Any]:
         """Return the options that determine what is found."""
         return self.described(exclude=self.search_options)
+
+
+class QueryEmbedding(Options):
+    """The model that the vectors of a search are of; ``query_prompt`` is put before every query.
+
+    With ``normalise`` vectors have length 1, else the model's own.
+    """
+
+    model: str = Field(min_length=1)
+    query_prompt: str | None = None
+    normalise: Annotated[bool, Field(strict=True)] = True
+
+    def vectors(self, texts: Sequence[str], workspace: Workspace) -> list[list[float]]:
+        """Return the vector of each text; known ones come from the cache.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
+        """
+        encoder = self._encoder(workspace)
+        array = measured(
+            lambda progress: encoder.encode(texts, kind="query", progress=progress),
+            texts,
+            "query",
+            workspace,
+        )
+        vectors: list[list[float]] = array.tolist()
+        return vectors
+
+    def seconds(self, text: str) -> float:
+        """Return the wall time of embedding a query, past the cache."""
+        encoder, before = self._encoder(NO_WORKSPACE), time.perf_counter()
+        encoder.encode_now([text], kind="query")
+        return time.perf_counter() - before
+
+    def described(self) -> Mapping[str, Any]:
+        """Return all that determines a vector, without loading the model."""
+        return self._encoder(NO_WORKSPACE).describe("query")
+
+    def prompts(self) -> Prompts:
+        """Return what is put before queries.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        return prompts_of(self.model, self.query_prompt, "")
+
+    def _encoder(self, workspace: Workspace) -> Encoder:
+        return Encoder(
+            self.model,
+            query_prompt=self.prompts().for_encoder("query"),
+            normalise=self.normalise,
+            cache=workspace.cache_of("embeddings"),
+            counted=workspace.cache_of("token_counts"),
+            compute=workspace.compute,
+        )
+
+
+class ServedRetriever(ExternalRetriever, ABC):
+    """A search that may want vectors of an embedding model of ours."""
+
+    embedding: QueryEmbedding | None = None
+
+    def vectors(self, texts: Sequence[str], workspace: Workspace) -> Sequence[object]:
+        """Return the vector of each text by ``embedding``."""
+        if self.embedding is None or not texts:
+            return super().vectors(texts, workspace)
+        return self.embedding.vectors(texts, workspace)
+
+    def ranking_config(self) -> Mapping[str, Any]:
+        """Return the options that determine what is found."""
+        embedding = {} if self.embedding is None else {"embedding": self.embedding.described()}
+        return {**super().ranking_config(), **embedding}
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what embeds queries."""
+        return {name: version(name) for name in PACKAGES if self.embedding is not None}

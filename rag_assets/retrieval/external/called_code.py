@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 from rag_assets.code_versions.closure import Closure, SourceGraph, is_source
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.workers import reason_of
 
 ALLOW_CODE = "RAG_ASSETS_ALLOW_CODE"
 """Environment variable: 1 allows it, as ``--allow-code`` does."""
@@ -37,43 +36,37 @@ def require_allowed(
     Args:
         source: of the experiment, for the message.
         environment: the variables of this process.
-        allowed: the user allowed it by an option.
+        allowed: True if the user allowed it by an option.
 
     Raises:
         UsageError: it is somebody else's and nobody allowed it.
     """
-    if allowed or environment.get(ALLOW_CODE) == "1":
-        return
-    whose = foreign_origin(environment)
-    if whose is not None:
+    owner = foreign_owner(environment)
+    if owner is not None and not allowed and environment.get(ALLOW_CODE) != "1":
         raise UsageError(
-            f"{source}: names code to run, and is of {whose}; read it, then allow it by "
+            f"{source}: names code to run, and is of {owner}; read it, then allow it by "
             f"{ALLOW_CODE}=1, or to evaluate by --allow-code"
         )
 
 
-def foreign_origin(environment: Mapping[str, str]) -> str | None:
-    """Return whose the checked-out files are where they are of a fork; None: of nobody else.
+def foreign_owner(environment: Mapping[str, str]) -> str | None:
+    """Return whose pull or merge request from a fork is checked out; None: it is none.
 
     GitHub tells of a pull request by a file (``GITHUB_EVENT_PATH``), GitLab by variables.
     """
     if environment.get("GITHUB_EVENT_NAME", "").startswith("pull_request"):
-        head = _head_of_pull_request(environment.get("GITHUB_EVENT_PATH", ""))
-        if head != environment.get("GITHUB_REPOSITORY"):
-            return f"a pull request from {head or 'a deleted or unknown repository'}"
-    theirs = environment.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID")
-    if theirs and theirs != environment.get("CI_MERGE_REQUEST_PROJECT_ID"):
-        path = environment.get("CI_MERGE_REQUEST_SOURCE_PROJECT_PATH", f"project {theirs}")
+        try:
+            event = json.loads(Path(environment["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
+            repository = str(event["pull_request"]["head"]["repo"]["full_name"])
+        except (OSError, ValueError, KeyError, TypeError):
+            repository = "a deleted or unknown repository"
+        if repository != environment.get("GITHUB_REPOSITORY"):
+            return f"a pull request from {repository}"
+    project = environment.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID")
+    if project and project != environment.get("CI_MERGE_REQUEST_PROJECT_ID"):
+        path = environment.get("CI_MERGE_REQUEST_SOURCE_PROJECT_PATH", f"project {project}")
         return f"a merge request from {path}"
     return None
-
-
-def _head_of_pull_request(event: str) -> str | None:
-    try:
-        found = json.loads(Path(event).read_text(encoding="utf-8"))
-        return str(found["pull_request"]["head"]["repo"]["full_name"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 class Call(NamedTuple):
@@ -94,11 +87,10 @@ class Call(NamedTuple):
         Raises:
             ValueError: it is neither form.
         """
-        place, colon, name = text.rpartition(":")
+        place, _, name = text.rpartition(":")
         call = cls(place, name)
-        module = place.split(".")
-        is_right = call.in_file or all(part.isidentifier() for part in module)
-        if not (colon and is_right and all(part.isidentifier() for part in name.split("."))):
+        parts = [*name.split("."), *([] if call.in_file else place.split("."))]
+        if not all(part.isidentifier() for part in parts):
             raise ValueError(f"{text!r} must be package.module:name or path/to/file.py:name")
         return call
 
@@ -111,11 +103,6 @@ class Call(NamedTuple):
         """Return it as it stands in an ``experiment.yaml``."""
         return f"{self.place}:{self.name}"
 
-    @property
-    def shown(self) -> str:
-        """The same with a file's name only: where the file lies makes no difference."""
-        return f"{Path(self.place).name if self.in_file else self.place}:{self.name}"
-
 
 def source_version(call: Call) -> str:
     """Return the version of all code of its package, or file, that a call can reach; runs nothing.
@@ -125,26 +112,25 @@ def source_version(call: Call) -> str:
     """
     top, place = _source_place(call)
     files = [place] if place.is_file() else sorted(filter(is_source, place.rglob("*")))
-    stamps = tuple((file, *_stamp(file)) for file in files if file.suffix == ".py")
-    return _followed(call, top, place, stamps)
-
-
-def _stamp(file: Path) -> tuple[int, int]:
-    status = file.stat()
-    return status.st_size, status.st_mtime_ns
+    stamps = tuple(
+        (file, file.stat().st_size, file.stat().st_mtime_ns)
+        for file in files
+        if file.suffix == ".py"
+    )
+    return _reached_version(call, top, place, stamps)
 
 
 @cache
-def _followed(call: Call, top: str, place: Path, stamps: tuple[object, ...]) -> str:
+def _reached_version(call: Call, top: str, place: Path, stamps: tuple[object, ...]) -> str:
     module = top if call.in_file else call.place
     owner = call.name.partition(".")[0]
     try:
-        found = Closure(SourceGraph({top: place}), [f"{module}:{owner}"])
+        closure = Closure(SourceGraph({top: place}), [f"{module}:{owner}"])
     except LookupError:  # it is imported from elsewhere, or made when the module runs
-        found = Closure(SourceGraph({top: place}), [], [top])
+        closure = Closure(SourceGraph({top: place}), [], [top])
     except (SyntaxError, ValueError, OSError) as error:
         raise UsageError(f"call {call}: its source cannot be read: {error}") from error
-    return found.digest
+    return closure.digest
 
 
 def _source_place(call: Call) -> tuple[str, Path]:
@@ -171,53 +157,19 @@ def load(call: Call) -> object:
     """Load the module, which runs it, and return what the name stands for.
 
     Raises:
-        UsageError: it cannot be loaded, or has no such name; or a module was edited since this
-            process imported it.
+        UsageError: a module was edited since this process imported it.
+        BaseException: whatever the code raises; AttributeError: it has no such name.
     """
-    try:
-        module = _module_of_file(Path(call.place)) if call.in_file else _module(call)
-    except UsageError:
-        raise
-    except BaseException as error:  # whatever a user's code does; a thread loads it, no Ctrl-C
-        raise UsageError(f"call {call}: cannot be loaded: {reason_of(error)}") from error
-    try:
-        return reduce(getattr, call.name.split("."), module)
-    except AttributeError as error:
-        raise UsageError(f"call {call}: {call.place} has no {call.name}") from error
-    except BaseException as error:  # of `__getattr__` of the module
-        raise UsageError(f"call {call}: cannot be loaded: {reason_of(error)}") from error
-
-
-def version_of_loaded(definition: object) -> str | None:
-    """Return the version of the source of a function or class of this process; None: unknown.
-
-    It is unknown of what is made when a program runs (a lambda, a function with variables of
-    another one, an object with state), and where the source is not what the process has.
-    """
-    if not (inspect.isfunction(definition) or inspect.isclass(definition)):
-        return None
-    name = definition.__qualname__
-    module: object = sys.modules.get(definition.__module__)
-    try:
-        file = Path(inspect.getsourcefile(definition) or "").absolute()
-        in_file = definition.__module__ == "__main__"
-        call = Call.of(f"{file if in_file else definition.__module__}:{name}")
-        found: object = reduce(getattr, name.split("."), module)
-        if found is not definition:  # another has its name
-            return None
-        if not file.is_relative_to(_source_place(call)[1].absolute()):
-            return None
+    if call.in_file:
+        module = _module_of_file(Path(call.place))
+    else:
         version = source_version(call)
-    except (AttributeError, OSError, TypeError, UsageError, ValueError):
-        return None
-    return version if _LOADED.setdefault(call, version) == version else None
-
-
-def _module(call: Call) -> object:
-    version = source_version(call)
-    if _LOADED.setdefault(call, version) != version:
-        raise UsageError(f"call {call}: its source changed since this process began; restart it")
-    return import_module(call.place)
+        if _LOADED.setdefault(call, version) != version:
+            raise UsageError(
+                f"call {call}: its source changed since this process began; restart it"
+            )
+        module = import_module(call.place)
+    return reduce(getattr, call.name.split("."), module)
 
 
 def _module_of_file(file: Path) -> object:
@@ -234,3 +186,27 @@ def _module_of_file(file: Path) -> object:
         del sys.modules[name]
         raise
     return module
+
+
+def version_of_loaded(definition: object) -> str | None:
+    """Return the version of the source of a function or class of this process; None: unknown.
+
+    It is unknown of what is made when a program runs (a lambda, a function with variables of
+    another one, an object with state), and where the source is not what the process has.
+    """
+    if not (inspect.isfunction(definition) or inspect.isclass(definition)):
+        return None
+    name, module = definition.__qualname__, sys.modules.get(definition.__module__)
+    try:
+        file = Path(inspect.getsourcefile(definition) or "").absolute()
+        is_script = definition.__module__ == "__main__"
+        call = Call.of(f"{file if is_script else definition.__module__}:{name}")
+        loaded: object = reduce(getattr, name.split("."), module)
+        if loaded is not definition:  # another has its name
+            return None
+        if not file.is_relative_to(_source_place(call)[1].absolute()):
+            return None
+        version = source_version(call)
+    except (AttributeError, OSError, TypeError, UsageError, ValueError):
+        return None
+    return version if _LOADED.setdefault(call, version) == version else None

@@ -1,39 +1,100 @@
-"""``type: http``: a search behind an address: an engine, or a service of one's own."""
+"""``type: http``: a search behind an address: an engine, or a service of one's own.
+
+A request is a template with placeholders; what is put into it is data, whatever characters it has.
+Hits are found in the answer by JMESPaths (jmespath.org). An answer that is not what the paths say
+is no empty ranking: its query fails, with the reason.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
+import re
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
+from urllib.parse import quote, urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
+from rag_assets.errors import UsageError
+from rag_assets.llm.endpoint import key_of
 from rag_assets.options import Number
-from rag_assets.retrieval.external.answer_paths import (
+from rag_assets.plain_text import shortened
+from rag_assets.retrieval.external.base import ExternalRetriever, ServedRetriever
+from rag_assets.retrieval.external.hits import (
     FIELDS,
-    JmesPath,
-    Unusable,
-    hit_at,
-    list_at,
-    require_no_error,
+    ONE_OF_THREE,
+    QueryResult,
+    Rejected,
+    described,
+    hit_of,
+    is_one_of_three,
 )
-from rag_assets.retrieval.external.base import ExternalRetriever, Hit, QueryResult, SearchSession
-from rag_assets.retrieval.external.http_connection import Connection, Outage, RequestOptions
-from rag_assets.retrieval.external.query_embedding import QueryEmbedding
-from rag_assets.retrieval.external.request_template import (
-    Body,
-    Headers,
-    Url,
-    fixed_headers,
-    places_in,
+from rag_assets.servers.client import Retries
+from rag_assets.servers.failures import answered, malformed, message_in
+from rag_assets.servers.transport import MEBIBYTE, Server, Transport
+
+MAX_BYTES = 64 * MEBIBYTE
+"""Of one answer."""
+
+_PLACEHOLDER = re.compile(r"\{(query|k|vector|queries|vectors)(:json)?\}")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_CREDENTIAL = re.compile(
+    r"(^|[-_.])(auth|authorization|cookie|credentials?|key|passw(or)?d|secret|sig|signature|token)$"
+    r"|api-?_?key",
+    re.IGNORECASE,
 )
-from rag_assets.retrieval.external.workers import in_order
-from rag_assets.servers.failures import ServerFailure
-from rag_assets.servers.transport import Server
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-class HttpRetriever(ExternalRetriever):
+def _checked_path(text: str) -> str:
+    import jmespath
+
+    try:
+        jmespath.compile(text)
+    except jmespath.exceptions.JMESPathError as error:
+        problem = str(error).splitlines()[0]
+        raise ValueError(f"'{text}' is not a JMESPath: {problem}") from error
+    return text
+
+
+def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
+    for header, text in headers.items():
+        if not _HEADER.fullmatch(header):
+            raise ValueError(f"'{header}' is not the name of a header")
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError(f"'{header}' must have printable ASCII characters only")
+        if _CREDENTIAL.search(header) and not _VARIABLE.search(text):
+            raise ValueError(
+                f"'{header}' holds a credential; write ${{NAME}} instead, which is read "
+                "from the environment and never stored"
+            )
+    return {header.lower(): text for header, text in headers.items()}
+
+
+def _checked_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("must be an address that begins with http:// or https://")
+    if parts.username or parts.password or parts.fragment:
+        raise ValueError("must hold no user, password or fragment; put credentials into headers")
+    if _PLACEHOLDER.search(url.partition("?")[0]):
+        raise ValueError("has a placeholder before its `?`; placeholders may only come after it")
+    for pair in parts.query.split("&"):
+        name = pair.partition("=")[0]
+        if _CREDENTIAL.search(name):
+            raise ValueError(f"has a credential in '{name}'; put it into headers")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise ValueError("has characters that must be escaped as in %20")
+    return url
+
+
+JmesPath = Annotated[str, Field(min_length=1), AfterValidator(_checked_path)]
+
+
+class HttpRetriever(ServedRetriever):
     """A search that is asked by HTTP.
 
     In ``body`` and behind the ``?`` of ``url``, ``{query}`` and ``{k}`` stand for what is asked,
@@ -53,10 +114,12 @@ class HttpRetriever(ExternalRetriever):
     }
 
     type: Literal["http"]
-    url: Url
+    url: Annotated[str, AfterValidator(_checked_url)]
     method: Literal["POST", "GET"] = "POST"
-    headers: Headers = Field(default_factory=dict)
-    body: Body = None
+    headers: Annotated[dict[str, str], AfterValidator(_checked_headers)] = Field(
+        default_factory=dict
+    )
+    body: JsonValue = None
     hits: JmesPath
     id: JmesPath | None = None
     text: JmesPath | None = None
@@ -66,7 +129,6 @@ class HttpRetriever(ExternalRetriever):
     score: JmesPath | None = None
     source: JmesPath | None = None
     error: JmesPath | None = None
-    embedding: QueryEmbedding | None = None
     answers: JmesPath | None = None
     batch_size: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     requests_per_second: Annotated[Number, Field(gt=0)] | None = None
@@ -74,47 +136,36 @@ class HttpRetriever(ExternalRetriever):
     backoff: Annotated[Number, Field(ge=0)] = 1.0
 
     @model_validator(mode="after")
-    def _names_one_kind_of_hit(self) -> Self:
-        is_span = None not in (self.document_id, self.start, self.end) and self.text is None
-        if [self.id is not None, self.text is not None, is_span].count(True) != 1:
-            raise ValueError(
-                "a hit is one of three: `id`; `text`; or `document_id`, `start` and `end`"
-            )
-        if self.id is not None and {"document_id", "start", "end", "source"} & set(self._paths):
-            raise ValueError("`id` is enough; leave out document_id, start, end and source")
-        return self
-
-    @model_validator(mode="after")
-    def _asks_for_queries(self) -> Self:
+    def _fits_together(self) -> Self:
+        if not is_one_of_three(self._paths()):
+            raise ValueError(ONE_OF_THREE)
         if (self.body is None) == (self.method == "POST"):
             raise ValueError("`method: POST` needs a body, `method: GET` has none")
-        places = {*places_in(self.body), *places_in(self.url)}
-        one, several = {"query", "vector"} & places, {"queries", "vectors"} & places
-        if not one and not several:
+        names = {*placeholders_in(self.body), *placeholders_in(self.url)}
+        single, several = names & {"query", "vector"}, names & {"queries", "vectors"}
+        if not single and not several:
             raise ValueError("`body` and `url` have no '{query}' and no '{vector}'")
         if self.answers is None and (several or self.batch_size > 1):
             raise ValueError("a request for several queries needs `answers`, the path to theirs")
-        if self.answers is not None and (one or not several):
+        if self.answers is not None and (single or not several):
             raise ValueError("`answers` belongs to '{queries}' or '{vectors}', and to them alone")
-        if bool({"vector", "vectors"} & places) != (self.embedding is not None):
+        if bool(names & {"vector", "vectors"}) != (self.embedding is not None):
             raise ValueError("`embedding` and a '{vector}' in the request belong together")
         return self
 
-    @property
     def _paths(self) -> dict[str, str]:
         paths = {name: getattr(self, name) for name in FIELDS}
         return {name: path for name, path in paths.items() if path is not None}
 
+    @property
+    def queries_per_request(self) -> int:
+        """How many queries a request has."""
+        return self.batch_size
+
     def ranking_config(self) -> Mapping[str, Any]:
         """Return the options that determine what is found; nothing of a credential."""
-        own: dict[str, Any] = {"headers": fixed_headers(self.headers)}
-        if self.embedding is not None:
-            own["embedding"] = self.embedding.described()
-        return {**super().ranking_config(), **own}
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds queries."""
-        return self.embedding.versions() if self.embedding is not None else {}
+        headers = {h: text for h, text in self.headers.items() if not _VARIABLE.search(text)}
+        return {**super().ranking_config(), "headers": headers}
 
     def describe_for_plan(self) -> list[str]:
         """Return who would be asked, and for how many queries by a request."""
@@ -122,82 +173,201 @@ class HttpRetriever(ExternalRetriever):
         at_once = f", {self.concurrency} at once" if self.concurrency > 1 else ""
         return [f"asks {Server(self.url).place} by {self.method}, a request for {each}{at_once}"]
 
-    def search(
-        self, queries: Sequence[tuple[str, str]], k: int, tools: SearchSession
-    ) -> Iterator[QueryResult]:
-        """Send the requests; times are those of the server, without embedding and waiting.
+    def connect(self) -> HttpConnection:
+        """Read the variables of the headers; nothing is sent yet."""
+        return HttpConnection(self)
+
+    def read(self, answer: Any, n_queries: int, k: int) -> list[QueryResult]:  # noqa: ANN401
+        """Return the result of each query of an answer."""
+        answers = [answer]
+        if self.answers is not None:
+            answers = _list_at("answers", self.answers, answer)
+        if len(answers) != n_queries:
+            size = f"{len(answers)} elements for {n_queries} queries"
+            raise Rejected(f"`answers: {self.answers}` has {size}")
+        return [self._result(part, k) for part in answers]
+
+    def _result(self, answer: Any, k: int) -> QueryResult:  # noqa: ANN401
+        try:
+            if self.error is not None:
+                message = _value_at(f"`error: {self.error}`", self.error, answer)
+                if message not in (None, False, "", [], {}):
+                    as_text = json.dumps(message, ensure_ascii=False)
+                    text = message if isinstance(message, str) else as_text
+                    raise Rejected(f"the server says: {shortened(text)}")
+            paths = self._paths()
+            labels = {name: f"{name}: {path}" for name, path in paths.items()}
+            return QueryResult(
+                [
+                    hit_of(
+                        {
+                            name: _value_at(f"hit {rank}: `{labels[name]}`", path, row)
+                            for name, path in paths.items()
+                        },
+                        rank,
+                        labels,
+                    )
+                    for rank, row in enumerate(_list_at("hits", self.hits, answer)[:k], 1)
+                ]
+            )
+        except Rejected as problem:
+            return QueryResult(error=str(problem))
+
+
+def _value_at(label: str, path: str, answer: Any) -> Any:  # noqa: ANN401 (JSON)
+    """Return what a path leads to; None: nothing.
+
+    Raises:
+        Rejected: a function in the path cannot take what it finds.
+    """
+    import jmespath
+
+    try:
+        return jmespath.search(path, answer)
+    except Exception as error:  # whatever the library makes of what a server sends
+        raise Rejected(f"{label}: {' '.join(str(error).split())}") from error
+
+
+def _list_at(option: str, path: str, answer: Any) -> list[Any]:  # noqa: ANN401
+    value = _value_at(f"`{option}: {path}`", path, answer)
+    if value is None:
+        message = message_in(answer)
+        reason = f"; the server says: {message}" if message else ""
+        raise Rejected(f"`{option}: {path}` matches nothing in {described(answer)}{reason}")
+    if not isinstance(value, list):
+        raise Rejected(f"`{option}: {path}` is {described(value)}; it must be a list")
+    return value
+
+
+class HttpConnection:
+    """A server that is asked by several threads at once, no faster than its pace allows."""
+
+    def __init__(self, config: HttpRetriever) -> None:
+        """Read the variables of the headers; nothing is sent yet.
 
         Raises:
-            UsageError: a variable of a header is not set, or holds what no header can.
-            ModelUnavailable: the model of ``embedding`` cannot be loaded.
+            UsageError: a variable is not set, or holds what no header can.
         """
-        connection = tools.get_or_open("http", lambda: closing(Connection(self._request_options())))
-        texts = [text for _, text in queries]
-        vectors: Sequence[object] = [None] * len(texts)
-        if self.embedding is not None and texts:
-            vectors = self.embedding.vectors(texts, tools.workspace)
-        outage, size = Outage(), self.batch_size
-        works = [
-            partial(
-                self._results, connection, outage, texts[at : at + size], vectors[at : at + size], k
-            )
-            for at in range(0, len(texts), size)
-        ]
-        for results in in_order(works, self.concurrency):
-            yield from results
+        import httpx2
 
-    def _request_options(self) -> RequestOptions:
-        return RequestOptions(
-            self.url,
-            self.method,
-            self.headers,
-            self.body,
-            timeout=self.timeout,
-            per_second=self.requests_per_second,
-            retries=self.retries,
-            backoff=self.backoff,
+        headers, hidden = headers_of(config.headers)
+        self._config = config
+        self._retries = Retries(config.retries, config.backoff)
+        self._headers = {"content-type": "application/json", "accept": "application/json"}
+        self._server = Server(
+            config.url.partition("?")[0],
+            timeout=config.timeout,
+            most_bytes=MAX_BYTES,
+            headers=tuple(headers.items()),
+            hidden=tuple(hidden),
         )
+        self._transport = Transport(httpx2, self._server)
+        self._lock = threading.Lock()
+        self._next_turn = 0.0
 
-    def _results(
-        self,
-        connection: Connection,
-        outage: Outage,
-        texts: Sequence[str],
-        vectors: Sequence[object],
-        k: int,
-    ) -> list[QueryResult]:
-        """Return the result of each query of one request."""
-        values = {"query": texts[0], "queries": list(texts), "k": k}
-        values |= {"vector": vectors[0], "vectors": list(vectors)}
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def line(self, reason: str) -> str:
+        """Return why there is no result on one short line without a credential."""
+        return self._server.secrets.line(reason)
+
+    def ask(self, values: Mapping[str, Any]) -> tuple[Any, float]:
+        """Return the JSON of an answer, and the seconds from the request until it was there.
+
+        Raises:
+            ServerFailure: there is none, in spite of retries.
+        """
+        return self._retries.answer(lambda: self._attempt(values), self._server.place)
+
+    def _attempt(self, values: Mapping[str, Any]) -> tuple[Any, float]:
+        if (pace := self._config.requests_per_second) is not None:
+            with self._lock:
+                turn = max(time.monotonic(), self._next_turn)
+                self._next_turn = turn + 1 / pace
+            time.sleep(max(0.0, turn - time.monotonic()))
+        started = time.perf_counter()
+        answer = answered(lambda: self._answer(values), self._server.secrets)
+        return answer, time.perf_counter() - started
+
+    def _answer(self, values: Mapping[str, Any]) -> object:
+        config = self._config
+        parts = urlsplit(filled_url(config.url, values))
+        target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+        body = b"" if config.body is None else json.dumps(filled(config.body, values)).encode()
+        content = self._transport.send(config.method, target, self._headers, body)
         try:
-            answer, seconds = outage.watched(lambda: connection.ask(values))
-            answers = self._answers(answer, len(texts))
-        except (ServerFailure, Unusable) as problem:
-            return [QueryResult(error=connection.line(problem))] * len(texts)
-        results = []
-        for one in answers:
-            try:
-                # What one query of several took is not known.
-                result = QueryResult(self._hits(one, k), seconds if len(texts) == 1 else None)
-            except Unusable as problem:
-                result = QueryResult(error=connection.line(problem))
-            results.append(result)
-        return results
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise malformed("it is no JSON") from None
 
-    def _answers(self, answer: object, n_queries: int) -> list[Any]:
-        """Return the answer to each query of a request."""
-        if self.answers is None:
-            return [answer]
-        found = list_at("answers", self.answers, answer)
-        if len(found) != n_queries:
-            raise Unusable(
-                f"`answers: {self.answers}` has {len(found)} elements for {n_queries} queries"
-            )
-        return found
 
-    def _hits(self, answer: object, k: int) -> list[Hit]:
-        if self.error is not None:
-            require_no_error(self.error, answer)
-        rows = list_at("hits", self.hits, answer)[:k]
-        paths = self._paths
-        return [hit_at(paths, row, rank) for rank, row in enumerate(rows, 1)]
+def filled(template: JsonValue, values: Mapping[str, object]) -> Any:  # noqa: ANN401 (JSON)
+    """Return JSON in which each text that is a placeholder has its value, of whatever type.
+
+    In a longer text the value is written: a text as it is, with ``:json`` in quotes and escaped, as
+    a GraphQL or SQL-like text inside of JSON wants it. What was put in is not looked at again.
+    """
+    if isinstance(template, Mapping):
+        return {key: filled(value, values) for key, value in template.items()}
+    if isinstance(template, list):
+        return [filled(value, values) for value in template]
+    if not isinstance(template, str):
+        return template
+    whole = _PLACEHOLDER.fullmatch(template)
+    if whole and not whole[2]:
+        return values[whole[1]]
+    return _PLACEHOLDER.sub(lambda place: _written(place, values), template)
+
+
+def filled_url(template: str, values: Mapping[str, object]) -> str:
+    """Return a URL with values in its query, each character of them escaped that means anything."""
+    return _PLACEHOLDER.sub(
+        lambda place: quote(_written(place, values), safe="", errors="replace"), template
+    )
+
+
+def _written(place: re.Match[str], values: Mapping[str, object]) -> str:
+    value = values[place[1]]
+    return (
+        value if isinstance(value, str) and not place[2] else json.dumps(value, ensure_ascii=False)
+    )
+
+
+def placeholders_in(template: JsonValue) -> Iterator[str]:
+    """Yield the name of each placeholder of a template."""
+    if isinstance(template, str):
+        yield from (place[1] for place in _PLACEHOLDER.finditer(template))
+    elif isinstance(template, Mapping | list):
+        for value in template.values() if isinstance(template, Mapping) else template:
+            yield from placeholders_in(value)
+
+
+def headers_of(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the headers with the values of variables, and all texts that must not be repeated.
+
+    Raises:
+        UsageError: a variable is not set, or holds what no header can.
+    """
+    sent, hidden = {}, list[str]()
+    for header, text in headers.items():
+        for name in _VARIABLE.findall(text):
+            value = key_of(name)
+            if not (value and value.isascii() and value.isprintable()):
+                problem = "holds other characters than printable ASCII" if value else "is not set"
+                raise UsageError(f"environment variable {name} of header '{header}' {problem}")
+            hidden += [value, *_user_in(value)]
+        sent[header] = _VARIABLE.sub(lambda variable: key_of(variable[1]) or "", text)
+        hidden += [sent[header]] if sent[header] != text else []
+    return sent, hidden
+
+
+def _user_in(value: str) -> Sequence[str]:
+    """Return user and password where a value holds them as basic authentication sends them."""
+    try:
+        pair = base64.b64decode(value, validate=True).decode()
+    except ValueError:
+        return []
+    user, colon, password = pair.partition(":")
+    return [pair, user, password] if colon else []

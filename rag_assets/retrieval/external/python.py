@@ -1,12 +1,21 @@
-"""``type: python``: a function, or a retriever of a framework, in a user's own code."""
+"""``type: python``: a function, or a retriever of a framework, in a user's own code.
+
+It is called in threads, so that a call that never ends ends with its time. Python cannot stop a
+thread: one that is late is left alone, and another takes its place. With one call at a time there
+is one thread, which also loads the code, as in a script.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
+import queue
+import threading
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -15,25 +24,20 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.base import (
-    ALWAYS,
-    ExternalRetriever,
-    Hit,
-    QueryResult,
-    SearchSession,
-)
+from rag_assets.plain_text import one_line, shortened
+from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
 from rag_assets.retrieval.external.called_code import Call, load, source_version
-from rag_assets.retrieval.external.returned import Unusable, hits_of
-from rag_assets.retrieval.external.workers import Outcome, Workers, reason_of
+from rag_assets.retrieval.external.hits import QueryResult, Rejected, hits_of
+from rag_assets.servers.failures import late
 
 BATCH_QUERIES = 100
 """Queries of one call with ``batch: true``."""
 
-Ask = Callable[[Any, int], object]
-"""Takes a query, or with ``batch`` several, and how many hits are wanted."""
+MAX_REASON = 300
+"""Characters of what a user's code says went wrong."""
 
-_METHODS = ("invoke", "retrieve", "run")
-"""What retrievers of LangChain, LlamaIndex and Haystack are asked by."""
+Ask = Callable[[Any, int], object]
+"""Takes a query, or with ``batch`` several, and the number of hits wanted."""
 
 
 class CodeRetriever(ExternalRetriever):
@@ -54,51 +58,21 @@ class CodeRetriever(ExternalRetriever):
 
     @abstractmethod
     def load(self) -> object:
-        """Return the function, the class or the object.
+        """Return the function, the class or the object; raises whatever its code raises."""
 
-        Raises:
-            UsageError: it cannot be loaded.
-        """
+    @property
+    def queries_per_request(self) -> int:
+        """How many queries a call has."""
+        return BATCH_QUERIES if self.batch else 1
 
-    def search(
-        self, queries: Sequence[tuple[str, str]], k: int, tools: SearchSession
-    ) -> Iterator[QueryResult]:
-        """Call the code; what it raises for a query is why that query failed."""
-        workers, ask = tools.get_or_open("python", partial(_opened, self))
-        texts = [text for _, text in queries]
-        if not self.batch:
-            works = (partial(ask, text, k) for text in texts)
-            for outcome in workers.each(works, partial(self._result, k=k)):
-                yield from _apart(outcome, 1)
-            return
-        batches = [texts[i : i + BATCH_QUERIES] for i in range(0, len(texts), BATCH_QUERIES)]
-        outcomes = workers.each((partial(ask, own, k) for own in batches), self._results(k))
-        for own, outcome in zip(batches, outcomes, strict=True):
-            yield from _apart(outcome, len(own))
+    def connect(self) -> CalledCode:
+        """Load the code."""
+        return CalledCode(self)
 
-    def hits(self, answer: object, k: int) -> list[Hit]:
-        """Return the first ``k`` hits of what the code gave for a query.
-
-        Raises:
-            Unusable: it is no list of hits.
-        """
-        return hits_of(answer, k, as_texts=self.returns == "texts")
-
-    def _result(self, answer: object, k: int) -> list[QueryResult]:
-        try:
-            return [QueryResult(self.hits(answer, k))]
-        except Unusable as error:
-            return [QueryResult(error=str(error))]
-        except BaseException as error:  # whatever a generator, or a foreign object, raises
-            return [QueryResult(error=reason_of(error))]
-
-    def _results(self, k: int) -> Callable[[Any], list[QueryResult]]:
-        """Return what reads a batch; one that never ends is read no further than a batch goes."""
-        return lambda answers: [
-            result
-            for answer in islice(answers, BATCH_QUERIES + 1)
-            for result in self._result(answer, k)
-        ]
+    def read(self, answer: Any, n_queries: int, k: int) -> list[QueryResult]:  # noqa: ANN401
+        """Return the results, which were read when the code was called."""
+        results: list[QueryResult] = answer
+        return results
 
 
 class PythonRetriever(CodeRetriever):
@@ -130,16 +104,17 @@ class PythonRetriever(CodeRetriever):
 
     def with_files(self, files: Mapping[str, Path]) -> Self:
         """Return the options with other paths to files."""
-        rest = {option: file for option, file in files.items() if option != "call"}
-        found = super().with_files(rest)
+        moved = super().with_files({name: file for name, file in files.items() if name != "call"})
         if "call" not in files:
-            return found
+            return moved
         call = Call.of(self.call)._replace(place=str(files["call"]))
-        return found.model_copy(update={"call": str(call)})
+        return moved.model_copy(update={"call": str(call)})
 
     def ranking_config(self) -> Mapping[str, Any]:
         """Return the options that determine what is found: not where a file lies."""
-        return {**super().ranking_config(), "call": Call.of(self.call).shown}
+        call = Call.of(self.call)
+        named = call._replace(place=Path(call.place).name) if call.in_file else call
+        return {**super().ranking_config(), "call": str(named)}
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of the called source, where no revision stands for it.
@@ -162,25 +137,135 @@ class PythonRetriever(CodeRetriever):
         return load(Call.of(self.call))
 
 
-def _apart(outcome: Outcome[list[QueryResult]], n_queries: int) -> list[QueryResult]:
-    """Return the result of each query of a call; what one of several took is not known."""
-    results, problem = outcome.value or [], outcome.error
-    if problem is None and len(results) != n_queries:
-        number = f"more than {BATCH_QUERIES}" if len(results) > BATCH_QUERIES else len(results)
-        problem = f"returned {number} lists of hits for {n_queries} queries"
-    if problem is not None:
-        return [QueryResult(error=problem)] * n_queries
-    seconds = outcome.seconds if n_queries == 1 else None
-    return [one if one.error else one._replace(seconds=seconds) for one in results]
+class _Job:
+    """A call and its outcome; ``is_left`` if nobody waits for it any more."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.done: Future[Any] = Future()
+        self.is_left = False
 
 
-@contextmanager
-def _opened(config: CodeRetriever) -> Iterator[tuple[Workers, Ask]]:
-    workers = Workers(config.concurrency, config.timeout)
+class CalledCode:
+    """A user's code, called in threads of its own; nothing of them outlives the process."""
+
+    def __init__(self, config: CodeRetriever) -> None:
+        """Start the threads, and load the code in one of them.
+
+        Raises:
+            UsageError: it cannot be loaded, or what it names cannot be asked.
+        """
+        self._config, self._lock = config, threading.Lock()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        for _ in range(config.concurrency):
+            self._start()
+        try:
+            self._ask: Ask = self._put(partial(_loaded, config)).done.result()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let the threads end."""
+        for _ in range(self._config.concurrency):
+            self._jobs.put(None)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def line(self, reason: str) -> str:
+        """Return the reason as it is."""
+        return reason
+
+    def ask(self, values: Mapping[str, Any]) -> tuple[list[QueryResult], float]:
+        """Return the result of each query of a call, and the seconds that it took.
+
+        Raises:
+            ServerFailure: it is late.
+        """
+        job, timeout = self._put(partial(self._results, values)), self._config.timeout
+        started = time.perf_counter()
+        try:
+            results: list[QueryResult] = job.done.result(timeout)
+        except TimeoutError:
+            job.is_left = not job.done.done()
+            if job.is_left:
+                self._start()
+            raise late(timeout) from None
+        return results, time.perf_counter() - started
+
+    def _put(self, work: Callable[[], Any]) -> _Job:
+        job = _Job(work)
+        self._jobs.put(job)
+        return job
+
+    def _start(self) -> None:
+        threading.Thread(target=self._run, name="rag_assets call", daemon=True).start()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job.done.set_result(job.work())
+            except BaseException as error:
+                job.done.set_exception(error)
+            if job.is_left:
+                return
+
+    def _results(self, values: Mapping[str, Any]) -> list[QueryResult]:
+        """Call the code, and read what it returns: that of a generator is code too."""
+        batch, queries, k = self._config.batch, values["queries"], values["k"]
+        try:
+            answer: Any = self._ask(queries if batch else values["query"], k)
+            if inspect.isawaitable(answer):
+                answer = self._wait_for(answer)
+            if not batch:
+                return [self._result(answer, k)]
+            results = [self._result(hits, k) for hits in islice(answer, len(queries) + 1)]
+        except BaseException as error:  # whatever a user's code raises, in this thread
+            return [QueryResult(error=reason_of(error))] * len(queries)
+        if len(results) == len(queries):
+            return results
+        number = len(results) if len(results) < len(queries) else f"more than {len(queries)}"
+        problem = f"returned {number} lists of hits for {len(queries)} queries"
+        return [QueryResult(error=problem)] * len(queries)
+
+    def _result(self, answer: object, k: int) -> QueryResult:
+        try:
+            return QueryResult(hits_of(answer, k, as_texts=self._config.returns == "texts"))
+        except Rejected as problem:
+            return QueryResult(error=str(problem))
+        except BaseException as error:  # whatever a generator, or a foreign object, raises
+            return QueryResult(error=reason_of(error))
+
+    def _wait_for(self, value: Awaitable[Any]) -> Any:  # noqa: ANN401 (what the code gives)
+        """Wait for a coroutine in the one event loop that all of them share."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        within = asyncio.wait_for(_guarded(value), self._config.timeout)
+        result, error = asyncio.run_coroutine_threadsafe(within, self._loop).result()
+        if error is not None:
+            raise error
+        return result
+
+
+async def _guarded(value: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """Return what a coroutine raises too: an exit would end the event loop of all of them."""
     try:
-        yield workers, workers.first(partial(_loaded, config))
-    finally:
-        workers.close()
+        return await value, None
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        return None, error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what a user's code raised, on one line; its message is code of the user too."""
+    try:
+        text = shortened(str(error), 10 * MAX_REASON)
+    except BaseException:
+        text = "its message cannot be read"
+    reason = " ".join(f"{type(error).__name__}: {text}".split())
+    return shortened(one_line(reason), MAX_REASON)
 
 
 def _loaded(config: CodeRetriever) -> Ask:
@@ -193,50 +278,36 @@ def _loaded(config: CodeRetriever) -> Ask:
         return _asking(config)
     except UsageError:
         raise
-    except BaseException as error:  # whatever `__getattr__` of an object raises, in this thread
-        raise UsageError(f"call {config.call}: cannot be asked: {reason_of(error)}") from error
+    except BaseException as error:  # whatever a user's code raises, in this thread
+        raise UsageError(f"call {config.call}: cannot be loaded: {reason_of(error)}") from error
 
 
 def _asking(config: CodeRetriever) -> Ask:
-    call, target, options = config.call, config.load(), dict(config.options)
+    target, options = config.load(), dict(config.options)
     if inspect.isclass(target) or _is_factory(target, options):
-        target, options = _made(call, target, options), {}
-    method = next((name for name in _METHODS if _is_method_of(target, name)), None)
-    if method is not None:
-        if options or config.batch:
-            key = "options" if options else "batch"
-            problem = f"`{key}` is for a function, a class or a factory; this is an object"
-            raise UsageError(f"call {call}: {problem} with `{method}`")
-        return _METHOD_OF[method](call, target)
-    if not callable(target):
-        kinds = "function, nor has it `invoke`, `retrieve` or `run`"
-        raise UsageError(f"call {call}: is a {type(target).__name__}, which is no {kinds}")
-    if _takes(target, 2, options):
+        target, options = target(**options), {}  # type: ignore[operator]
+    for name in ("invoke", "retrieve", "run"):
+        method = None if inspect.isroutine(target) else getattr(target, name, None)
+        if callable(method):
+            if options or config.batch:
+                problem = f"is an object with `{name}`, which takes no `options` and no `batch`"
+                raise UsageError(f"call {config.call}: {problem}")
+            return _by_run(config.call, target) if name == "run" else _by_method(target, name)
+    if callable(target) and _takes(target, 2, options):
         return partial(target, **options)
-    if _takes(target, 1, options):
+    if callable(target) and _takes(target, 1, options):
         return lambda query, k: target(query, **options)
     given = ", ".join(["query", "k", *(f"{name}=" for name in options)])
-    raise UsageError(f"call {call}: cannot be called as {call.rpartition(':')[2]}({given})")
-
-
-def _is_factory(target: object, options: Mapping[str, Any]) -> bool:
-    """Whether it is a function that takes neither a query nor k."""
-    return (
-        inspect.isroutine(target)
-        and not _takes(target, 2, options)
-        and not _takes(target, 1, options)
-        and _takes(target, 0, options)
+    raise UsageError(
+        f"call {config.call}: is a {type(target).__name__} that cannot be called with ({given}), "
+        "nor has it `invoke`, `retrieve` or `run`"
     )
 
 
-def _made(call: str, factory: Any, options: Mapping[str, Any]) -> object:  # noqa: ANN401
-    if not _takes(factory, 0, options):
-        names = ", ".join(options) or "no arguments"
-        raise UsageError(f"call {call}: cannot be called with {names} (its `options`)")
-    try:
-        return factory(**options)
-    except BaseException as error:  # whatever a user's code raises
-        raise UsageError(f"call {call}: cannot be made: {reason_of(error)}") from error
+def _is_factory(target: object, options: Mapping[str, Any]) -> bool:
+    """Return whether it is a function that takes neither a query nor k."""
+    takes = [inspect.isroutine(target) and _takes(target, n, options) for n in (0, 1, 2)]
+    return takes == [True, False, False]
 
 
 def _takes(target: Any, n_arguments: int, options: Mapping[str, Any]) -> bool:  # noqa: ANN401
@@ -244,33 +315,22 @@ def _takes(target: Any, n_arguments: int, options: Mapping[str, Any]) -> bool:  
         inspect.signature(target).bind(*[None] * n_arguments, **options)
     except TypeError:
         return False
-    except ValueError:  # built in: nobody knows
+    except ValueError:  # built in: it has no signature
         return n_arguments == 2
     return True
 
 
-def _is_method_of(target: object, name: str) -> bool:
-    return not inspect.isroutine(target) and callable(getattr(target, name, None))
-
-
-def _by_invoke(call: str, target: Any) -> Ask:  # noqa: ANN401
+def _by_method(target: Any, name: str) -> Ask:  # noqa: ANN401
     @cache
     def asking_for(k: int) -> Any:  # noqa: ANN401
-        """Return a copy that gives ``k`` documents, where it has a place for that."""
-        if isinstance(getattr(target, "search_kwargs", None), Mapping):
-            return _with(target, "search_kwargs", {**target.search_kwargs, "k": k})
-        return _with(target, "k", k) if isinstance(getattr(target, "k", None), int) else target
+        """Return a copy that gives ``k`` documents, where the object has a place for that."""
+        if isinstance(values := getattr(target, "search_kwargs", None), Mapping):
+            return _with(target, "search_kwargs", {**values, "k": k})
+        places = ("similarity_top_k", "k")
+        place = next((p for p in places if isinstance(getattr(target, p, None), int)), None)
+        return target if place is None else _with(target, place, k)
 
-    return lambda query, k: asking_for(k).invoke(query)
-
-
-def _by_retrieve(call: str, target: Any) -> Ask:  # noqa: ANN401
-    @cache
-    def asking_for(k: int) -> Any:  # noqa: ANN401
-        has_place = isinstance(getattr(target, "similarity_top_k", None), int)
-        return _with(target, "similarity_top_k", k) if has_place else target
-
-    return lambda query, k: asking_for(k).retrieve(query)
+    return lambda query, k: getattr(asking_for(k), name)(query)
 
 
 def _by_run(call: str, target: Any) -> Ask:  # noqa: ANN401
@@ -278,8 +338,8 @@ def _by_run(call: str, target: Any) -> Ask:  # noqa: ANN401
         target.warm_up()
     parameters = inspect.signature(target.run).parameters
     if "query" not in parameters:
-        found = ", ".join(parameters) or "nothing"
-        problem = f"its `run` takes no `query` but {found}; write a function of (query, k)"
+        names = ", ".join(parameters) or "nothing"
+        problem = f"its `run` takes no `query` but {names}; write a function of (query, k)"
         raise UsageError(f"call {call}: {problem} that runs it")
     if "top_k" in parameters:
         return lambda query, k: target.run(query=query, top_k=k)
@@ -290,13 +350,6 @@ def _with(target: Any, name: str, value: object) -> Any:  # noqa: ANN401
     """Return a copy of a user's object with another value, the object as it was."""
     if callable(getattr(target, "model_copy", None)):
         return target.model_copy(update={name: value})
-    found = copy.copy(target)
-    setattr(found, name, value)
-    return found
-
-
-_METHOD_OF: Mapping[str, Callable[[str, Any], Ask]] = {
-    "invoke": _by_invoke,
-    "retrieve": _by_retrieve,
-    "run": _by_run,
-}
+    copied = copy.copy(target)
+    setattr(copied, name, value)
+    return copied

@@ -1,92 +1,349 @@
-"""``external_hits``, ``external_units``, ``external_runs``: foreign chunks, judged as ours are."""
+"""Searches that are not ours: what they returned, as it came; then their chunks, judged as ours.
+
+``external_rankings`` is kept before anything is looked for in the documents: so an edited document
+asks nobody again where a revision says what is searched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.chunking.stage import Chunks, chunks_key
-from rag_assets.engine.latency_sample import kept_part
-from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import Stage, TableProduct
-from rag_assets.engine.stage_context import Ranked, StageContext
+from rag_assets.code_versions.closure import Root
+from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.latency_sample import keep_part, kept_part, percentiles, timed_queries
+from rag_assets.engine.measurements import Percentiles
+from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, retriever_line
+from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.stage import Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import Part, Ranked, StageContext, Times
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.retrieval.external.rankings_stage import SINGLE, rankings_key
-from rag_assets.retrieval.external.units import located, notes, own_units, unit_run
+from rag_assets.plain_text import shortened
+from rag_assets.retrieval.base import ImportedRetriever
+from rag_assets.retrieval.external.base import (
+    ALWAYS,
+    ExternalRetriever,
+    QueryEmbedding,
+    RevisionFile,
+    Search,
+)
+from rag_assets.retrieval.external.called_code import require_allowed
+from rag_assets.retrieval.external.hits import Hit, QueryResult
+from rag_assets.retrieval.external.units import located, notes, own_units, same_hits, unit_run
 from rag_assets.retrieval.runs_stage import RunsStage
-from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, RUNS
-from rag_assets.sources.stage import DOCUMENTS_KEY
+from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
-FAMILY = "external"
+SINGLE, ANSWER = "single", "answer"
+"""Measurements: of a sample, one query at a time; of all queries, as many at once as is said."""
+
+SAMPLE_SECONDS = 20.0
+"""A sample of single queries ends when it took so long."""
+
+ANSWERED, REVISION, ASKED_TWICE, DIFFERED = "answered", "revision", "asked_twice", "differed"
+"""Facts: when a search was asked, at which revision; how many queries were asked twice, and of how
+many the hits were others then."""
 
 
-class ExternalHits(Stage):
+class _SearchStage(Stage):
+    """One partition a search."""
+
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        names = (name for name in experiment.retrievers if experiment.locates(name))
+        return [ArtifactKey.of(self.name, retriever=name) for name in names]
+
+
+class ExternalRankings(_SearchStage):
+    """One partition a search: what it returned, or the file in which that stands."""
+
+    name = "external_rankings"
+    schema = EXTERNAL_RANKINGS
+    row = "One hit of one query, as the search returned it: an id, a span or a text."
+    group = "runs"
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [Input("queries", QUERIES_KEY, "text"), Input("documents", DOCUMENTS_KEY, "text")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = context.experiment.retrievers[key["retriever"]]
+        if not isinstance(config, ExternalRetriever):
+            return config.described()
+        named = config.files()  # that of the revision, and called source, count by what they say
+        searched = [name for name in config.file_options if name in named]
+        files = {name: context.file_digest(named[name]) for name in searched}
+        return {
+            **config.ranking_config(),
+            **({"files": files} if files else {}),
+            "k": config.k or context.experiment.depth(key["retriever"]),
+            "search_revision": revision_of(context, config),
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        config = context.experiment.retrievers[key["retriever"]]
+        if isinstance(config, ExternalRetriever):
+            return config.versions()  # its files are in its revision
+        return context.versions_of(key["retriever"])
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        """Return the recipe; documents count where no revision says what is searched."""
+        recipe = super().recipe(context, key)
+        config = context.experiment.retrievers[key["retriever"]]
+        if recipe is None:
+            return None
+        if not isinstance(config, ExternalRetriever) or config.revision is not None:
+            inputs = {role: one for role, one in recipe.inputs.items() if role != "documents"}
+            recipe = replace(recipe, inputs=inputs)
+        return context.attempts.numbered(recipe)
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        """Ask for all queries, and for a sample once more, one at a time."""
+        config = context.experiment.retrievers[key["retriever"]]
+        if isinstance(config, ExternalRetriever):
+            return _ask(context, key, config)
+        if not isinstance(config, ImportedRetriever):
+            raise TypeError(f"{key['retriever']} is no search that is asked or read from a file")
+        queries = context.artifact(QUERIES_KEY).table()
+        results = config.read_hits(queries)
+        n_missing = queries.num_rows - len(results)
+        missing = [f"{n_missing} queries of the experiment have no rows in the file"]
+        return _product(results, {"notes": missing if n_missing else []})
+
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        line = retriever_line(context.experiment, key["retriever"])
+        if line is None:
+            return NO_WORK
+        line, queries = replace(line, passages=0), context.current(QUERIES_KEY)
+        if queries is not None:
+            # Each query, and a sample of them once more.
+            n_queries = queries.manifest.rows
+            batch_size = getattr(context.experiment.retrievers[key["retriever"]], "batch_size", 1)
+            sample = min(n_queries, context.experiment.config.measurements.latency_sample)
+            requests = -(-n_queries // batch_size) + sample
+            line = replace(line, questions=n_queries, requests=requests)
+        return ExpectedWork(requests=(line,))
+
+
+def _ask(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> TableProduct:
+    if config.runs_code:
+        require_allowed(context.experiment.source, allowed=context.allow_code)
+    retriever, revision = key["retriever"], revision_of(context, config)
+    k = config.k or context.experiment.depth(retriever)
+    queries = context.artifact(QUERIES_KEY).table()
+    texts = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    results = _answered_before(context, key, texts)
+    new = {query_id: text for query_id, text in texts.items() if query_id not in results}
+    started = datetime.now(UTC)
+    with config.opened(context.workspace(retriever, key)) as search:
+        before = time.perf_counter()
+        with context.progress(f"ask {retriever}", len(new)) as advance:
+            answers = enumerate(search(list(new.values()), k), 1)
+            for query_id, (number, result) in zip(new, answers, strict=True):
+                results[query_id] = result
+                advance(number)
+        seconds = time.perf_counter() - before
+        sample = {one: texts[one] for one in timed_queries(context) if not results[one].error}
+        again, times = _one_at_a_time(config, search, sample, k)
+    differed = [one for one in again if not same_hits(again[one].hits, results[one].hits)]
+    _measure(context, key, times, _warm_times(config, results), (seconds, len(new)))
+    facts = {
+        ANSWERED: started.isoformat(timespec="seconds"),
+        REVISION: revision,
+        ASKED_TWICE: len(again),
+        DIFFERED: len(differed),
+        "notes": [
+            _validity(started, config, revision),
+            *_notes(results, k, len(again), differed),
+        ],
+    }
+    return _product(results, facts)
+
+
+def _answered_before(
+    context: StageContext, key: ArtifactKey, query_ids: Collection[str]
+) -> dict[str, QueryResult]:
+    """Return the answers of the attempt before: a further one asks for what failed only."""
+    recipe = context.recipe(key)
+    before = context.attempts.before(recipe) if recipe is not None else None
+    stored = context.store.find(key.asset, before.fingerprint) if before is not None else None
+    if stored is None:
+        return {}
+    hits: dict[str, list[Hit]] = {
+        one: [] for one in query_ids if one not in stored.manifest.failures
+    }
+    columns = (stored.table()[name].to_pylist() for name in ("query_id", *Hit._fields))
+    for query_id, *values in zip(*columns, strict=True):
+        hits[query_id].append(Hit(*values))
+    return {query_id: QueryResult(of_query) for query_id, of_query in hits.items()}
+
+
+def _one_at_a_time(
+    config: ExternalRetriever, search: Search, sample: Mapping[str, str], k: int
+) -> tuple[dict[str, QueryResult], dict[str, float]]:
+    """Return query -> its second answer, and the milliseconds until it came, if it did not fail.
+
+    They are the search's own where it measures them: what it waits for because of a rate limit is
+    nothing that a user waits for. What is loaded at first use was loaded by the answers before.
+    Where we embed the query, a user waits for that too.
+    """
+    embedding: QueryEmbedding | None = getattr(config, "embedding", None)
+    if embedding is not None and sample:
+        embedding.seconds(next(iter(sample.values())))  # loads it where all vectors were known
+    again: dict[str, QueryResult] = {}
+    times: dict[str, float] = {}
+    begun = time.perf_counter()
+    for query_id, text in sample.items():
+        before = time.perf_counter()
+        (result,) = search([text], k)
+        after = time.perf_counter()
+        if result.error is None:
+            again[query_id] = result
+            took = after - before if result.seconds is None else result.seconds
+            embedded = embedding.seconds(text) if embedding is not None else 0.0
+            times[query_id] = 1000 * (took + embedded)
+        if after - begun > SAMPLE_SECONDS:
+            break
+    return again, times
+
+
+def _warm_times(config: ExternalRetriever, results: Mapping[str, QueryResult]) -> Times:
+    """Return what each query took as they were asked, several at once; not the first, cold ones."""
+    warm = list(results.items())[config.concurrency :]
+    return {
+        query_id: 1000 * result.seconds
+        for query_id, result in warm
+        if result.seconds is not None and result.error is None
+    }
+
+
+def _measure(
+    context: StageContext,
+    key: ArtifactKey,
+    single: Times,
+    together: Times,
+    all_of_them: tuple[float, int],
+) -> None:
+    recipe, retriever = context.recipe(key), key["retriever"]
+    if recipe is None:
+        return
+    name = recipe.fingerprint
+    keep_part(context, SINGLE, name, Part(single, None), asset=key.asset, retriever=retriever)
+    spread = percentiles(together) if together else Percentiles()
+    context.measurements.add(
+        ANSWER, name, *all_of_them, **spread, asset=key.asset, retriever=retriever
+    )
+
+
+def _validity(asked: datetime, config: ExternalRetriever, revision: str | None) -> str:
+    """Return since when answers are believed, and how long."""
+    when = f"asked on {asked:%Y-%m-%d %H:%M} UTC"
+    if config.revision == ALWAYS:
+        return f"{when}; asked again in each evaluation"
+    if revision is None:
+        return f"{when}; believed until the code, the documents or the queries change"
+    return (
+        f"{when} at revision {shortened(revision, 40)}; believed until that or the queries change"
+    )
+
+
+def _notes(
+    results: Mapping[str, QueryResult], k: int, n_twice: int, differed: Sequence[str]
+) -> Iterator[str]:
+    if differed:
+        yield (
+            f"{len(differed)} of {n_twice} queries that were asked twice gave other hits, "
+            f"or another order, the second time; the first is '{differed[0]}'"
+        )
+    lengths = {len(result.hits) for result in results.values() if not result.error}
+    if len(results) > 1 and len(lengths) == 1 and 0 < max(lengths) < k:
+        yield f"each query has {max(lengths)} hits, where {k} were asked for"
+
+
+def _product(results: Mapping[str, QueryResult], facts: Mapping[str, Any]) -> TableProduct:
+    rows: list[dict[str, object]] = [
+        {"query_id": query_id, "rank": rank, **_storable(hit)}
+        for query_id, result in sorted(results.items())
+        for rank, hit in enumerate(() if result.error else result.hits, 1)
+    ]
+    failures = {query_id: result.error for query_id, result in results.items() if result.error}
+    unanswered = {UNANSWERED: len(failures)} if failures and ANSWERED in facts else {}
+    return TableProduct(EXTERNAL_RANKINGS.from_rows(rows), {**facts, **unanswered}, failures)
+
+
+def _storable(hit: Hit) -> dict[str, object]:
+    """Return a hit whose texts are UTF-8: half a surrogate pair becomes a question mark."""
+    return {
+        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for name, value in hit._asdict().items()
+    }
+
+
+def revision_of(context: StageContext, config: ExternalRetriever) -> str | None:
+    """Return what is known of the state that a search is asked in; nobody is asked for it."""
+    if config.asks_revision:
+        return context.revisions.of(config.ranking_config())
+    if isinstance(config.revision, RevisionFile):
+        return context.file_digest(config.revision.file)
+    return str(config.revision) if config.revision is not None else None
+
+
+class ExternalHits(_SearchStage):
     """One partition a search: its hits, located in the documents."""
 
     name = "external_hits"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = EXTERNAL_HITS
     row = "One hit of one query: the chunk or span that it is, and how that was found."
     group = "runs"
 
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [hits_key(name) for name in experiment.retrievers if experiment.locates(name)]
-
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [
-            Input("rankings", rankings_key(key["retriever"])),
-            Input("documents", DOCUMENTS_KEY, "text"),
-            *_chunking_inputs(experiment, key["retriever"]),
-        ]
+        rankings = Input("rankings", rankings_key(key["retriever"]))
+        return [rankings, *_places(experiment, key["retriever"])]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"judge": context.experiment.judge}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        documents = context.artifact(DOCUMENTS_KEY).table()
         rankings = context.artifact(rankings_key(key["retriever"]))
-        chunks = _chunks(context, key["retriever"])
-        found = located(rankings.table(), documents, chunks, context.experiment.judge)
-        facts = {"located": found.counts, "notes": list(notes(found.counts))}
-        failures = {**rankings.manifest.failures, **found.failures}
-        return TableProduct(found.table, facts, failures)
+        places = _place_tables(context, key["retriever"])
+        hits = located(rankings.table(), *places, context.experiment.judge)
+        facts = {"located": hits.counts, "notes": list(notes(hits.counts))}
+        return TableProduct(hits.table, facts, {**rankings.manifest.failures, **hits.failures})
 
 
-class ExternalUnits(Stage):
+class ExternalUnits(_SearchStage):
     """One partition a search: what of its hits is no chunk of a chunking."""
 
     name = "external_units"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = CHUNKS
     row = "One chunk of a search's own that it returned: the span [start, end) of a document."
     group = "chunks"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = Chunks.projections
 
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [units_key(name) for name in experiment.retrievers if experiment.locates(name)]
-
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [
-            Input("hits", hits_key(key["retriever"])),
-            Input("documents", DOCUMENTS_KEY, "text"),
-            *_chunking_inputs(experiment, key["retriever"]),
-        ]
+        hits = Input("hits", hits_key(key["retriever"]))
+        return [hits, *_places(experiment, key["retriever"])]
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        documents = context.artifact(DOCUMENTS_KEY).table()
         hits = context.artifact(hits_key(key["retriever"])).table()
-        units = own_units(hits, documents, _chunks(context, key["retriever"]))
-        return TableProduct(units)
+        return TableProduct(own_units(hits, *_place_tables(context, key["retriever"])))
 
 
 class ExternalRuns(RunsStage):
     """One partition a search and top_k, cut from what it returned."""
 
     name = "external_runs"
-    family = FAMILY
+    family = "external"
     ends_known = False
     schema = RUNS
 
@@ -102,9 +359,13 @@ class ExternalRuns(RunsStage):
 
 def located_ranking(context: StageContext, retriever: str) -> Ranked:
     """Return the ranking of judged units of a retriever whose hits were located."""
-    artifact = context.artifact(hits_key(retriever))
-    table = unit_run(artifact.table(), context.experiment.judge)
-    return Ranked(table, artifact.manifest.failures)
+    hits = context.artifact(hits_key(retriever))
+    return Ranked(unit_run(hits.table(), context.experiment.judge), hits.manifest.failures)
+
+
+def rankings_key(retriever: str) -> ArtifactKey:
+    """Return what a search returned."""
+    return ArtifactKey.of("external_rankings", retriever=retriever)
 
 
 def hits_key(retriever: str) -> ArtifactKey:
@@ -123,13 +384,14 @@ def chunk_keys(experiment: Experiment, retriever: str) -> list[ArtifactKey]:
     return chunkings + [units_key(name) for name in experiment.located_of(retriever)]
 
 
-def _chunking_inputs(experiment: Experiment, retriever: str) -> list[Input]:
-    return [
-        Input("chunks", chunks_key(name), "spans") for name in experiment.chunkings_of(retriever)
-    ]
+def _places(experiment: Experiment, retriever: str) -> list[Input]:
+    """Return the inputs in which hits are located: the documents, and chunks if there are."""
+    chunkings = experiment.chunkings_of(retriever)
+    chunks = [Input("chunks", chunks_key(name), "spans") for name in chunkings]
+    return [Input("documents", DOCUMENTS_KEY, "text"), *chunks]
 
 
-def _chunks(context: StageContext, retriever: str) -> pa.Table | None:
+def _place_tables(context: StageContext, retriever: str) -> tuple[pa.Table, pa.Table | None]:
     names = context.experiment.chunkings_of(retriever)
-    tables = [context.artifact(chunks_key(name)).table() for name in names]
-    return tables[0] if tables else None
+    chunks = context.artifact(chunks_key(names[0])).table() if names else None
+    return context.artifact(DOCUMENTS_KEY).table(), chunks

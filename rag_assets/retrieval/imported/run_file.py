@@ -31,8 +31,7 @@ from rag_assets.evaluation.run_files import (
 )
 from rag_assets.evaluation.units import PARENT_ID, unit_ids
 from rag_assets.retrieval.base import Imported, ImportedRetriever
-from rag_assets.retrieval.external.base import QueryResult
-from rag_assets.retrieval.external.returned import Unusable, hits_of
+from rag_assets.retrieval.external.hits import QueryResult, Rejected, hits_of
 from rag_assets.schemas import RUNS
 from rag_assets.sources.fields import Place, Row
 
@@ -72,7 +71,7 @@ def _result(row: Row, place: Place) -> QueryResult:
         raise place.error(f"has none of {allowed}; found keys: {names}")
     try:
         hits = hits_of(row[key], MAX_HITS, as_texts=key != HITS_KEY)
-    except Unusable as error:
+    except Rejected as error:
         raise place.error(str(error), key) from error
     return QueryResult(hits)
 

@@ -60,25 +60,12 @@ def test_an_edited_file_is_loaded_anew(tmp_path: Path) -> None:
     assert load(call(file, "VALUE")) == 22
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "problem"),
-    [
-        ("import no_such_module_at_all\n", "f", "cannot be loaded: ModuleNotFoundError: No module"),
-        ("raise SystemExit(3)\n", "f", "cannot be loaded: SystemExit: 3"),
-        ("def f(:\n", "f", "cannot be loaded: SyntaxError"),
-        ("f = 1\n", "g", "has no g"),
-        ("f = 1\n", "f.g", "has no f.g"),
-    ],
-)
-def test_what_cannot_be_loaded_is_said(tmp_path: Path, text: str, name: str, problem: str) -> None:
-    file = write(tmp_path / "search.py", text)
+def test_a_module_that_cannot_be_loaded_leaves_no_trace(tmp_path: Path) -> None:
+    file = write(tmp_path / "search.py", "raise SystemExit(3)\n")
     before = set(sys.modules)
-    with pytest.raises(UsageError) as raised:
-        load(call(file, name))
-    assert problem in str(raised.value)
-    assert str(raised.value).startswith(f"call {file}:{name}: ")
-    if "has no" not in problem:
-        assert set(sys.modules) == before
+    with pytest.raises(SystemExit):
+        load(call(file, "f"))
+    assert set(sys.modules) == before
 
 
 def test_a_version_is_of_what_can_be_reached_and_runs_nothing(tmp_path: Path) -> None:

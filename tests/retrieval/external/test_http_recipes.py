@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rag_assets.retrieval.external.base import QueryResult, SearchSession
+from rag_assets.retrieval.external.hits import QueryResult
 from rag_assets.retrieval.external.http import HttpRetriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.external.engines import ENGINES, VARIABLES, Index, Ranked
@@ -72,8 +72,8 @@ def recipe(name: str, server: Loopback, model: Path, **changes: Any) -> HttpRetr
 
 
 def search(config: HttpRetriever, texts: list[str], k: int = 5) -> list[QueryResult]:
-    with SearchSession(NO_WORKSPACE) as tools:
-        return list(config.search([(f"q{n}", text) for n, text in enumerate(texts)], k, tools))
+    with config.opened(NO_WORKSPACE) as ask:
+        return list(ask(list(texts), k))
 
 
 def expected(name: str, index: Index, config: HttpRetriever, text: str) -> Ranked:

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +9,26 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.base import Hit, QueryResult, RevisionQuery, SearchSession
+from rag_assets.retrieval.external.base import RevisionQuery
+from rag_assets.retrieval.external.hits import Hit, QueryResult
 from rag_assets.retrieval.external.python import PythonRetriever
-from rag_assets.retrieval.external.workers import MAX_LATE, Outcome, Workers
 from rag_assets.retrieval.workspace import NO_WORKSPACE
+from rag_assets.servers.client import MAX_UNSERVED
 
-QUERIES = [("q1", "one"), ("q2", "two"), ("q3", "three")]
-
-
-@pytest.fixture
-def tools() -> Iterator[SearchSession]:
-    with SearchSession(NO_WORKSPACE) as opened:
-        yield opened
+QUERIES = ["one", "two", "three"]
 
 
 class Asked:
     """Asks code that stands in a file."""
 
-    def __init__(self, folder: Path, tools: SearchSession) -> None:
+    def __init__(self, folder: Path) -> None:
         self.file = folder / "search.py"
-        self.tools = tools
 
     def __call__(self, code: str, name: str = "f", k: int = 2, **options: Any) -> list[QueryResult]:
         self.file.write_text(code, encoding="utf-8")
         config = PythonRetriever(type="python", call=f"{self.file}:{name}", **options)
-        return list(config.search(QUERIES, k, self.tools))
+        with config.opened(NO_WORKSPACE) as ask:
+            return list(ask(QUERIES, k))
 
     def ids(self, *given: Any, **options: Any) -> list[list[str | None]]:
         results = self(*given, **options)
@@ -44,8 +37,8 @@ class Asked:
 
 
 @pytest.fixture
-def asked(tmp_path: Path, tools: SearchSession) -> Asked:
-    return Asked(tmp_path, tools)
+def asked(tmp_path: Path) -> Asked:
+    return Asked(tmp_path)
 
 
 TWO = [["one", "2"], ["two", "2"], ["three", "2"]]
@@ -129,7 +122,7 @@ def test_what_fails_is_a_failure_of_its_query(asked: Asked) -> None:
     assert first.error is None
     assert first.seconds is not None
     assert second == QueryResult(error="ValueError: no such index")
-    assert (third.error or "").startswith("returned int 5, not a list of hits")
+    assert (third.error or "").startswith("returned 5, not a list of hits")
 
 
 def test_a_generator_that_raises_is_a_failure_of_its_query(asked: Asked) -> None:
@@ -156,18 +149,21 @@ def f(query, k):
 @pytest.mark.parametrize(
     ("hostile", "problem"),
     [
-        ("return [('d', 0, 10**30)]", "as start and end; both are whole numbers below 2**31"),
+        ("return [('d', 0, 10**30)]", "it must be a whole number from 0, below 2**31"),
         ("return [('d', 0, 10**9999)]", "ValueError: Exceeds the limit"),
-        ("return [('d', True, 2)]", "returned a hit with (True, 2) as start and end"),
+        ("return [('d', True, 2)]", "hit 1: `start` is true; it must be a whole number"),
         ("raise Mute", "Mute: its message cannot be read"),
         ("raise Odd('x')", "Odd: x"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt:"),
         ("raise TimeoutError('of the server')", "TimeoutError: of the server"),
         ("return (exec('raise SystemExit(3)') for _ in 'ab')", "SystemExit: 3"),
         ("return [Meta()]", "Odd:"),
-        ("return [{'text': 50_000_000 * 'x'}]", "a text of 50,000,000 characters; at most 10,000"),
-        ("return [{50_000 * 'x': 1}]", "returned a hit with the key 'xxx"),
-        ("return endless()", "took longer than 1 s"),
+        (
+            "return [{'text': 50_000_000 * 'x'}]",
+            "must be a text of at most 10,000,000 ch",
+        ),
+        ("return [{50_000 * 'x': 1}]", "hit 1 has the key 'xxx"),
+        ("return endless()", "no answer within 1 s"),
     ],
 )
 def test_hostile_code_fails_its_query_only(
@@ -203,10 +199,13 @@ def test_a_batch_that_raises_fails_as_a_whole(asked: Asked) -> None:
     assert {result.error for result in results} == {"OSError: down"}
 
 
-def test_what_is_opened_once_stays_until_the_tools_are_closed(asked: Asked) -> None:
-    count = "N = []\ndef f(query, k):\n    return [str(len(N))]\nN.append(1)"
-    assert asked.ids(count) == [["1"]] * 3
-    assert asked.ids(count) == [["1"]] * 3
+def test_it_is_loaded_once_for_all_that_is_asked(asked: Asked) -> None:
+    count = "N = []\ndef f(query, k):\n    N.append(1)\n    return [str(len(N))]"
+    asked.file.write_text(count, encoding="utf-8")
+    config = PythonRetriever(type="python", call=f"{asked.file}:f")
+    with config.opened(NO_WORKSPACE) as ask:
+        hits = [result.hits[0].id for _ in range(2) for result in ask(QUERIES, 1)]
+    assert hits == [*"123456"]
 
 
 def test_a_call_that_is_late_fails_and_the_next_is_asked(asked: Asked) -> None:
@@ -216,46 +215,39 @@ def test_a_call_that_is_late_fails_and_the_next_is_asked(asked: Asked) -> None:
     )
     began = time.monotonic()
     first, second, third = asked(code, timeout=0.3)
-    assert first == QueryResult(error="took longer than 0.3 s")
+    assert first == QueryResult(error="no answer within 0.3 s")
     assert [one.hits for one in (second, third)] == [[Hit("two")], [Hit("three")]]
     assert time.monotonic() - began < 20
 
 
 def test_a_coroutine_that_is_late_fails(asked: Asked) -> None:
     code = "import asyncio\nasync def f(query, k):\n    await asyncio.sleep(30)"
-    assert {one.error for one in asked(code, timeout=0.2)} == {"took longer than 0.2 s"}
+    assert {one.error for one in asked(code, timeout=0.2)} == {"no answer within 0.2 s"}
 
 
-def test_after_some_late_calls_the_others_are_not_made() -> None:
-    calls: list[int] = []
-    stop = threading.Event()
-
-    def late(number: int) -> None:
-        calls.append(number)
-        stop.wait(30)
-
-    workers = Workers(1, 0.1)
-    outcomes: list[Outcome[Any]] = list(workers.each(lambda n=n: late(n) for n in range(8)))  # type: ignore[misc]
-    stop.set()
-    workers.close()
-    assert calls == list(range(MAX_LATE))
-    assert [outcome.error for outcome in outcomes[:MAX_LATE]] == ["took longer than 0.1 s"] * 3
-    assert {outcome.error for outcome in outcomes[MAX_LATE:]} == {
-        "not asked: 3 calls in a row took longer than 0.1 s"
-    }
+def test_after_some_late_calls_the_others_are_not_made(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    code = (
+        f"import time\ndef f(query, k):\n    with open({str(log)!r}, 'a') as log:\n"
+        "        log.write(query)\n    time.sleep(30)"
+    )
+    (tmp_path / "search.py").write_text(code, encoding="utf-8")
+    config = PythonRetriever(type="python", call=f"{tmp_path}/search.py:f", timeout=0.1)
+    with config.opened(NO_WORKSPACE) as ask:
+        errors = [str(result.error) for result in ask([*"abcdefghij"], 1)]
+    assert log.read_text(encoding="utf-8") == "abcdefghij"[:MAX_UNSERVED]
+    assert errors[:MAX_UNSERVED] == ["no answer within 0.1 s"] * MAX_UNSERVED
+    assert all(
+        error.startswith("not asked: 8 requests in a row") for error in errors[MAX_UNSERVED:]
+    )
 
 
-def test_as_many_are_asked_at_once_as_is_said_and_the_order_stays() -> None:
-    together = threading.Barrier(3, timeout=20)
-
-    def work(number: int) -> int:
-        together.wait()  # three calls at once, or none gets on
-        return number
-
-    workers = Workers(3, 20)
-    outcomes: list[Outcome[Any]] = list(workers.each(lambda n=n: work(n) for n in range(9)))  # type: ignore[misc]
-    workers.close()
-    assert [outcome.value for outcome in outcomes] == list(range(9))
+def test_as_many_are_asked_at_once_as_is_said_and_the_order_stays(asked: Asked) -> None:
+    code = (
+        "import threading\ntogether = threading.Barrier(3, timeout=20)\n"
+        "def f(query, k):\n    together.wait()\n    return [query]"
+    )
+    assert asked.ids(code, concurrency=3) == [["one"], ["two"], ["three"]]
 
 
 def test_coroutines_share_one_event_loop(asked: Asked) -> None:
@@ -277,30 +269,41 @@ def test_with_one_call_at_a_time_the_thread_that_loads_is_the_one_that_asks(aske
 @pytest.mark.parametrize(
     ("code", "options", "problem"),
     [
-        ("f = 17", {}, "is a int, which is no function, nor has it `invoke`, `retrieve` or `run`"),
-        ("def f(a, b, c):\n    pass", {}, "cannot be called as f(query, k)"),
+        (
+            "f = 17",
+            {},
+            "is a int that cannot be called with (query, k), nor has",
+        ),
+        ("def f(a, b, c):\n    pass", {}, "cannot be called with (query, k)"),
         (
             "def f(query, k):\n    pass",
             {"options": {"x": 1}},
-            "cannot be called as f(query, k, x=)",
+            "cannot be called with (query, k, x=)",
         ),
-        ("class f:\n    pass", {"options": {"x": 1}}, "cannot be called with x (its `options`)"),
+        (
+            "class f:\n    pass",
+            {"options": {"x": 1}},
+            "loaded: TypeError: f() takes no argu",
+        ),
         ("def __getattr__(name): raise GeneratorExit(name)", {}, "loaded: GeneratorExit: f"),
         ("raise KeyboardInterrupt('x')", {}, "cannot be loaded: KeyboardInterrupt: x"),
+        ("import no_such_module_at_all", {}, "cannot be loaded: ModuleNotFoundError: No module"),
+        ("def f(:", {}, "cannot be loaded: SyntaxError"),
+        ("g = 1", {}, "has no attribute 'f'"),
         (
             "class C:\n    def __getattr__(self, name): raise BaseException(name)\nf = C()",
             {},
-            "cannot be asked: BaseException: invoke",
+            "cannot be loaded: BaseException: invoke",
         ),
         (
             "class f:\n    def __init__(self):\n        raise OSError('no index')",
             {},
-            "cannot be made: OSError: no index",
+            "cannot be loaded: OSError: no index",
         ),
         (
             "class C:\n    def invoke(self, query):\n        pass\nf = C()",
             {"batch": True},
-            "`batch` is for a function, a class or a factory; this is an object with `invoke`",
+            "is an object with `invoke`, which takes no `options` and no `batch`",
         ),
         (
             "class C:\n    def run(self, query_embedding, top_k):\n        pass\nf = C()",

@@ -11,18 +11,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.request_template import (
-    Body,
-    Headers,
-    Url,
+from rag_assets.retrieval.external.http import (
+    HttpRetriever,
     filled,
     filled_url,
-    fixed_headers,
-    places_in,
-    secret_headers,
+    headers_of,
+    placeholders_in,
 )
 
 HARMFUL = [
@@ -93,68 +90,63 @@ def test_a_place_that_is_a_whole_text_takes_any_type() -> None:
 def test_keys_and_other_braces_stay() -> None:
     template = {"{query}": "{targetHits: 100}nearestNeighbor(e, q) {Query} { query }"}
     assert sent(template, query="x") == template
-    assert list(places_in(template)) == []  # type: ignore[arg-type]
+    assert list(placeholders_in(template)) == []  # type: ignore[arg-type]
 
 
 def test_places_are_found_at_any_depth() -> None:
     template = {"a": [{"b": "{query} {k}"}], "c": "{vector:json}"}
-    assert list(places_in(template)) == ["query", "k", "vector"]  # type: ignore[arg-type]
+    assert list(placeholders_in(template)) == ["query", "k", "vector"]  # type: ignore[arg-type]
+
+
+BASE: Mapping[str, object] = {
+    **{"type": "http", "url": "http://h/", "body": {"q": "{query}"}, "hits": "h", "id": "id"},
+    "revision": "1",
+}
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "problem"),
+    ("option", "value", "problem"),
     [
-        (Url, "ftp://h/", "must be an address that begins with http:// or https://"),
-        (Url, "http:///x", "must be an address that begins with http:// or https://"),
-        (Url, "http://h:99999/", "must be an address with a host and a port from 0 to 65535"),
-        (Url, "http://me:pw@h/", "must hold no user, password or fragment"),
-        (Url, "http://h/#x", "must hold no user, password or fragment"),
-        (Url, "http://{query}/", "has a placeholder before its `?`"),
-        (Url, "http://h/{query}", "has a placeholder before its `?`"),
-        (Url, "http://h/?api_key=1234", "has a credential in 'api_key'; put it into headers"),
-        (Url, "http://h/a b", "has characters that must be escaped as in %20"),
-        (Headers, {"Authorization": "Bearer abc"}, "'Authorization' holds a credential"),
-        (Headers, {"X-Api-Key": "abc"}, "'X-Api-Key' holds a credential"),
-        (Headers, {"xapikey": "abc"}, "'xapikey' holds a credential"),
-        (Headers, {"cookie": "abc"}, "'cookie' holds a credential"),
-        (Headers, {"a b": "c"}, "'a b' is not the name of a header"),
-        (Headers, {"x": "a\r\nb: c"}, "'x' must have printable ASCII characters only"),
-        (Headers, {"Host": "other"}, "'Host' is set by the connection; leave it out"),
-        (Body, {"size": {"k": None}}, "{k} without quotes is a mapping in YAML; write '{k}'"),
-        (Body, [{"a": {"query": None}}], "{query} without quotes is a mapping in YAML"),
-        (Body, {"a": float("nan")}, ""),
+        ("url", "ftp://h/", "must be an address that begins with http:// or https://"),
+        ("url", "http:///x", "must be an address that begins with http:// or https://"),
+        ("url", "http://h:99999/", "Port out of range 0-65535"),
+        ("url", "http://me:pw@h/", "must hold no user, password or fragment"),
+        ("url", "http://h/{query}", "has a placeholder before its `?`"),
+        ("url", "http://h/?api_key=1234", "has a credential in 'api_key'; put it into headers"),
+        ("url", "http://h/a b", "has characters that must be escaped as in %20"),
+        ("headers", {"Authorization": "Bearer abc"}, "'Authorization' holds a credential"),
+        ("headers", {"xapikey": "abc"}, "'xapikey' holds a credential"),
+        ("headers", {"cookie": "abc"}, "'cookie' holds a credential"),
+        ("headers", {"a b": "c"}, "'a b' is not the name of a header"),
+        ("headers", {"x": "a\r\nb: c"}, "'x' must have printable ASCII characters only"),
     ],
 )
-def test_what_cannot_be_is_said(kind: Any, value: object, problem: str) -> None:
+def test_what_cannot_be_is_said(option: str, value: object, problem: str) -> None:
     with pytest.raises(ValidationError) as raised:
-        TypeAdapter(kind).validate_python(value)
+        HttpRetriever.model_validate({**BASE, option: value})
     (error,) = raised.value.errors()
     assert problem in error["msg"]
 
 
 def test_parameters_and_headers_that_only_look_alike_are_allowed() -> None:
     url = "http://h/?author=1&tokenizer=2&keywords=3"
-    assert TypeAdapter(Url).validate_python(url) == url
-    headers = {"X-Tenant": "acme", "x-keyboard": "qwerty"}
-    assert TypeAdapter(Headers).validate_python(headers) == {
-        "x-tenant": "acme",
-        "x-keyboard": "qwerty",
-    }
+    config = HttpRetriever.model_validate({**BASE, "url": url, "headers": {"X-Keyboard": "qwerty"}})
+    assert (config.url, config.headers) == (url, {"x-keyboard": "qwerty"})
 
 
 def test_only_values_of_variables_are_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ES_KEY", "abc123")
     headers = {"authorization": "ApiKey ${ES_KEY}", "x-tenant": "acme"}
-    assert secret_headers(headers) == ({"authorization": "ApiKey abc123"}, ["abc123"])
-    assert fixed_headers(headers) == {"x-tenant": "acme"}
+    sent = {"authorization": "ApiKey abc123", "x-tenant": "acme"}
+    assert headers_of(headers) == (sent, ["abc123", "ApiKey abc123"])
 
 
 def test_user_and_password_are_secret_too(monkeypatch: pytest.MonkeyPatch) -> None:
     value = base64.b64encode(b"operator:hunter2").decode()
     monkeypatch.setenv("BASIC", value)
-    headers, secrets = secret_headers({"authorization": "Basic ${BASIC}"})
+    headers, secrets = headers_of({"authorization": "Basic ${BASIC}"})
     assert headers == {"authorization": f"Basic {value}"}
-    assert secrets == [value, "operator:hunter2", "operator", "hunter2"]
+    assert secrets == [value, "operator:hunter2", "operator", "hunter2", f"Basic {value}"]
 
 
 @pytest.mark.parametrize(
@@ -172,5 +164,5 @@ def test_a_variable_that_cannot_be_sent(
     for name, text in environment.items():
         monkeypatch.setenv(name, text)
     with pytest.raises(UsageError, match=problem) as raised:
-        secret_headers({"authorization": "ApiKey ${ES_KEY}"})
+        headers_of({"authorization": "ApiKey ${ES_KEY}"})
     assert value is None or value not in str(raised.value)

@@ -180,7 +180,7 @@ def unknown_ids(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (down, "the connection failed (Connection refused"),
         (slow, "no answer within 0.2 s"),
-        (wrong_columns, "the query returns the column 'file', which no hit has; allowed: id, text"),
+        (wrong_columns, "the query returns the columns file, score; allowed, each once: id, text"),
         (unknown_ids, "the search returned the id 'fares.md.old', which no chunk or document has"),
     ],
 )

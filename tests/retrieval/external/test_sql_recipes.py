@@ -13,7 +13,7 @@ import pytest
 import snowballstemmer
 import yaml
 
-from rag_assets.retrieval.external.base import Hit, QueryResult, SearchSession
+from rag_assets.retrieval.external.hits import Hit, QueryResult
 from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.external.engines import Index, Passage
@@ -109,8 +109,8 @@ def recipe(name: str, model: Path, file: Path) -> SqlRetriever:
 
 
 def search(config: SqlRetriever, texts: list[str], k: int = 5) -> list[QueryResult]:
-    with SearchSession(NO_WORKSPACE) as tools:
-        return list(config.search([(f"q{n}", text) for n, text in enumerate(texts)], k, tools))
+    with config.opened(NO_WORKSPACE) as ask:
+        return list(ask(list(texts), k))
 
 
 def is_known(hit: Hit, index: Index) -> bool:
@@ -207,11 +207,10 @@ def test_the_revisions_of_the_page(
     tables: SearchDatabase, static_model: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, tables.dsn)
-    with SearchSession(NO_WORKSPACE) as tools:
-        first = recipe("pgvector_exact", static_model, file).current_revision(tools)
-        assert recipe("duckdb_vectors", static_model, file).current_revision(tools) == "1"
-        tables.execute("UPDATE manuals SET changed = changed + interval '1 s'")
-        second = recipe("pgvector_exact", static_model, file).current_revision(tools)
+    first = recipe("pgvector_exact", static_model, file).current_revision()
+    assert recipe("duckdb_vectors", static_model, file).current_revision() == "1"
+    tables.execute("UPDATE manuals SET changed = changed + interval '1 s'")
+    second = recipe("pgvector_exact", static_model, file).current_revision()
     assert first < second
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.retrieval.external.sql_statement import Statement
+from rag_assets.retrieval.external.sql import Statement
 
 
 def written(sql: str) -> str:

@@ -21,8 +21,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.report.latency import latency_rows
 from rag_assets.report.plan import plan_rows
 from rag_assets.report.result import EvaluationResult
-from rag_assets.retrieval.external.rankings_stage import SINGLE, rankings_key
-from rag_assets.retrieval.external.stage import hits_key, units_key
+from rag_assets.retrieval.external.stage import SINGLE, hits_key, rankings_key, units_key
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import with_answers
@@ -335,7 +334,7 @@ def test_a_run_file_has_texts_and_spans(searched: Searched, judge: str) -> None:
     ("line", "problem"),
     [
         ({"query_id": "q1", "retrieved_ids": ["a"]}, "has none of hits, retrieved_contexts"),
-        ({"query_id": "q1", "hits": [{"id": 3}]}, "run.jsonl:1: `hits`: returned a hit whose id"),
+        ({"query_id": "q1", "hits": [{"id": 3.5}]}, "run.jsonl:1: `hits`: hit 1: `id` is 3.5"),
         ({"query_id": "q9", "hits": []}, "has none of the experiment's 6 queries"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.retrieval.external.base import Hit
+from rag_assets.retrieval.external.hits import Hit
 from rag_assets.retrieval.external.units import (
     Located,
     located,

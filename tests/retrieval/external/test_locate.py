@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.retrieval.external import location
-from rag_assets.retrieval.external.base import Hit
-from rag_assets.retrieval.external.location import (
+from rag_assets.retrieval.external import locate as locating
+from rag_assets.retrieval.external.hits import Hit
+from rag_assets.retrieval.external.locate import (
     AMBIGUOUS,
     EXACT,
     MISSING,
@@ -16,6 +16,7 @@ from rag_assets.retrieval.external.location import (
     Place,
     locate,
     normalised,
+    offsets_of,
 )
 
 DOCUMENTS = {
@@ -126,7 +127,7 @@ def test_it_finds_what_a_plain_search_finds(texts: list[str], data: st.DataObjec
 @settings(deadline=None)
 @given(st.text(max_size=80))
 def test_offsets_are_of_the_characters_that_a_normalised_one_was_made_of(text: str) -> None:
-    alike, offsets = normalised(text), location._offsets(text)
+    alike, offsets = normalised(text), offsets_of(text)
     assert len(alike) == len(offsets)
     assert [one for one, _ in offsets] == sorted(one for one, _ in offsets)
     for made, (start, end) in zip(alike, offsets, strict=True):
@@ -139,7 +140,7 @@ def test_offsets_are_of_the_characters_that_a_normalised_one_was_made_of(text: s
 
 
 def test_documents_are_searched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(location, "BLOCK_CHARACTERS", 5)
+    monkeypatch.setattr(locating, "BLOCK_CHARACTERS", 5)
     documents = {f"d{n}": f"number {n} is here" for n in range(20)}
     hits = [Hit(text=f"{n} is here") for n in range(10, 20)]
     assert locate(hits, documents) == [Place(EXACT, f"d{n}", 7, 17) for n in range(10, 20)]

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.retrieval.external.base import Hit
-from rag_assets.retrieval.external.returned import Unusable, hits_of
+from rag_assets.retrieval.external.hits import Hit, Rejected, hits_of
 
 
 @dataclass
@@ -75,8 +74,9 @@ class OnlyContent:
         ),
         (NodeWithScore(LlamaNode("t", {}, "a.md"), None), Hit(text="t", source="a.md")),
         (OnlyContent(), Hit(text="t")),
-        # A score that is no number is nothing, and NaN neither.
-        ({"id": "a", "score": float("nan")}, Hit("a")),
+        # A whole number is an id, also one of numpy.
+        ([np.int64(7), 1], Hit("7", score=1.0)),
+        ({"id": 5}, Hit("5")),
     ],
 )
 def test_a_hit_has_many_forms(one: object, expected: Hit) -> None:
@@ -93,23 +93,24 @@ def test_lists_are_cut_and_may_be_any_iterable() -> None:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (None, "returned NoneType None, not a list of hits"),
-        ("a.md", "returned str 'a.md', not a list of hits"),
-        ({"a.md": 0.5}, "returned dict {'a.md': 0.5}, not a list of hits"),
-        (17, "returned int 17, not a list of hits"),
-        ([17], "returned int 17 as a hit, which is not one"),
-        ([("a", "b")], "returned tuple ('a', 'b') as a hit, which is not one"),
-        ([{"key": "a"}], "a hit with the key 'key'; allowed: doc_id, document_id, end, id"),
-        ([{"id": 5}], "whose id, text or document_id is not a text"),
-        ([{"document_id": "a"}], "as a hit; a hit is an id"),
-        ([{"id": "a", "text": "t"}], "as a hit; a hit is an id"),
-        ([("a", -1, 4)], "(-1, 4) as start and end; both are whole numbers"),
-        ([("a", 0.5, 4)], "(0.5, 4) as start and end; both are whole numbers"),
-        ([HaystackDocument(None)], "as a hit, which is not one"),
+        (None, "returned nothing, not a list of hits"),
+        ("a.md", 'returned "a.md", not a list of hits'),
+        ({"a.md": 0.5}, "returned an object with the keys a.md, not a list of hits"),
+        (17, "returned 17, not a list of hits"),
+        ([1.5], "hit 1 is 1.5; a hit is an id, (id, score)"),
+        ([("a", "b")], 'hit 1: `score` is "b"; it must be a finite number'),
+        ([{"id": "a", "score": float("nan")}], "hit 1: `score` is NaN; it must be a finite number"),
+        ([{"key": "a"}], "hit 1 has the key 'key'; allowed: id, text, document_id, start, end"),
+        (["b", {"id": ["a"]}], "hit 2: `id` is a list of 1; it must be a text or a whole number"),
+        ([{"document_id": "a"}], "hit 1: has only document_id; a hit is one of three"),
+        ([{"id": "a", "text": "t"}], "hit 1: has only id, text; a hit is one of three"),
+        ([("a", -1, 4)], "hit 1: `start` is -1; it must be a whole number from 0, below 2**31"),
+        ([("a", 0, 2**31)], "hit 1: `end` is 2147483648; it must be a whole number from 0"),
+        ([HaystackDocument(None)], "hit 1 is HaystackDocument "),
     ],
 )
 def test_what_is_no_list_of_hits_is_said(answer: object, problem: str) -> None:
-    with pytest.raises(Unusable) as raised:
+    with pytest.raises(Rejected) as raised:
         hits_of(answer, 5)
     assert problem in str(raised.value)
     assert len(str(raised.value)) < 400

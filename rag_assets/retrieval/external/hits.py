@@ -1,0 +1,234 @@
+"""What a search returned for a query, and the one check that makes hits of it.
+
+Functions, servers, databases and files all pass through :func:`hit_of`. Nothing of LangChain,
+LlamaIndex or Haystack is imported: their objects are recognised by their attributes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import index
+from typing import Any, NamedTuple
+
+from rag_assets.plain_text import shortened
+
+FORMS = (
+    "an id, (id, score), (document_id, start, end), a dict with id, text or document_id, start and "
+    "end, or a document of LangChain, LlamaIndex or Haystack"
+)
+ONE_OF_THREE = "a hit is one of three: `id`; `text`; or `document_id`, `start` and `end`"
+
+MAX_CHARACTERS = 10_000_000
+"""Of a returned text: more is no passage, and fills memory with copies."""
+
+_SOURCE_KEYS = ("document_id", "doc_id", "source", "file_path", "path", "file_name", "filename")
+"""Keys of a document's metadata that may name where its text is from; the first one counts."""
+
+_START_KEYS = ("start_index", "split_idx_start")
+"""Keys with the character at which a text starts, as LangChain and Haystack have them."""
+
+
+class Hit(NamedTuple):
+    """One thing that a search returned, named in one of three ways.
+
+    - ``id``: of a chunk of the retriever's ``chunking``, of its parent, or of a document;
+    - ``document_id``, ``start`` and ``end``: characters ``[start, end)`` of a document's text;
+    - ``text``, which is looked for in the documents; ``document_id`` or ``source`` (an id, or the
+      name or path of a document's file) narrows where.
+
+    ``score`` is for people: the order of the hits is the ranking.
+    """
+
+    id: str | None = None
+    text: str | None = None
+    document_id: str | None = None
+    start: int | None = None
+    end: int | None = None
+    score: float | None = None
+    source: str | None = None
+
+
+class QueryResult(NamedTuple):
+    """The outcome of one query, best hit first.
+
+    Attributes:
+        hits: empty if the search found nothing, which is a result.
+        seconds: wall time from the question to the answer; None: not known.
+        error: why it failed; the query then has no ranking and counts as failed.
+    """
+
+    hits: Sequence[Hit] = ()
+    seconds: float | None = None
+    error: str | None = None
+
+
+class Rejected(Exception):
+    """What was returned is no list of hits; the message says what it is, and what is allowed."""
+
+
+def hits_of(answer: object, k: int, *, as_texts: bool = False) -> list[Hit]:
+    """Return the first ``k`` hits of an answer.
+
+    Args:
+        answer: a list of hits in any of :data:`FORMS`, or a dict with a list of ``documents``.
+        k: number of hits wanted.
+        as_texts: True if a plain text is a text and not an id.
+
+    Raises:
+        Rejected: it is something else.
+    """
+    if isinstance(answer, Mapping) and "documents" in answer:  # of Haystack's `run`
+        answer = answer["documents"]
+    is_list = isinstance(answer, Iterable) and not hasattr(answer, "model_fields")
+    if not is_list or isinstance(answer, str | bytes | Mapping):
+        raise Rejected(f"returned {described(answer)}, not a list of hits; a hit is {FORMS}")
+    hits: list[Hit] = []
+    for value in answer:  # type: ignore[attr-defined]
+        if len(hits) == k:
+            break
+        hits.append(hit_of(_fields(value, as_texts, len(hits) + 1), len(hits) + 1))
+    return hits
+
+
+def hit_of(fields: Mapping[str, object], rank: int, labels: Mapping[str, str] | None = None) -> Hit:
+    """Return the hit with these fields, checked; a field that is None is not there.
+
+    Args:
+        fields: by their names in :class:`Hit`.
+        rank: of the hit, for messages.
+        labels: field -> its name in messages, default: the field's own.
+
+    Raises:
+        Rejected: a field is unknown or of another kind, or the hit is none of the three.
+    """
+    labels = labels or {}
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name not in _KINDS:
+            key = shortened(str(name), 80)
+            raise Rejected(f"hit {rank} has the key '{key}'; allowed: {', '.join(FIELDS)}")
+        if value is None:
+            continue
+        read, kind = _KINDS[name]
+        try:
+            values[name] = read(value)
+        except (TypeError, ValueError, OverflowError):
+            label = labels.get(name, name)
+            reason = f"`{label}` is {described(value)}; it must be {kind}"
+            raise Rejected(f"hit {rank}: {reason}") from None
+    if not is_one_of_three(values):
+        missing = [label for name, label in labels.items() if name not in values]
+        present = f"has only {', '.join(values)}" if values else "has none of them"
+        problem = f"`{missing[0]}` matches nothing" if missing else present
+        raise Rejected(f"hit {rank}: {problem}; {ONE_OF_THREE}")
+    return Hit(**values)
+
+
+def is_one_of_three(names: Collection[str]) -> bool:
+    """Return whether these fields make an id, a text or a span, and only one of them."""
+    is_span = {"document_id", "start", "end"} <= set(names) and "text" not in names
+    return ["id" in names, "text" in names, is_span].count(True) == 1
+
+
+def described(value: object) -> str:
+    """Return what a value is, in a few words for a message."""
+    if isinstance(value, Mapping):
+        keys = ", ".join(sorted(map(str, value))[:6])
+        return f"an object with the keys {shortened(keys)}" if keys else "an empty object"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}"
+    if value is None or not isinstance(value, str | bool | int | float):
+        return "nothing" if value is None else f"{type(value).__name__} {value!r:.80}"
+    return shortened(json.dumps(value, ensure_ascii=False), 60)
+
+
+def _fields(value: object, as_texts: bool, rank: int) -> Mapping[str, object]:
+    """Return the fields of a hit in any of :data:`FORMS`."""
+    if isinstance(value, Hit):
+        return value._asdict()
+    if isinstance(value, str) or _is_whole(value):
+        return {"text" if as_texts and isinstance(value, str) else "id": value}
+    if isinstance(value, Mapping):
+        return {"document_id" if key == "doc_id" else key: one for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        if len(value) == 3:
+            return dict(zip(("document_id", "start", "end"), value, strict=True))
+        if len(value) == 2:
+            return {**_fields(value[0], as_texts, rank), "score": value[1]}
+    elif (fields := _fields_of_object(value)) is not None:
+        return fields
+    raise Rejected(f"hit {rank} is {described(value)}; a hit is {FORMS}")
+
+
+def _fields_of_object(value: object) -> Mapping[str, object] | None:
+    """Return the fields of a framework's document or node: its text without its metadata."""
+    node = getattr(value, "node", None)  # LlamaIndex's NodeWithScore
+    node = value if node is None else node
+    texts = (getattr(node, name, None) for name in ("page_content", "content", "text"))
+    text = next((text for text in texts if isinstance(text, str)), None)
+    if text is None and callable(content := getattr(node, "get_content", None)):
+        text = content()
+    if not isinstance(text, str):
+        return None
+    both = (getattr(node, name, None) for name in ("metadata", "meta"))
+    metadata: Mapping[str, Any] = next((m for m in both if isinstance(m, Mapping) and m), {})
+    sources = [*(metadata.get(key) for key in _SOURCE_KEYS), getattr(node, "ref_doc_id", None)]
+    starts = [getattr(node, "start_char_idx", None), *(metadata.get(key) for key in _START_KEYS)]
+    return {
+        "text": text,
+        "source": next((name for name in sources if isinstance(name, str) and name), None),
+        "start": next((start for start in starts if _is_whole(start)), None),
+        "score": getattr(value, "score", None),
+    }
+
+
+def _is_whole(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def _id(value: Any) -> str:  # noqa: ANN401 (whatever a search returns)
+    return _text(value if isinstance(value, str) else str(_whole(value)))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
+        raise TypeError
+    return value
+
+
+def _whole(value: Any) -> int:  # noqa: ANN401
+    if isinstance(value, bool):
+        raise TypeError
+    return index(value)
+
+
+def _offset(value: object) -> int:
+    offset = _whole(value)
+    if not 0 <= offset < 2**31:
+        raise ValueError
+    return offset
+
+
+def _score(value: Any) -> float:  # noqa: ANN401
+    if isinstance(value, str | bool) or not math.isfinite(score := float(value)):
+        raise ValueError
+    return score
+
+
+_TEXT = (_text, f"a text of at most {MAX_CHARACTERS:,} characters")
+_ID = (_id, "a text or a whole number")
+_OFFSET = (_offset, "a whole number from 0, below 2**31")
+_KINDS: Mapping[str, tuple[Callable[[Any], object], str]] = {
+    "id": _ID,
+    "text": _TEXT,
+    "document_id": _ID,
+    "start": _OFFSET,
+    "end": _OFFSET,
+    "score": (_score, "a finite number"),
+    "source": _TEXT,
+}
+
+FIELDS = tuple(_KINDS)
+"""The fields of a hit."""
