@@ -296,7 +296,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a function of nothing": (
         {"retrievers": {"a": lambda x, y, z: []}},
         UsageError,
-        "cannot be called as",
+        "cannot be called with",
     ),
 }
 
