@@ -20,8 +20,8 @@ from rag_assets.assets.execution import failure, pool_of, retry_policy_of
 from rag_assets.assets.names import (
     artifact_key,
     asset_key,
+    description_of,
     dimension_values,
-    first_clause,
     group_name,
     partition_key,
 )
@@ -203,7 +203,7 @@ def _build(
         deps=_deps(stage, experiment),
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
-        description=first_clause(stage.row),
+        description=description_of(stage),
         metadata=metadata.of_asset(stage, experiment),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MAX_KINDS]),

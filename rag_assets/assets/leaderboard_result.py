@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from textwrap import wrap
 
 import dagster as dg
 
@@ -12,7 +11,7 @@ from rag_assets.errors import RagAssetsError
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.plain_text import one_line
+from rag_assets.plain_text import markdown, one_line
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.formats import four_places, p_text
 from rag_assets.report.result import EvaluationResult
@@ -22,16 +21,13 @@ from rag_assets.report.winner import winner_of
 
 QUESTION_CHARACTERS = 120
 
-LINE_CHARACTERS = 32
-"""So many Dagster shows in a window 1,300 pixels wide; it wraps neither texts nor cells."""
-
 Metadata = dict[str, dg.MetadataValue]
 
 
 def result_of(pipeline: Pipeline) -> Metadata:
     """Return what stands above all else of a materialization of the leaderboard.
 
-    ``winner`` is in words, ``change`` a row for each retriever that the evaluation
+    ``winner`` is Markdown, ``change`` a row for each retriever that the evaluation
     before had too, the one that fell most first, ``worst_questions`` those of the best retriever:
     what lost most comes first, then what has least.
     """
@@ -40,9 +36,9 @@ def result_of(pipeline: Pipeline) -> Metadata:
     winner = winner_of(view)
     if winner is None:
         return {"winner": dg.MetadataValue.text("Nobody has a value of the primary metric.")}
-    said = [one_line(text) for text in (winner.title, *winner.sentences)]
-    lines = [line for text in said for line in wrap(text, LINE_CHARACTERS)]
-    shown: Metadata = {"winner": _table([{"in words": line} for line in lines])}
+    title, *sentences = (markdown(one_line(text)) for text in (winner.title, *winner.sentences))
+    text = "\n\n".join([f"**{title}**", *sentences])
+    shown: Metadata = {"winner": dg.MetadataValue.md(text)}
     try:
         before = last_other(EvaluationNames(pipeline.settings, pipeline.root.name), now)
         pair = pair_with(before, view.result) if before is not None else None

@@ -1,11 +1,8 @@
-"""Names in Dagster: asset keys, groups, partition keys; and what stands below the name of an asset.
-
-``dg list defs`` shows descriptions of assets in a column of 16 characters, so theirs is one clause;
-the rest is in their metadata.
-"""
+"""Names in Dagster: asset keys, groups, partition keys; and the descriptions of assets."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Sequence
@@ -67,8 +64,6 @@ def report_job_name(experiment: Experiment) -> str:
     return f"{plain_name(experiment)}_report"
 
 
-LINE_CHARACTERS, CLAUSE_CHARACTERS = 64, 40
-
 REPORTS = "RAG_ASSETS_REPORTS"
 """Environment variable: the address below which the reports are served."""
 
@@ -76,23 +71,9 @@ _FIRST_SEEN = ("documents", "leaderboard")
 """Where a graph begins, and what people look for."""
 
 
-def first_clause(text: str) -> str:
-    """Return a text up to its first colon, semicolon or comma, where it is longer than a clause."""
-    return text if len(text) <= CLAUSE_CHARACTERS else re.split(r"[:;,] ", text, maxsplit=1)[0]
-
-
-def first_line(text: str) -> str:
-    """Return a text with a line end behind a clause, where its first line can be short by that.
-
-    Markdown shows it as it was.
-    """
-    if len(text) <= LINE_CHARACTERS:
-        return text
-    ends = [found.end() for found in re.finditer(r"[.:;] ", text)]
-    if text.count(", ") == 1:  # several are a list
-        ends.append(text.index(", ") + 2)
-    end = min(ends, default=0)
-    return f"{text[: end - 1]}\n{text[end:]}" if 0 < end <= LINE_CHARACTERS + 2 else text
+def description_of(stage: Stage) -> str:
+    """Return what an asset is, in one sentence: the first line of its stage's docstring."""
+    return inspect.cleandoc(type(stage).__doc__ or "").splitlines()[0]
 
 
 def described(

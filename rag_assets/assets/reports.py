@@ -10,7 +10,7 @@ import dagster as dg
 from rag_assets.assets import metadata
 from rag_assets.assets.execution import without_foreign
 from rag_assets.assets.metadata import DIGITS
-from rag_assets.assets.names import asset_key, first_line, partition_key
+from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.assets.provenance import Pointers, latest_pointers, tags_of
 from rag_assets.assets.reported_versions import ReportedVersions, Upstream
 from rag_assets.checks.asset_checks import checks_of, results_of, results_of_unreadable
@@ -125,7 +125,7 @@ def check_specs(
         dg.AssetCheckSpec(
             name=check.name,
             asset=asset_key(experiment.name, stage.name),
-            description=first_line(check.meaning),
+            description=check.meaning,
             blocking=check.blocking,
             partitions_def=partitions,
         )
