@@ -57,7 +57,7 @@ class TermCounts(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("analysis",)
     row = "How often each word occurs in each chunk under one analyzer, as plain files."
     group = "search"
-    kinds: ClassVar[frozenset[str]] = frozenset()
+    kinds: ClassVar[frozenset[str]] = frozenset({"numpy"})
     batched = True
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
