@@ -34,8 +34,7 @@ from rag_assets.answers.metrics import token_f1
 from rag_assets.answers.normalisation import words
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.statistics.intervals import resampled_means
-from rag_assets.statistics.resampling import Resampling
-from rag_assets.statistics.units import units_of
+from rag_assets.statistics.units import Resampling, units_of
 
 PAIRS = (("gold", "top 1"), ("gold", "top 3"), ("top 1", "top 3"), ("top 1", "random"))
 

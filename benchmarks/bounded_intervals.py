@@ -16,8 +16,7 @@ import click
 import numpy as np
 
 from rag_assets.statistics.intervals import bounded_intervals
-from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.units import Units
+from rag_assets.statistics.units import Floats, Units
 
 QUESTIONS = (10, 20, 40, 80, 240)
 RESAMPLES = 400

@@ -23,10 +23,13 @@ from typing import Any
 import click
 import numpy as np
 
-from rag_assets.statistics.paired_differences import PairedDifferences
-from rag_assets.statistics.repeated_looks import LOOKS, look_level, look_p_values
-from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import Counted
+from rag_assets.statistics.paired_differences import (
+    LOOKS,
+    PairedDifferences,
+    look_level,
+    look_p_values,
+)
+from rag_assets.statistics.units import Counted, Floats, Resampling
 
 ALPHA, MAX_DROP = 0.05, 0.01
 QUESTIONS, DEVIATION = 216, 0.2

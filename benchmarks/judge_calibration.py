@@ -22,16 +22,16 @@ import numpy.typing as npt
 from rag_assets.answers.normalisation import words
 from rag_assets.answers.prediction_files import read_answers
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
-from rag_assets.statistics.calibrated_differences import calibrated_difference
-from rag_assets.statistics.calibrated_means import calibrated_mean
-from rag_assets.statistics.prediction_powered import (
+from rag_assets.statistics.calibration import (
     Estimate,
+    calibrated_difference,
+    calibrated_mean,
     calibration,
     prediction_powered,
+    rogan_gladen,
     t_quantile,
 )
-from rag_assets.statistics.rogan_gladen import rogan_gladen
-from rag_assets.statistics.wilson import wilson
+from rag_assets.statistics.intervals import wilson
 
 Floats = npt.NDArray[np.float64]
 Bounds = tuple[float, float]

@@ -20,8 +20,8 @@ import numpy as np
 
 from rag_assets.judges.calibration import Sample, estimated_row
 from rag_assets.report.judged_changes import drop_test
-from rag_assets.statistics.calibrated_differences import calibrated_difference
-from rag_assets.statistics.repeated_looks import look_level
+from rag_assets.statistics.calibration import calibrated_difference
+from rag_assets.statistics.paired_differences import look_level
 from rag_assets.statistics.units import Counted
 
 ALPHA = 0.05

@@ -24,8 +24,7 @@ import click
 import numpy as np
 
 from rag_assets.statistics.paired_differences import PairedDifferences
-from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import Counted
+from rag_assets.statistics.units import Counted, Floats, Resampling
 
 CRANFIELD = Path(__file__).resolve().parents[2] / "shared" / "data" / "cranfield" / "qrels"
 LEVEL, TRUE_DIFFERENCE, N_QUESTIONS = 0.05, 0.3, 93

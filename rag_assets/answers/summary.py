@@ -11,10 +11,16 @@ import pyarrow.compute as pc
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.options import AnswerCell
 from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY
+from rag_assets.statistics.comparisons import all_pairs, comparisons
 from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
-from rag_assets.statistics.pairs import all_pairs, comparisons
-from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import Counted, splits_counted, units_of, weighted_mean
+from rag_assets.statistics.units import (
+    Counted,
+    Floats,
+    Resampling,
+    splits_counted,
+    units_of,
+    weighted_mean,
+)
 
 GROUPS = ("all", "answerable", "unanswerable")
 """The questions of a split that a mean is over."""

@@ -35,7 +35,7 @@ from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.sources.problems import collecting
-from rag_assets.statistics.significance import is_tested, regressions
+from rag_assets.statistics.comparisons import is_tested, regressions
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 

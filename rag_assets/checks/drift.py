@@ -41,7 +41,6 @@ from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, EmbeddingRetrieve
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.statistics.resampling import Floats
 from rag_assets.statistics.score_drift import (
     FEWEST,
     BestScores,
@@ -51,6 +50,7 @@ from rag_assets.statistics.score_drift import (
     stability,
     too_few,
 )
+from rag_assets.statistics.units import Floats
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 

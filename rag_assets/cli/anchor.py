@@ -14,7 +14,7 @@ from rag_assets.pipeline.evaluations import fetch_experiments
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.gate_checks import Rules
 from rag_assets.report.result import EvaluationResult
-from rag_assets.statistics.repeated_looks import fewest_falls
+from rag_assets.statistics.paired_differences import fewest_falls
 from rag_assets.store.settings import StoreSettings
 
 

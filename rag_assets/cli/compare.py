@@ -41,7 +41,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_differences, sampled_differences_sheet
 from rag_assets.report.shown_names import shown, with_both_names
 from rag_assets.report.terminal_table import sheet_view
-from rag_assets.statistics.pairs import Pairs, all_pairs
+from rag_assets.statistics.comparisons import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 
 

@@ -15,8 +15,8 @@ from rag_assets.evaluation.score import RunScores, nothing_shared, score_runs
 from rag_assets.report.formats import as_json, formatted, interval_text, p_text, signed_text
 from rag_assets.report.paper_tables import runs_table
 from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
-from rag_assets.statistics.significance import is_significant
-from rag_assets.statistics.t_test import ALPHA
+from rag_assets.statistics.comparisons import is_significant
+from rag_assets.statistics.paired_tests import ALPHA
 
 ENDINGS = {".gz", ".json", ".jsonl", ".parquet", ".run", ".trec", ".tsv", ".txt"}
 

@@ -33,7 +33,7 @@ from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.schemas import QUERY_FACTS
 from rag_assets.sources.fields import note
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
-from rag_assets.statistics.resampling import Resampling
+from rag_assets.statistics.units import Resampling
 from rag_assets.store.artifacts import ArtifactKey
 
 QUERY_FACTS_KEY = ArtifactKey.of("query_facts")

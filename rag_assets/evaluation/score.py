@@ -28,11 +28,10 @@ from rag_assets.evaluation.metrics import WHOLE_RANKING, Cell, query_metrics
 from rag_assets.evaluation.query_facts import facts_table, with_shared_documents
 from rag_assets.evaluation.ties import BOUNDED, tie_bounds
 from rag_assets.plain_text import one_line
+from rag_assets.statistics.comparisons import all_pairs, comparisons
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.paired_differences import shared_evidence
-from rag_assets.statistics.pairs import all_pairs, comparisons
-from rag_assets.statistics.resampling import Resampling
-from rag_assets.statistics.units import counted_by_split
+from rag_assets.statistics.units import Resampling, counted_by_split
 
 Row = dict[str, object]
 

@@ -22,12 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.judges.answer_labels import drawn_so_far, labelled_questions, needs_person
-from rag_assets.statistics.calibrated_differences import calibrated_difference
-from rag_assets.statistics.calibrated_means import calibrated_mean
-from rag_assets.statistics.prediction_powered import Estimate
-from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.rogan_gladen import rogan_gladen
-from rag_assets.statistics.units import Counted, splits_counted
+from rag_assets.statistics.calibration import (
+    Estimate,
+    calibrated_difference,
+    calibrated_mean,
+    rogan_gladen,
+)
+from rag_assets.statistics.units import Counted, Floats, splits_counted
 
 Row = dict[str, Any]
 Flags = npt.NDArray[np.bool_]

@@ -24,8 +24,7 @@ from rag_assets.statistics.agreement import (
     order_agreement,
 )
 from rag_assets.statistics.intervals import bounded_intervals
-from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import units_of
+from rag_assets.statistics.units import Floats, Resampling, units_of
 
 MIN_QUESTIONS = 10
 """Labelled questions that an order of systems, or a judge's kindness, is told from."""

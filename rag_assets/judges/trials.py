@@ -33,7 +33,7 @@ from rag_assets.judges.base import (
     RelevanceItem,
     Verdict,
 )
-from rag_assets.statistics.wilson import wilson
+from rag_assets.statistics.intervals import wilson
 
 POSITIVE: Mapping[Kind, int] = {RELEVANCE: 2, CORRECTNESS: 1}
 """The lowest grade that takes a passage for an answer, or an answer for right."""

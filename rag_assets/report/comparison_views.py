@@ -22,9 +22,8 @@ from rag_assets.report.shown_names import shown_rows
 from rag_assets.report.terminal_table import plain_cell, sheet_view, title_line
 from rag_assets.report.view import Context, View
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
-from rag_assets.statistics.pairs import all_pairs
-from rag_assets.statistics.significance import is_significant
-from rag_assets.statistics.t_test import ALPHA, POWER
+from rag_assets.statistics.comparisons import all_pairs, is_significant
+from rag_assets.statistics.paired_tests import ALPHA, POWER
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

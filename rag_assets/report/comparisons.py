@@ -22,14 +22,12 @@ from rag_assets.report.formats import Row, p_text
 from rag_assets.report.metric_choice import check_not_judged, check_paired, is_of_answers, noun
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.comparisons import Pairs, all_pairs, comparisons, is_significant
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.paired_differences import shared_evidence
-from rag_assets.statistics.pairs import Pairs, all_pairs, comparisons
-from rag_assets.statistics.resampling import Resampling
 from rag_assets.statistics.shared_evidence import SharedEvidence
-from rag_assets.statistics.significance import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY, SHARED
-from rag_assets.statistics.units import counted_by_split
+from rag_assets.statistics.units import Resampling, counted_by_split
 from rag_assets.store.artifacts import ArtifactKey
 
 

@@ -27,8 +27,7 @@ from rag_assets.report.diff import setting_changes
 from rag_assets.report.evaluation_pairs import EvaluationPair, question_texts
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.unjudged_newcomers import CorpusChange, Newcomer, newcomers
-from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.units import SAME, Counted, counted_by_split
+from rag_assets.statistics.units import SAME, Counted, Floats, counted_by_split
 
 KEPT = 10
 """So many questions, and so many newcomers, are kept of a drop."""

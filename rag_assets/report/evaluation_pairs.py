@@ -27,12 +27,11 @@ from rag_assets.report.comparisons import PREFERRED_SPLIT
 from rag_assets.report.metric_choice import check_paired, is_judged, is_sampled
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.comparisons import difference
 from rag_assets.statistics.intervals import largest_value, number_or_none
 from rag_assets.statistics.paired_differences import PairedDifferences, shared_evidence
-from rag_assets.statistics.pairs import difference
-from rag_assets.statistics.resampling import Floats, Resampling
 from rag_assets.statistics.shared_evidence import SharedEvidence
-from rag_assets.statistics.units import SAME, Counted, counted_by_split
+from rag_assets.statistics.units import SAME, Counted, Floats, Resampling, counted_by_split
 
 Labels = dict[str, Counter[Any]]
 """Query -> its evidences, each with the documents, texts and grades that are alternatives."""

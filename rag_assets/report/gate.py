@@ -1,7 +1,7 @@
 """The gate: pass, fail, or cannot tell?
 
 Each distinct state that is compared with one anchor is a look, tested as
-:mod:`rag_assets.statistics.repeated_looks` says: all looks together raise a false alarm with a
+:mod:`rag_assets.statistics.paired_differences` says: all looks together raise a false alarm with a
 chance of at most ``alpha``. A retriever
 
 - **fails** when its mean dropped by more than is allowed, also without what was lost to documents
@@ -55,7 +55,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_pair
 from rag_assets.report.sheet import INTERVAL, P_VALUE, TEXT, Column, Sheet
 from rag_assets.report.unjudged_newcomers import newcomer_lines
-from rag_assets.statistics.repeated_looks import LOOKS, fewest_falls, look_level
+from rag_assets.statistics.paired_differences import LOOKS, fewest_falls, look_level
 
 BASELINE = "baseline"
 

@@ -12,7 +12,7 @@ from rag_assets.report.formats import four_places, more_questions_text, rounded
 from rag_assets.report.metric_choice import is_judged, is_of_answers, is_sampled
 from rag_assets.report.metric_drops import Drop, drops_of
 from rag_assets.report.unjudged_newcomers import CorpusChange, Newcomer
-from rag_assets.statistics.repeated_looks import (
+from rag_assets.statistics.paired_differences import (
     MIN_UNITS,
     fewest_falls,
     look_level,

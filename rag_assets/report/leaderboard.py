@@ -35,7 +35,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, metric_column
 from rag_assets.report.view import View
-from rag_assets.statistics.t_test import ALPHA
+from rag_assets.statistics.paired_tests import ALPHA
 
 Row = dict[str, Any]
 

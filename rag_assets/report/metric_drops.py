@@ -7,7 +7,7 @@ quantiles of Student's distribution with n - 1 degrees of freedom (Bloom, "Minim
 effects", 1995).
 
 What a judge says of answers counts only as labels of people calibrate it: p and the interval are
-those of :mod:`rag_assets.statistics.calibrated_differences`, of the answers that changed. Another
+those of :mod:`rag_assets.statistics.calibration`, of the answers that changed. Another
 judge alone changes neither.
 """
 
@@ -25,13 +25,11 @@ from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.judged_changes import judged_change
 from rag_assets.report.metric_choice import is_judged, is_sampled
 from rag_assets.report.sampled import sampled_difference
+from rag_assets.statistics.comparisons import difference, holm
 from rag_assets.statistics.intervals import largest_value, number_or_none
-from rag_assets.statistics.paired_differences import PairedDifferences
-from rag_assets.statistics.pairs import difference, holm
-from rag_assets.statistics.repeated_looks import look_level, look_p_values
-from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.t_test import POWER, spread
-from rag_assets.statistics.units import SAME, Units, counted_by_split, weighted_mean
+from rag_assets.statistics.paired_differences import PairedDifferences, look_level, look_p_values
+from rag_assets.statistics.paired_tests import POWER, spread
+from rag_assets.statistics.units import SAME, Floats, Units, counted_by_split, weighted_mean
 
 
 @dataclass(frozen=True)

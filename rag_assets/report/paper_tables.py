@@ -12,9 +12,8 @@ from rag_assets.evaluation.score import RunScores
 from rag_assets.report.comparison_views import sentence
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import latex_table, latex_text
-from rag_assets.statistics.pairs import all_pairs
-from rag_assets.statistics.significance import is_significant
-from rag_assets.statistics.t_test import ALPHA
+from rag_assets.statistics.comparisons import all_pairs, is_significant
+from rag_assets.statistics.paired_tests import ALPHA
 
 Row = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, qu
 from rag_assets.report.page.embedded_data import shortened
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.unjudged_newcomers import CorpusChange
-from rag_assets.statistics.significance import is_significant
+from rag_assets.statistics.comparisons import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.statistics.units import SAME
 from rag_assets.store.settings import StoreSettings

@@ -9,7 +9,7 @@ from typing import Any
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.report.result import EvaluationResult
-from rag_assets.statistics.significance import is_significant
+from rag_assets.statistics.comparisons import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
 
 Context = dict[str, Any]

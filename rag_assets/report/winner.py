@@ -25,11 +25,9 @@ from rag_assets.report.formats import more_questions_text, rounded
 from rag_assets.report.page.embedded_data import shortened
 from rag_assets.report.slices import TAG, members_by
 from rag_assets.report.view import View
-from rag_assets.statistics.paired_differences import PairedDifferences
-from rag_assets.statistics.pairs import holm
-from rag_assets.statistics.repeated_looks import MIN_UNITS, units_needed
-from rag_assets.statistics.significance import is_significant
-from rag_assets.statistics.t_test import ALPHA, POWER
+from rag_assets.statistics.comparisons import holm, is_significant
+from rag_assets.statistics.paired_differences import MIN_UNITS, PairedDifferences, units_needed
+from rag_assets.statistics.paired_tests import ALPHA, POWER
 from rag_assets.statistics.units import Counted, counted_by_split, weighted_mean
 
 Flags = npt.NDArray[np.bool_]

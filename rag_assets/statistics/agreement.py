@@ -7,22 +7,18 @@ on 90 % has kappa .44 and AC1 .88, and with balanced labels .8 and .8.
   (i - j)^2 for grades (Cohen 1960, 1968).
 - Gwet's AC1 = (po - pe) / (1 - pe), pe = sum over q classes of pi (1 - pi) / (q - 1), pi the mean
   of the two margins (British Journal of Mathematical and Statistical Psychology 61, 2008).
-- Krippendorff's alpha = 1 - Do / De, over units with at least two ratings ("Computing
-  Krippendorff's Alpha-Reliability", 2011).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.statistics.intervals import resampled_means
-from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import SAME, units_of
-from rag_assets.statistics.wilson import wilson
+from rag_assets.statistics.intervals import resampled_means, wilson
+from rag_assets.statistics.units import SAME, Floats, Resampling, units_of
 
 Counts = npt.NDArray[np.int64]
 
@@ -77,15 +73,8 @@ def agreement(
         n_grades: 2, or more for graded relevance.
         positive_from: lowest grade that counts as positive in sensitivity and specificity.
         level: of Wilson's intervals.
-
-    Raises:
-        ValueError: lengths differ, or a rating is none of the grades.
     """
-    if labels.shape != verdicts.shape:
-        raise ValueError("every item needs a label and the place of a verdict")
     given = ~np.isnan(verdicts)
-    if not np.isin(np.concatenate([labels, verdicts[given]]), np.arange(n_grades)).all():
-        raise ValueError(f"ratings are whole numbers from 0 to {n_grades - 1}")
     table = np.zeros((n_grades, n_grades), dtype=np.int64)
     np.add.at(table, (labels[given].astype(np.intp), verdicts[given].astype(np.intp)), 1)
     positive, negative = table[positive_from:], table[:positive_from]
@@ -132,30 +121,6 @@ def gwets_ac1(table: Counts) -> float | None:
     shares = (table.sum(axis=1) + table.sum(axis=0)) / (2 * total)
     by_chance = float((shares * (1 - shares)).sum()) / (len(table) - 1)
     return (float(table.trace() / total) - by_chance) / (1 - by_chance)
-
-
-def krippendorffs_alpha(
-    ratings: Floats, distance: Literal["nominal", "interval"] = "nominal"
-) -> float | None:
-    """Return alpha of any number of raters; None where all ratings are one and the same.
-
-    Args:
-        ratings: shape (units, raters), NaN where a rater did not rate; units with fewer than two
-            ratings have no part.
-        distance: 1 for any two different ratings, or the square of their difference.
-    """
-    counted = ratings[np.count_nonzero(~np.isnan(ratings), axis=1) >= 2]
-    values = np.unique(counted[~np.isnan(counted)])
-    if values.size < 2:
-        return None
-    counts = (counted[:, :, None] == values).sum(axis=1).astype(np.float64)
-    shares = counts / (counts.sum(axis=1, keepdims=True) - 1)
-    coincidences = counts.T @ shares - np.diag(shares.sum(axis=0))
-    margins = coincidences.sum(axis=0)
-    apart = np.subtract.outer(values, values)
-    cost = apart**2 if distance == "interval" else (apart != 0).astype(np.float64)
-    expected = float((cost * np.outer(margins, margins)).sum()) / (margins.sum() - 1)
-    return 1 - float((cost * coincidences).sum()) / float(expected)
 
 
 class OrderAgreement(NamedTuple):

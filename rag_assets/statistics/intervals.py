@@ -8,31 +8,35 @@ interval estimation of binomial proportions", The American Statistician 52, 1998
 and two failures in the same way. So it never has width 0: that nothing was lost on 80 questions
 does not show that nothing can be. ``benchmarks/bounded_intervals.py`` prints how often it covers.
 
-:func:`resampled_means` draws as many units as there are with replacement, by a seed: for figures of
-agreement that are no means.
+Shares have Wilson's interval, which covers near 0 and 1, where mean +- z * error does not
+(:func:`wilson`). :func:`resampled_means` draws as many units as there are with replacement, by a
+seed: for figures of agreement that are no means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import Any
+import math
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.schemas import INTERVALS, QUERY_METRICS
-from rag_assets.statistics.resampling import Floats, Resampling, blocks, on_grid
-from rag_assets.statistics.t_test import spread
-from rag_assets.statistics.units import Counted, Units, counted_by_split, units_of, weighted_mean
+from rag_assets.statistics.paired_tests import spread
+from rag_assets.statistics.units import (
+    Counted,
+    Floats,
+    Resampling,
+    Units,
+    blocks,
+    counted_by_split,
+    on_grid,
+    units_of,
+    weighted_mean,
+)
 
 METHOD = "Student's with two extreme values"
-
-Counts = npt.NDArray[np.integer[Any]]
-
-_CACHED_COUNTS = 1 << 25
-"""Counts that are kept for the next intervals, at most; 64 MiB of them for up to 65,535 units."""
 
 
 def bounded_intervals(
@@ -81,46 +85,46 @@ def largest_value(*values: Floats) -> float:
     return max(1.0, float(numbers.max(initial=0.0)))
 
 
+def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Return the bounds of a share; (0, 1) without an observation.
+
+    (p + z^2 / 2n +- z * sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), z the quantile of the
+    normal distribution (Wilson, "Probable inference, the law of succession, and statistical
+    inference", Journal of the American Statistical Association 22, 1927; Brown, Cai and DasGupta
+    2001).
+
+    Args:
+        share: the mean of values in [0, 1]: of 0 and 1, or of others, which spread no more.
+        n: independent observations; no whole number where they weigh unequally.
+        level: of the interval, below 1.
+    """
+    from scipy.special import ndtri
+
+    if n <= 0:
+        return 0.0, 1.0
+    z = float(ndtri((1 + level) / 2))
+    shrink = 1 + z**2 / n
+    middle = (share + z**2 / (2 * n)) / shrink
+    half = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / shrink
+    return max(0.0, min(middle - half, share)), min(1.0, max(middle + half, share))
+
+
 def resampled_means(units: Units, resampling: Resampling) -> Floats:
     """Return the weighted means, shape (resamples, columns); NaN: none of the drawn has a value."""
     n_units, n_columns = units.sums.shape
     both = np.hstack([units.sums, units.weights])
     exact = on_grid(both, n_units * np.abs(both).max(axis=0))
     means = np.empty((resampling.resamples, n_columns))
-    for start, end, counts in _counts(n_units, resampling):
-        drawn = counts @ exact
-        sums, weights = drawn[:, :n_columns], drawn[:, n_columns:]
+    generator = resampling.generator()
+    for start, end in blocks(resampling.resamples, n_units):
+        drawn = generator.integers(0, n_units, size=(end - start, n_units))
+        drawn += np.arange(end - start)[:, None] * n_units
+        counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        sums, weights = np.hsplit(counts.astype(np.float64) @ exact, 2)
         means[start:end] = np.divide(
             sums, weights, out=np.full_like(sums, np.nan), where=weights > 0
         )
     return means
-
-
-def _counts(n_units: int, resampling: Resampling) -> Iterator[tuple[int, int, Floats]]:
-    """Yield blocks of resamples: how often each unit was drawn, shape (block, units)."""
-    small = n_units * resampling.resamples <= _CACHED_COUNTS
-    draws = _cached_draws if small else _draws
-    start = 0
-    for counts in draws(n_units, resampling):
-        yield start, start + len(counts), counts.astype(np.float64)
-        start += len(counts)
-
-
-@lru_cache(maxsize=2)
-def _cached_draws(n_units: int, resampling: Resampling) -> tuple[Counts, ...]:
-    """Return what is drawn; all retrievers and pairs of an experiment are given the same."""
-    kind = np.min_scalar_type(n_units)  # a unit can be drawn as often as there are units
-    return tuple(counts.astype(kind) for counts in _draws(n_units, resampling))
-
-
-def _draws(n_units: int, resampling: Resampling) -> Iterator[Counts]:
-    generator = resampling.generator()
-    for start, end in blocks(resampling.resamples, n_units):
-        n_rows = end - start
-        drawn = generator.integers(0, n_units, size=(n_rows, n_units))
-        drawn += np.arange(n_rows)[:, None] * n_units
-        counts = np.bincount(drawn.ravel(), minlength=n_rows * n_units)
-        yield counts.reshape(n_rows, n_units)
 
 
 def intervals(cells: Mapping[int, pa.Table], counting: pa.Table, level: float) -> pa.Table:
@@ -142,7 +146,13 @@ def intervals(cells: Mapping[int, pa.Table], counting: pa.Table, level: float) -
 
 
 def _rows(counted: Counted, cells: Mapping[int, pa.Table], level: float) -> list[dict[str, object]]:
-    columns = [(top_k, name) for top_k in sorted(cells) for name in metric_columns(cells[top_k])]
+    declared = {*QUERY_METRICS.arrow().names}
+    columns = [
+        (top_k, name)
+        for top_k in sorted(cells)
+        for name in cells[top_k].column_names
+        if name not in declared
+    ]
     if not columns:
         return []
     values = np.column_stack([counted.values(cells[top_k], name) for top_k, name in columns])
@@ -167,12 +177,6 @@ def _rows(counted: Counted, cells: Mapping[int, pa.Table], level: float) -> list
         }
         for number, (top_k, name) in enumerate(columns)
     ]
-
-
-def metric_columns(table: pa.Table) -> list[str]:
-    """Return the metrics of a table of :data:`rag_assets.schemas.QUERY_METRICS`."""
-    declared = set(QUERY_METRICS.arrow().names)
-    return [name for name in table.column_names if name not in declared]
 
 
 def number_or_none(value: float) -> float | None:

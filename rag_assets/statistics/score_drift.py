@@ -34,8 +34,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.t_test import ALPHA
+from rag_assets.statistics.paired_tests import ALPHA
+from rag_assets.statistics.units import Floats
 
 FEWEST = 20
 """With fewer queries on either side nothing is compared."""
@@ -166,12 +166,7 @@ def stability(old: Floats, new: Floats) -> Stability:
     Args:
         old: at least one value; NaN is allowed.
         new: the same.
-
-    Raises:
-        ValueError: one of them has no value.
     """
-    if not (old.size and new.size):
-        raise ValueError("both sides need a value")
     edges = _edges(old, min(BINS, max(2, min(old.size, new.size) // PER_BIN)))
     counts = [_counts(values, edges) for values in (old, new)]
     if not any(count[-1] for count in counts):

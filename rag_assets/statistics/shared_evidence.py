@@ -26,8 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.units import SAME
+from rag_assets.statistics.units import SAME, Floats
 
 FEW_QUESTIONS = 60
 """With fewer, the allowance for what they share is approximate."""

@@ -15,8 +15,8 @@ from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of,
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.schemas import COMPARISONS, INTERVALS
 from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.comparisons import all_pairs, comparisons
 from rag_assets.statistics.intervals import intervals
-from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.store.artifacts import ArtifactKey
 
 

@@ -14,7 +14,7 @@ from click.testing import Result
 
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.selection import Selection
-from rag_assets.statistics.pairs import holm
+from rag_assets.statistics.comparisons import holm
 from rag_assets.store.artifacts import ArtifactKey
 from tests.beir_folder import write_beir
 from tests.tiny_experiment import JUDGMENTS, Tiny, materialize

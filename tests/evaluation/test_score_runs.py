@@ -13,7 +13,7 @@ from scipy import stats
 
 from rag_assets.evaluation.score import RunScores, score_runs
 from rag_assets.schemas import RELEVANT_UNITS, RUNS
-from rag_assets.statistics.resampling import Resampling
+from rag_assets.statistics.units import Resampling
 
 Run = dict[str, dict[str, float]]
 METRICS = ["ndcg@5", "map@20"]

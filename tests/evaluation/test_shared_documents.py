@@ -12,9 +12,8 @@ import pytest
 
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.statistics.paired_differences import PairedDifferences, shared_evidence
-from rag_assets.statistics.resampling import Floats, Resampling
 from rag_assets.statistics.shared_evidence import SharedEvidence
-from rag_assets.statistics.units import Counted
+from rag_assets.statistics.units import Counted, Floats, Resampling
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "shared_evidence.py"
 

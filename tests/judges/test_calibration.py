@@ -21,9 +21,7 @@ from rag_assets.judges.calibration import (
 )
 from rag_assets.report.judged_changes import change_of, parts_of
 from rag_assets.schemas import ANSWER_LABELS, ANSWER_VERDICTS, ANSWERS
-from rag_assets.statistics.calibrated_differences import calibrated_difference
-from rag_assets.statistics.calibrated_means import calibrated_mean
-from rag_assets.statistics.rogan_gladen import rogan_gladen
+from rag_assets.statistics.calibration import calibrated_difference, calibrated_mean, rogan_gladen
 from tests.judges.judged_experiment import IDS, SYSTEMS, N, answers_of, fair, is_right, likes_fancy
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "judged_gate.py"

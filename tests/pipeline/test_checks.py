@@ -15,7 +15,7 @@ from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import COMPARISONS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY
-from rag_assets.statistics.significance import regressions
+from rag_assets.statistics.comparisons import regressions
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from tests.damage import damage, drop_query, set_cell

@@ -6,7 +6,7 @@ import pytest
 
 from rag_assets.report.comparisons import verdict
 from rag_assets.report.formats import p_text
-from rag_assets.statistics.significance import is_significant
+from rag_assets.statistics.comparisons import is_significant
 
 ROW: dict[str, Any] = {
     "retriever_a": "bm25",

@@ -14,11 +14,10 @@ from rag_assets.statistics.agreement import (
     agreement,
     cohens_kappa,
     gwets_ac1,
-    krippendorffs_alpha,
     order_agreement,
 )
-from rag_assets.statistics.resampling import Resampling
-from rag_assets.statistics.wilson import wilson
+from rag_assets.statistics.intervals import wilson
+from rag_assets.statistics.units import Resampling
 
 Floats = npt.NDArray[np.float64]
 NAN = np.nan
@@ -89,16 +88,6 @@ def test_nothing_to_compare() -> None:
     assert always_yes.ac1 == 1
 
 
-@pytest.mark.parametrize("rating", [-1.0, 2.0, 0.5])
-def test_ratings_are_grades(rating: float) -> None:
-    with pytest.raises(ValueError, match="from 0 to 1"):
-        agreement(np.array([rating]), np.array([1.0]))
-    with pytest.raises(ValueError, match="from 0 to 1"):
-        agreement(np.array([1.0]), np.array([rating]))
-    with pytest.raises(ValueError, match="place of a verdict"):
-        agreement(np.ones(2), np.ones(3))
-
-
 @given(arrays(np.int64, (3, 3), elements=st.integers(0, 30)))
 def test_coefficients_do_not_care_who_is_who(table: npt.NDArray[np.int64]) -> None:
     for weighted in (False, True):
@@ -108,31 +97,7 @@ def test_coefficients_do_not_care_who_is_who(table: npt.NDArray[np.int64]) -> No
     assert gwets_ac1(table) == (None if table.sum() == 0 else pytest.approx(gwets_ac1(table.T)))
 
 
-KRIPPENDORFF = np.array(
-    [
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
-        [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
-    ]
-).T
 """The example of four observers with missing ratings in his text of 2011."""
-
-
-def test_krippendorffs_example() -> None:
-    nominal = krippendorffs_alpha(KRIPPENDORFF)
-    assert nominal == pytest.approx(0.743, abs=5e-4)
-    assert nominal == pytest.approx(0.7434210526, abs=1e-9)
-    assert krippendorffs_alpha(KRIPPENDORFF, "interval") == pytest.approx(0.849, abs=5e-4)
-
-
-def test_alpha_of_two_raters_of_a_table() -> None:
-    """1 - (n - 1) * disagreeing pairs / pairs of different values, both ways (Krippendorff)."""
-    labels, verdicts = ratings(SKEWED)
-    alpha = krippendorffs_alpha(np.column_stack([labels, verdicts]))
-    assert alpha == pytest.approx(1 - 199 * 20 / (2 * 20 * 180))
-    assert krippendorffs_alpha(np.ones((4, 2))) is None
-    assert krippendorffs_alpha(np.array([[1.0, NAN], [NAN, 2.0]])) is None
 
 
 def graded(n: int, qualities: Floats, noise: float, seed: int) -> tuple[Floats, Floats]:

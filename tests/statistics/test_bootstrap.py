@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rag_assets.statistics import intervals, resampling
+from rag_assets.statistics import units
 from rag_assets.statistics.intervals import bounded_intervals, largest_value, resampled_means
-from rag_assets.statistics.resampling import Resampling, on_grid
-from rag_assets.statistics.units import units_of
+from rag_assets.statistics.units import Resampling, on_grid, units_of
 from tests.statistics.samples import Floats, alone
 
 QUICK = Resampling(resamples=2000)
@@ -82,18 +81,17 @@ def test_above_one_the_largest_value_seen_is_the_highest() -> None:
 def test_the_size_of_the_blocks_does_not_matter(
     monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    units = alone(sample(31))
-    whole = resampled_means(units, QUICK).tobytes()
-    monkeypatch.setattr(resampling, "BLOCK", block)
-    monkeypatch.setattr(intervals, "_CACHED_COUNTS", 0)  # nothing that was drawn in other blocks
-    assert resampled_means(units, QUICK).tobytes() == whole
+    queries = alone(sample(31))
+    whole = resampled_means(queries, QUICK).tobytes()
+    monkeypatch.setattr(units, "BLOCK", block)
+    assert resampled_means(queries, QUICK).tobytes() == whole
 
 
 def test_blocks_hold_about_so_many_numbers() -> None:
-    quarter = resampling.BLOCK // 4
-    assert list(resampling.blocks(10, quarter)) == [(0, 4), (4, 8), (8, 10)]
-    assert list(resampling.blocks(3, 4 * resampling.BLOCK)) == [(0, 1), (1, 2), (2, 3)]
-    assert list(resampling.blocks(3, 0)) == [(0, 3)]
+    quarter = units.BLOCK // 4
+    assert list(units.blocks(10, quarter)) == [(0, 4), (4, 8), (8, 10)]
+    assert list(units.blocks(3, 4 * units.BLOCK)) == [(0, 1), (1, 2), (2, 3)]
+    assert list(units.blocks(3, 0)) == [(0, 3)]
 
 
 def test_sums_on_the_grid_are_the_same_in_any_order() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rag_assets.statistics.calibrated_differences import (
-    HUMAN_ONLY,
-    WITH_VERDICTS,
+from rag_assets.statistics.calibration import (
+    HUMAN_DIFFERENCE,
+    POWERED_DIFFERENCE,
     calibrated_difference,
 )
-from rag_assets.statistics.t_test import spread
+from rag_assets.statistics.paired_tests import spread
 from rag_assets.statistics.units import units_of
 from tests.statistics.judge_simulations import simulations
 
@@ -67,7 +67,7 @@ def test_the_arithmetic_of_labels_alone_is_the_t_test_of_one_sample() -> None:
     found = calibrated_difference(labels, np.zeros(80), np.zeros(300))
     interval = stats.ttest_1samp(labels, 0).confidence_interval()
     assert found[:3] == pytest.approx((labels.mean(), *interval))
-    assert (found.method, found.weight, found.reason) == (HUMAN_ONLY, 0.0, None)
+    assert (found.method, found.weight, found.reason) == (HUMAN_DIFFERENCE, 0.0, None)
 
 
 def test_clusters_and_weights_are_those_of_a_ratio() -> None:
@@ -108,7 +108,7 @@ def test_weights_reach_the_verdicts() -> None:
 def test_a_judge_that_says_the_opposite_has_no_weight() -> None:
     labels, own, others = next(simulations.simulated_pairs(simulations.PAIRS[4], 1))
     found = calibrated_difference(labels, -own, -others)
-    assert (found.weight, found.method) == (0.0, HUMAN_ONLY)
+    assert (found.weight, found.method) == (0.0, HUMAN_DIFFERENCE)
     assert found.value == pytest.approx(labels.mean())
 
 
@@ -128,7 +128,7 @@ def test_fewer_than_ten_differences_show_no_interval(n_different: int, shown: bo
     if not shown:
         verb = "label differs" if n_different == 1 else "labels differ"
         assert str(found.reason).startswith(f"only {n_different} {verb} between the two")
-    assert found.method == (WITH_VERDICTS if n_different else HUMAN_ONLY)
+    assert found.method == (POWERED_DIFFERENCE if n_different else HUMAN_DIFFERENCE)
 
 
 def test_a_cluster_is_one_difference() -> None:

@@ -6,9 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rag_assets.statistics.calibrated_means import HUMAN_ONLY, WITH_VERDICTS, calibrated_mean
-from rag_assets.statistics.prediction_powered import calibration, prediction_powered
-from rag_assets.statistics.wilson import wilson
+from rag_assets.statistics.calibration import (
+    HUMAN_MEAN,
+    POWERED_MEAN,
+    calibrated_mean,
+    calibration,
+    prediction_powered,
+)
+from rag_assets.statistics.intervals import wilson
 from tests.statistics.judge_simulations import simulations
 
 Floats = npt.NDArray[np.float64]
@@ -56,7 +61,7 @@ def test_the_arithmetic_of_an_interval() -> None:
     assert found.low == pytest.approx(centre - half)
     assert found.high == pytest.approx(centre + half)
     assert found.value == pytest.approx(weight * others.mean() + (labels - weight * own).mean())
-    assert (found.n_labels, found.method) == (60, WITH_VERDICTS)
+    assert (found.n_labels, found.method) == (60, POWERED_MEAN)
 
 
 @pytest.mark.parametrize("row", simulations.ROWS, ids=str)
@@ -111,24 +116,24 @@ def test_under_50_labels_people_alone_are_believed(n: int) -> None:
     labels, own, others = sample(n, 300, n)
     found = calibrated_mean(labels, own, others)
     assert found[:3] == pytest.approx((labels.mean(), *wilson(labels.mean(), n)))
-    assert (found.method, found.weight, found.n_labels) == (HUMAN_ONLY, 0.0, n)
-    assert calibrated_mean(*sample(50, 300, n)).method == WITH_VERDICTS
+    assert (found.method, found.weight, found.n_labels) == (HUMAN_MEAN, 0.0, n)
+    assert calibrated_mean(*sample(50, 300, n)).method == POWERED_MEAN
 
 
 def test_forty_clusters_are_under_50_however_many_labels_they_hold() -> None:
     labels, own, others = sample(200, 300, 5)
     clusters = [f"c{i // 5:03}" for i in range(200)], [f"d{i}" for i in range(300)]
     found = calibrated_mean(labels, own, others, clusters=clusters)
-    assert (found.method, found.n_labels) == (HUMAN_ONLY, 200)
+    assert (found.method, found.n_labels) == (HUMAN_MEAN, 200)
     assert found[:3] == pytest.approx((labels.mean(), *wilson(labels.mean(), 40)))
 
 
 def test_where_everything_is_labelled_people_alone_are_believed() -> None:
     labels, own, _ = sample(120, 0, 6)
-    assert calibrated_mean(labels, own, np.array([1.0, 0.0])).method == WITH_VERDICTS
-    assert calibrated_mean(labels, own, np.array([1.0])).method == HUMAN_ONLY
+    assert calibrated_mean(labels, own, np.array([1.0, 0.0])).method == POWERED_MEAN
+    assert calibrated_mean(labels, own, np.array([1.0])).method == HUMAN_MEAN
     found = calibrated_mean(labels, own, np.array([]))
-    assert found.method == HUMAN_ONLY
+    assert found.method == HUMAN_MEAN
     assert found.value == pytest.approx(labels.mean())
 
 
@@ -182,15 +187,3 @@ def test_labels_of_one_kind_leave_room_for_the_other(label: float) -> None:
     assert found.high is not None
     assert 0 <= found.low <= found.high <= 1
     assert found.high - found.low > 0.02
-
-
-def test_what_cannot_be_calibrated_is_refused() -> None:
-    labels, own, others = sample(60, 100, 9)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        calibrated_mean(labels * 2, own, others)
-    with pytest.raises(ValueError, match="needs a label"):
-        calibrated_mean(np.where(labels == 1, np.nan, labels), own, others)
-    with pytest.raises(ValueError, match="needs a label"):
-        calibrated_mean(labels, own[1:], others)
-    with pytest.raises(ValueError, match="as a whole or not at all"):
-        calibrated_mean(labels, own, others, clusters=(["c"] * 60, ["c"] * 100))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rag_assets.statistics.t_test import detectable_difference, t_test_p_value
+from rag_assets.statistics.paired_tests import detectable_difference, t_test_p_value
 from rag_assets.statistics.units import units_of
 from tests.statistics.samples import alone, column
 

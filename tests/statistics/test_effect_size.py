@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rag_assets.statistics.pairs import cohens_d, difference
+from rag_assets.statistics.comparisons import cohens_d, difference
 
 
 def test_worked_example() -> None:

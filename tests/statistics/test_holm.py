@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.statistics.pairs import holm
+from rag_assets.statistics.comparisons import holm
 
 P_VALUES = st.lists(st.floats(0, 1), max_size=12)
 

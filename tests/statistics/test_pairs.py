@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 from rag_assets.schemas import COMPARISONS
-from rag_assets.statistics.pairs import all_pairs, comparisons
-from rag_assets.statistics.resampling import Resampling
+from rag_assets.statistics.comparisons import all_pairs, comparisons
+from rag_assets.statistics.units import Resampling
 from tests.statistics.samples import cell, counting
 
 QUICK = Resampling(resamples=1000)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rag_assets.statistics.pairs import comparisons
-from rag_assets.statistics.resampling import Resampling
+from rag_assets.statistics.comparisons import comparisons
+from rag_assets.statistics.units import Resampling
 from tests.statistics.samples import cell, counting
 
 pytestmark = pytest.mark.real_data

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rag_assets.statistics import resampling
-from rag_assets.statistics.randomisation import Alternative, randomisation_p_values
-from rag_assets.statistics.resampling import Resampling
-from rag_assets.statistics.units import units_of
+from rag_assets.statistics.paired_tests import Alternative, randomisation_p_values
+from rag_assets.statistics.units import Resampling, units_of
 from tests.statistics.samples import Floats, alone
 
 ROOT = Path(__file__).parents[2]
@@ -113,10 +111,10 @@ def test_degenerate_differences(values: list[float], p: float | None) -> None:
 def test_the_size_of_the_blocks_does_not_matter(
     monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    units = alone(np.column_stack([sample(70), np.pad(sample(9), (0, 61))]))
-    whole = randomisation_p_values(units, QUICK)
-    monkeypatch.setattr(resampling, "BLOCK", block)
-    assert randomisation_p_values(units, QUICK) == whole
+    queries = alone(np.column_stack([sample(70), np.pad(sample(9), (0, 61))]))
+    whole = randomisation_p_values(queries, QUICK)
+    monkeypatch.setattr(units, "BLOCK", block)
+    assert randomisation_p_values(queries, QUICK) == whole
 
 
 def test_a_pair_alone_has_the_same_p_as_beside_others() -> None:
@@ -130,8 +128,8 @@ def test_a_pair_alone_has_the_same_p_as_beside_others() -> None:
 THREADS = """
 import numpy as np
 from rag_assets.statistics.intervals import resampled_means
-from rag_assets.statistics.randomisation import randomisation_p_values
-from rag_assets.statistics.resampling import Resampling
+from rag_assets.statistics.paired_tests import randomisation_p_values
+from rag_assets.statistics.units import Resampling
 from tests.statistics.samples import alone
 units = alone(np.random.default_rng(1).random((700, 40)) - 0.49)
 means = resampled_means(units, Resampling(resamples=1000))

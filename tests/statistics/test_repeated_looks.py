@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rag_assets.statistics.paired_differences import PairedDifferences
-from rag_assets.statistics.repeated_looks import (
+from rag_assets.statistics.paired_differences import (
+    PairedDifferences,
     fewest_falls,
     look_level,
     look_p_values,
     units_needed,
 )
-from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import Counted
+from rag_assets.statistics.units import Counted, Floats, Resampling
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "gate_looks.py"
 

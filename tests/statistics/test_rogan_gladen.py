@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rag_assets.statistics.rogan_gladen import METHOD, rogan_gladen
+from rag_assets.statistics.calibration import ROGAN_GLADEN, rogan_gladen
 from tests.statistics.judge_simulations import simulations
 
 Floats = npt.NDArray[np.float64]
@@ -20,15 +20,26 @@ def given(positive: int, n: int) -> Floats:
 LABELS = given(100, 200)
 
 
-def test_golden() -> None:
+def test_hand_arithmetic() -> None:
     """Share .78 of 1,000, sensitivity 90 of 100, specificity 85 of 100."""
     own = np.concatenate([given(90, 100), given(15, 100)])
     found = rogan_gladen(LABELS, own, given(780, 1000))
     assert found.value == pytest.approx(0.84, abs=1e-9)
-    assert found.low == pytest.approx(0.84 - 1.959963985 * 0.038627, abs=1e-6)
-    assert found.high == pytest.approx(0.84 + 1.959963985 * 0.038627, abs=1e-6)
-    assert found[:3] == pytest.approx((0.84, 0.7643, 0.9157), abs=5e-5)
-    assert found[3:] == (200, METHOD, 1.0, None)
+    shares = [(781 / 1002, 1002, 1.0), (91 / 102, 102, 0.84**2), (16 / 102, 102, 0.16**2)]
+    half = 1.959963985 * sum(f * q * (1 - q) / n for q, n, f in shares) ** 0.5 / 0.75
+    assert found[1:3] == pytest.approx((0.84 - half, 0.84 + half), abs=1e-9)
+    assert half == pytest.approx(0.0771, abs=1e-4)
+    assert found[3:] == (200, ROGAN_GLADEN, 1.0, None)
+
+
+@pytest.mark.parametrize("n", [1, 10, 1000])
+def test_a_judge_that_never_erred_on_few_labels_may_err(n: int) -> None:
+    """A width of 0 would claim what so few labels cannot show."""
+    labels = np.repeat([1.0, 0.0], n)
+    found = rogan_gladen(labels, labels, np.zeros(50))
+    assert (found.value, found.low) == (0.0, 0.0)
+    assert found.high is not None
+    assert found.high > 1.96 / (n + 2) * (n / (n + 2)) ** 0.5
 
 
 def test_it_covers_where_the_share_has_moved_and_a_calibrated_mean_does_not() -> None:
@@ -74,10 +85,3 @@ def test_labels_of_one_kind_are_refused(kind: float) -> None:
     nothing = np.array([])
     assert rogan_gladen(nothing, nothing, np.ones(3)).reason == "there is no human label"
     assert rogan_gladen(LABELS, LABELS, nothing).value is None
-
-
-def test_grades_are_refused() -> None:
-    with pytest.raises(ValueError, match="0 or 1"):
-        rogan_gladen(LABELS, LABELS, np.array([0.5]))
-    with pytest.raises(ValueError, match="needs a label"):
-        rogan_gladen(LABELS, LABELS[1:], np.ones(3))

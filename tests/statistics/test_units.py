@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from rag_assets.statistics.t_test import spread
+from rag_assets.statistics.paired_tests import spread
 from rag_assets.statistics.units import units_of, weighted_mean
 from tests.statistics.samples import alone
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from rag_assets.statistics.paired_tests import wilcoxon_p_value
 from rag_assets.statistics.units import units_of
-from rag_assets.statistics.wilcoxon import wilcoxon_p_value
 from tests.statistics.samples import alone, column
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from rag_assets.statistics.wilson import wilson
+from rag_assets.statistics.intervals import wilson
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 1), (1, 1), (0, 20), (7, 20), (95, 100), (3, 3)])

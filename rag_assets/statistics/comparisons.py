@@ -13,8 +13,9 @@ whatever Bonferroni's does.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +23,13 @@ import pyarrow as pa
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.intervals import largest_value, number_or_none
 from rag_assets.statistics.paired_differences import PairedDifferences
-from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.t_test import ALPHA, detectable_difference, t_test_p_value
-from rag_assets.statistics.units import SAME, Counted, Units, counted_by_split
-from rag_assets.statistics.wilcoxon import wilcoxon_p_value
+from rag_assets.statistics.paired_tests import (
+    ALPHA,
+    detectable_difference,
+    t_test_p_value,
+    wilcoxon_p_value,
+)
+from rag_assets.statistics.units import SAME, Counted, Floats, Resampling, counted_by_split
 
 Pairs = Sequence[tuple[str, str]]
 Row = dict[str, object]
@@ -70,63 +74,46 @@ def _rows(
     metric: tuple[str, int],
     resampling: Resampling,
     pairs: Pairs,
-) -> list[Row]:
+) -> Iterator[Row]:
     column, top_k = metric
     values = {name: counted.values(table, column) for name, table in cells.items()}
-    differences = np.column_stack([values[b] - values[a] for a, b in pairs])
-    paired = PairedDifferences(counted, differences)
-    units, inflations = paired.units, paired.inflations(1 - ALPHA)
+    paired = PairedDifferences(counted, np.column_stack([values[b] - values[a] for a, b in pairs]))
+    inflations = paired.inflations(1 - ALPHA)
     reach = np.array([largest_value(values[a], values[b]) for a, b in pairs])
     low, high = paired.intervals(resampling.confidence, reach)
     p_values = paired.p_values(resampling)
-    rows: list[Row] = []
     for number, ((a, b), adjusted) in enumerate(zip(pairs, holm(p_values), strict=True)):
-        rows.append(
-            {
-                "retriever_a": a,
-                "retriever_b": b,
-                "split": counted.split,
-                "metric": column,
-                "top_k": top_k,
-                **_of_queries(values[a], values[b], counted.weights),
-                "low": number_or_none(low[number]),
-                "high": number_or_none(high[number]),
-                "p_randomisation": p_values[number],
-                "p_adjusted": adjusted,
-                **_of_units(units, number, float(inflations[number]) ** 0.5),
-            }
-        )
-    return rows
-
-
-def _of_queries(a: Floats, b: Floats, weights: Floats) -> Row:
-    """Return what is counted and averaged over the queries on which both have a value."""
-    both = ~(np.isnan(a) | np.isnan(b))
-    a, b, weights = a[both], b[both], weights[both]
-    gained = b - a
-    won, lost = int((gained > SAME).sum()), int((gained < -SAME).sum())
-    return {
-        "n": int(both.sum()),
-        "mean_a": difference(a, weights),
-        "mean_b": difference(b, weights),
-        "difference": difference(gained, weights),
-        "effect_size": cohens_d(gained, weights),
-        "won": won,
-        "tied": int(both.sum()) - won - lost,
-        "lost": lost,
-    }
-
-
-def _of_units(units: Units, number: int, wider: float) -> Row:
-    """Return what is tested over independent units, and what shared evidence adds to the error."""
-    sums, weights = units.column(number)
-    detectable = detectable_difference(sums, weights)
-    return {
-        "n_clusters": int(sums.size),
-        "p_t": t_test_p_value(sums),
-        "p_wilcoxon": wilcoxon_p_value(sums, weights),
-        "detectable": None if detectable is None else detectable * wider,
-    }
+        both = ~np.isnan(paired.values[:, number])
+        of_a, of_b, weights = values[a][both], values[b][both], counted.weights[both]
+        gained = of_b - of_a
+        won, lost = int((gained > SAME).sum()), int((gained < -SAME).sum())
+        # Tests are over independent units, and what shared evidence adds to the error counts.
+        sums, unit_weights = paired.units.column(number)
+        detectable = detectable_difference(sums, unit_weights)
+        wider = float(inflations[number]) ** 0.5
+        yield {
+            "retriever_a": a,
+            "retriever_b": b,
+            "split": counted.split,
+            "metric": column,
+            "top_k": top_k,
+            "n": int(both.sum()),
+            "mean_a": difference(of_a, weights),
+            "mean_b": difference(of_b, weights),
+            "difference": difference(gained, weights),
+            "effect_size": cohens_d(gained, weights),
+            "won": won,
+            "tied": int(both.sum()) - won - lost,
+            "lost": lost,
+            "low": number_or_none(low[number]),
+            "high": number_or_none(high[number]),
+            "p_randomisation": p_values[number],
+            "p_adjusted": adjusted,
+            "n_clusters": int(sums.size),
+            "p_t": t_test_p_value(sums),
+            "p_wilcoxon": wilcoxon_p_value(sums, unit_weights),
+            "detectable": None if detectable is None else detectable * wider,
+        }
 
 
 def difference(differences: Floats, weights: Floats) -> float | None:
@@ -170,3 +157,51 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         highest = max(highest, min(1.0, (len(tested) - done) * p))
         adjusted[place] = highest
     return adjusted
+
+
+def is_significant(row: dict[str, Any]) -> bool:
+    """Return whether chance is ruled out: p below 0.05, after Holm where that is known.
+
+    Args:
+        row: of :data:`rag_assets.schemas.COMPARISONS`.
+    """
+    p = _decisive_p(row)
+    return p is not None and p < ALPHA
+
+
+def _decisive_p(row: dict[str, Any]) -> float | None:
+    p: float | None = row["p_adjusted"] if row["p_adjusted"] is not None else row["p_randomisation"]
+    return p
+
+
+def is_tested(comparisons: pa.Table, baseline: str) -> bool:
+    """Return whether there is a test of any retriever against the baseline, in any split."""
+    return any(
+        row["p_randomisation"] is not None
+        for row in comparisons.to_pylist()
+        if baseline in (row["retriever_a"], row["retriever_b"])
+    )
+
+
+def regressions(comparisons: pa.Table, baseline: str) -> list[str]:
+    """Return a sentence for each retriever that is shown to be worse than the baseline, by split.
+
+    Args:
+        comparisons: table of :data:`rag_assets.schemas.COMPARISONS`.
+        baseline: name of the retriever that the others are measured by.
+    """
+    sentences = []
+    for row in comparisons.to_pylist():
+        names = (row["retriever_a"], row["retriever_b"])
+        if baseline not in names or row["difference"] is None or not is_significant(row):
+            continue
+        other = names[names[0] == baseline]
+        gain = row["difference"] if other == names[1] else -row["difference"]
+        p = _decisive_p(row)
+        if gain < 0 and p is not None:
+            shown = f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+            sentences.append(
+                f"{other} is worse than {baseline} on {row['metric']}@{row['top_k']} "
+                f"({row['split']}) by {-gain:.4f}, p = {shown}"
+            )
+    return sentences
