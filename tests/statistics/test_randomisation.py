@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rag_assets.statistics import units
 from rag_assets.statistics.paired_tests import Alternative, randomisation_p_values
 from rag_assets.statistics.units import Resampling, units_of
 from tests.statistics.samples import Floats, alone
