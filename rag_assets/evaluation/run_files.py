@@ -41,7 +41,7 @@ IDS_KEY = "retrieved_ids"
 SCORES_KEYS = ("retrieve_scores", "scores")
 ERROR_KEY = "error"
 HITS_KEY = "hits"
-"""Texts and spans; see :mod:`rag_assets.retrieval.imported.run_file`."""
+"""Texts and spans; see :mod:`rag_assets.retrieval.run_file`."""
 
 QUERY_COLUMNS = ("query_id", "q_id")
 ID_COLUMNS = ("chunk_id", "unit_id", "document_id", "doc_id")

@@ -40,7 +40,7 @@ _OWN = {
     "listwise": "reranking.listwise:Listwise",
     "mmr": "reranking.diversity:MMR",
     "keep": "reranking.diversity:Keep",
-    "run_file": "imported.run_file:RunFileRetriever",
+    "run_file": "run_file:RunFileRetriever",
     "python": "external.python:PythonRetriever",
     "http": "external.http:HttpRetriever",
     "sql": "external.sql:SqlRetriever",

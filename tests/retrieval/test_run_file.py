@@ -13,8 +13,8 @@ import pytest
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.evaluation.run_files import write_run
-from rag_assets.retrieval.imported.run_file import RunFileRetriever
-from rag_assets.retrieval.imported.stage import rankings_key
+from rag_assets.retrieval.imported_stage import rankings_key
+from rag_assets.retrieval.run_file import RunFileRetriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import CHUNKS, QUERIES
 from tests.tiny_experiment import Tiny, matching

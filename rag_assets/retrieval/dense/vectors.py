@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import model_validator
 
@@ -31,6 +32,8 @@ ID_COLUMNS = ("id", "chunk_id", "document_id", "doc_id", "query_id")
 
 
 VECTOR_COLUMNS = ("vector", "embedding")
+
+EMPTY_ID = "an id must be a text that is not empty"
 
 
 class FileVectorsRetriever(EmbeddingRetriever):
@@ -125,11 +128,7 @@ class FileVectors(NamedTuple):
     vectors: Vectors
 
     def of(self, wanted: Sequence[str], what: str) -> Vectors:
-        """Return the vectors of these ids, in their order.
-
-        Args:
-            wanted: ids.
-            what: what they are, in an error.
+        """Return the vectors of these ids, in their order; ``what`` they are, in an error.
 
         Raises:
             DataError: one has no vector.
@@ -147,18 +146,21 @@ def read_vectors(path: Path, ids: Path | None) -> FileVectors:
 
     Raises:
         DataError: a file cannot be read, numbers of ids and vectors differ, vectors are not
-            numbers of one dimension, or an id is empty or stands twice; names file and row.
+            floats of one dimension, or an id is empty or stands twice; names file and row.
     """
-    if path.suffix.lower() == ".npy":
-        if ids is None:
-            raise DataError("has no ids; give the file of ids beside it", file=path)
+    if ids is None:
+        found = _parquet(path)
+    else:
         found = FileVectors(path, _ids(ids), _npy(path))
         if len(found.ids) != len(found.vectors):
             problem = f"has {len(found.ids)} ids for the {len(found.vectors)} vectors of {path}"
             raise DataError(problem, file=ids)
-    else:
-        found = _parquet(path)
-    _check_ids(found.ids, ids or path)
+    rows: dict[str, int] = {}
+    for row, name in enumerate(found.ids, 1):
+        if not name or name in rows:
+            problem = f"'{name}' is already in row {rows[name]}" if name else EMPTY_ID
+            raise DataError(problem, file=ids or path, line=row)
+        rows[name] = row
     return found
 
 
@@ -167,24 +169,19 @@ def _npy(path: Path) -> Vectors:
         vectors = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"cannot be read as .npy: {error}", file=path) from error
-    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
-        shape, kind = getattr(vectors, "shape", "?"), getattr(vectors, "dtype", "?")
+    shape, kind = getattr(vectors, "shape", ()), getattr(vectors, "dtype", "?")
+    if len(shape) != 2 or getattr(kind, "kind", "") != "f":
         problem = f"holds {kind} of shape {shape}; it must be floats of shape (rows, dimension)"
         raise DataError(problem, file=path)
-    return vectors.astype(np.float32)
+    return np.asarray(vectors, dtype=np.float32)
 
 
 def _ids(path: Path) -> list[str]:
     try:
         text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"cannot be read: {error}", file=path) from error
-    if suffix(path) != ".json":
-        return text.splitlines()
-    try:
-        found = json.loads(text)
+        found = json.loads(text) if suffix(path) == ".json" else text.splitlines()
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is not JSON ({error})", file=path) from error
+        raise DataError(f"cannot be read: {error}", file=path) from error
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise DataError("must be a list of texts", file=path)
     return found
@@ -194,15 +191,27 @@ def _parquet(path: Path) -> FileVectors:
     try:
         with pq.ParquetFile(path) as source:
             table = source.read()
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
-    except pa.ArrowException as error:
+    except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot be read as Parquet: {error}", file=path) from error
     name, vector = (_column(table, names, path) for names in (ID_COLUMNS, VECTOR_COLUMNS))
-    kind = table.schema.field(name).type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    ids, values = table.column(name).to_pylist(), table.column(vector).combine_chunks()
+    if not all(isinstance(one, str) for one in ids):
+        kind = table.schema.field(name).type
         raise DataError(f"is a column of {kind}; ids must be texts", file=path, key=name)
-    return FileVectors(path, table.column(name).to_pylist(), _matrix(table, vector, path))
+    kind = getattr(values.type, "value_type", values.type)
+    if kind == values.type or not pa.types.is_floating(kind):
+        problem = f"is a column of {values.type}; vectors must be lists of floats"
+        raise DataError(problem, file=path, key=vector)
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    dimension = int(lengths[0]) if len(lengths) else 0
+    for row in np.flatnonzero((lengths != dimension) | (lengths < 1))[:1].tolist():
+        problem = f"has {lengths[row]} numbers; the first row has {dimension}"
+        raise DataError(problem, file=path, line=row + 1, key=vector)
+    flat = values.flatten()
+    if flat.null_count:
+        raise DataError("holds a null in a vector", file=path, key=vector)
+    numbers: Vectors = flat.to_numpy(zero_copy_only=False).astype(np.float32)
+    return FileVectors(path, ids, numbers.reshape(len(ids), dimension))
 
 
 def _column(table: pa.Table, names: tuple[str, ...], path: Path) -> str:
@@ -211,35 +220,3 @@ def _column(table: pa.Table, names: tuple[str, ...], path: Path) -> str:
             return name
     found = ", ".join(table.column_names) or "none"
     raise DataError(f"has the columns {found}; needs one of {', '.join(names)}", file=path)
-
-
-def _matrix(table: pa.Table, name: str, path: Path) -> Vectors:
-    values = table.column(name).combine_chunks()
-    kind = values.type
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not (lists or pa.types.is_fixed_size_list(kind)) or not pa.types.is_floating(
-        kind.value_type
-    ):
-        problem = f"is a column of {kind}; vectors must be lists of floats"
-        raise DataError(problem, file=path, key=name)
-    lengths = [-1 if row is None else len(row) for row in values.to_pylist()]
-    dimension = lengths[0] if lengths else 0
-    for row, length in enumerate(lengths, 1):
-        if length != dimension or length < 1:
-            problem = f"has {max(length, 0)} numbers; the first row has {max(dimension, 0)}"
-            raise DataError(problem, file=path, line=row, key=name)
-    flat = values.flatten()
-    if flat.null_count:
-        raise DataError("holds a null in a vector", file=path, key=name)
-    numbers: Vectors = flat.to_numpy(zero_copy_only=False).astype(np.float32)
-    return numbers.reshape(len(lengths), dimension)
-
-
-def _check_ids(ids: Sequence[str], path: Path) -> None:
-    rows: dict[str, int] = {}
-    for row, name in enumerate(ids, 1):
-        if not name:
-            raise DataError("an id must be a text that is not empty", file=path, line=row)
-        if name in rows:
-            raise DataError(f"'{name}' is already in row {rows[name]}", file=path, line=row)
-        rows[name] = row

@@ -12,7 +12,7 @@ hit is a text, a span or an id, as a function returns it. ``retrieved_contexts``
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
@@ -93,9 +93,7 @@ class RunFileRetriever(ImportedRetriever):
     def read(self, queries: pa.Table, chunks: pa.Table, *, judge: str) -> Imported:
         """Read the file."""
         run = read_run_rows(self.path)
-        ranking = unit_run(run, queries.column("query_id").to_pylist(), chunks, judge)
-        facts = {**ranking.counts, "notes": list(notes(ranking.counts))}
-        return Imported(ranking.table, facts, ranking.failures)
+        return unit_run(run, queries.column("query_id").to_pylist(), chunks, judge)
 
     def read_hits(self, queries: pa.Table) -> Mapping[str, QueryResult]:
         """Read the texts and spans in the file."""
@@ -111,23 +109,7 @@ class _Unit(NamedTuple):
     is_named_by_document: bool
 
 
-class UnitRun(NamedTuple):
-    """A ranking that was read.
-
-    Attributes:
-        table: table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
-        failures: query id -> why the retriever failed on it; of the experiment's queries only.
-        counts: ``n_other_queries`` in the file, ``n_queries_without_rows`` in the experiment,
-            ``n_collapsed`` rows whose unit stands above them, and ``n_documents`` rows that name a
-            document that was cut, of which the first chunk stands in the run.
-    """
-
-    table: pa.Table
-    failures: dict[str, str]
-    counts: dict[str, int]
-
-
-def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: str) -> UnitRun:
+def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: str) -> Imported:
     """Return the ranking of the experiment's queries.
 
     Args:
@@ -136,11 +118,15 @@ def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: 
         chunks: table of :data:`rag_assets.schemas.CHUNKS`.
         judge: ``document``, ``chunk`` or ``evidence``.
 
+    Returns:
+        Among the facts are ``n_other_queries`` in the file, ``n_queries_without_rows`` in the
+        experiment, ``n_collapsed`` rows whose unit stands above them, and ``n_documents`` rows that
+        name a document that was cut, of which the first chunk stands in the run.
+
     Raises:
         DataError: a row of one of the queries names no unit, or the file has none of the queries.
     """
-    experiment_ids = set(query_ids)
-    in_file = {*run.rows, *run.failures}
+    experiment_ids, in_file = set(query_ids), {*run.rows, *run.failures}
     if experiment_ids and not in_file & experiment_ids:
         problem = f"has none of the experiment's {len(experiment_ids)} queries; its first is"
         raise DataError(f"{problem} '{next(iter(in_file))}'", file=run.path)
@@ -156,7 +142,6 @@ def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: 
             values = (query, rank, row.score, unit.unit_id, unit.chunk_id, unit.document_id)
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
-    table = RUNS.check(pa.table(columns, schema=RUNS.arrow()))
     counts = {
         "n_other_queries": len(in_file - experiment_ids),
         "n_queries_without_rows": len(experiment_ids - in_file)
@@ -165,7 +150,19 @@ def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: 
         "n_documents": n_documents,
     }
     failures = {query: why for query, why in run.failures.items() if query in experiment_ids}
-    return UnitRun(table, failures, counts)
+    notes = [f"{n} {_NOTES[name]}" for name, n in counts.items() if n]
+    return Imported(
+        RUNS.check(pa.table(columns, schema=RUNS.arrow())), {**counts, "notes": notes}, failures
+    )
+
+
+_NOTES = {
+    "n_other_queries": "queries of the file are not in the experiment and are left out",
+    "n_queries_without_rows": "queries of the experiment have no rows in the file",
+    "n_collapsed": "rows name a unit that stands above them and are left out",
+    "n_documents": "rows name a document that is cut; what is measured of their text is its "
+    "first chunk",
+}
 
 
 def _units_by_id(chunks: pa.Table, judge: str) -> dict[str, _Unit]:
@@ -205,17 +202,3 @@ def _best_of_each(named: list[tuple[RunRow, _Unit]], *, listed: bool) -> list[tu
     if not listed:
         best.sort(key=lambda pair: (pair[0].score, pair[1].unit_id), reverse=True)
     return best
-
-
-def notes(counts: dict[str, int]) -> Iterator[str]:
-    """Yield a line for people for each count that is not 0."""
-    texts = {
-        "n_other_queries": "queries of the file are not in the experiment and are left out",
-        "n_queries_without_rows": "queries of the experiment have no rows in the file",
-        "n_collapsed": "rows name a unit that stands above them and are left out",
-        "n_documents": "rows name a document that is cut; what is measured of their text is its "
-        "first chunk",
-    }
-    for name, text in texts.items():
-        if counts[name]:
-            yield f"{counts[name]} {text}"

@@ -1,1 +1,0 @@
-"""Rankings that were made elsewhere."""
