@@ -51,7 +51,7 @@ from rag_assets.labels.health.unusable_labels import (
 from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.retrieval.query_filters_stage import uses_filters
+from rag_assets.retrieval.search_steps_stage import uses_filters
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.problems import ANY, RejectedIds, RowError, collecting

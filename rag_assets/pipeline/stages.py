@@ -51,14 +51,13 @@ from rag_assets.retrieval.lexical.stage import (
     LexicalRuns,
     TermCounts,
 )
-from rag_assets.retrieval.query_filters_stage import QueryFilters, WrittenFilters
-from rag_assets.retrieval.recency_stage import RecencyFactors
 from rag_assets.retrieval.reranking.stage import (
     RerankedRuns,
     RerankingTexts,
     SecondRerankedRuns,
     SecondRerankingTexts,
 )
+from rag_assets.retrieval.search_steps_stage import QueryFilters, RecencyFactors, WrittenFilters
 from rag_assets.sources.stage import Documents, Qrels, Queries
 from rag_assets.statistics.stage import Comparisons, Intervals
 

@@ -51,7 +51,6 @@ KINDS = {
     "openai_embedding": "is embedding search",
     "vectors": "is embedding search",
     "qdrant": "is embedding search",
-    "late_interaction": "is embedding search, token by token",
     "run_file": "is a ranking from a file",
 }
 """Type of a retriever without inputs -> what it is, in a few words."""

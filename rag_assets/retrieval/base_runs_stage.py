@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,15 @@ from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
 from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.query_filters_stage import (
-    QUERY_FILTERS_KEY,
-    WRITTEN_FILTERS_KEY,
-    filters_key,
-    filters_of,
-)
 from rag_assets.retrieval.recency import time_weighted_ranking
-from rag_assets.retrieval.recency_stage import factors_of, recency_inputs, with_own_factors
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.retrieval.search_steps_stage import (
+    factors_of,
+    filters_of,
+    step_inputs,
+    with_own_steps,
+)
 from rag_assets.retrieval.unit_ranking import Restriction, Search, UnitRanking
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
@@ -63,10 +61,6 @@ RECALL, COUNT = "exact_recall_at_10", "exact_recall_queries"
 Report = Callable[[int], None]
 
 
-ROLES = {QUERY_FILTERS_KEY: "filters", WRITTEN_FILTERS_KEY: "written_filters"}
-"""The roles of filters, by hand and by a model, among the inputs of a ranking."""
-
-
 class BaseRuns(RunsStage):
     """One partition a retriever and top_k, cut from the retriever's ranking.
 
@@ -75,14 +69,11 @@ class BaseRuns(RunsStage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         """Return index and queries; filters and ages where a retriever of the family uses them."""
-        found = [
+        return [
             Input("index", index_key(self.family, key["retriever"])),
             Input("queries", queries_key(self.family, key["retriever"])),
+            *step_inputs(experiment, self.family),
         ]
-        # An edge of the graph exists for all partitions or for none; see ``recipe``.
-        used = {filters_key(experiment, name) for name in experiment.of_family(self.family)}
-        filters = [Input(role, one) for one, role in ROLES.items() if one in used]
-        return [*found, *filters, *recency_inputs(experiment, self.family)]
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         """Return Parquet and what searches."""
@@ -90,13 +81,8 @@ class BaseRuns(RunsStage):
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return what determines the ranking: filters and ages only where it uses them."""
-        found = super().recipe(context, key)
-        if found is None:
-            return None
-        own = filters_key(context.experiment, key["retriever"])
-        others = {role for one, role in ROLES.items() if one != own}
-        inputs = {role: digest for role, digest in found.inputs.items() if role not in others}
-        return with_own_factors(context, key["retriever"], replace(found, inputs=inputs))
+        recipe = super().recipe(context, key)
+        return None if recipe is None else with_own_steps(context, key["retriever"], recipe)
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the judged unit and the options of the search."""

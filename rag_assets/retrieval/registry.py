@@ -47,7 +47,6 @@ _OWN = {
     "vectors": "dense.vectors:FileVectorsRetriever",
     "openai_embedding": "dense.openai_embedding:OpenAIEmbedding",
     "splade": "dense.splade:Splade",
-    "late_interaction": "dense.late_interaction:LateInteraction",
     "qdrant": "dense.qdrant:Qdrant",
 }
 """``type`` -> module below this package, and class, in the order in which people see them."""

@@ -112,7 +112,7 @@ def test_filters_that_a_model_writes(tmp_path: Path) -> None:
     own = ("document_fields", "query_set_answers", "written_filters", "query_sets", "lexical_runs")
     assert set(own) <= tracer.executed.keys()
     ran = {file for name in own for file, _ in tracer.executed[name]}
-    assert {"query_sets/self_query.py", "retrieval/query_filters_stage.py"} <= ran
+    assert {"query_sets/self_query.py", "retrieval/search_steps_stage.py"} <= ran
     for one in (shown_by, Counts.__dict__["total"].fget):
         source, first = getsourcelines(one)
         shown = range(first, first + len(source))

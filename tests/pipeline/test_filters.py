@@ -14,7 +14,7 @@ import yaml
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.evaluation.query_filters import filter_of as wanted_by
 from rag_assets.experiment import load_experiment
-from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY
+from rag_assets.retrieval.search_steps_stage import QUERY_FILTERS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 

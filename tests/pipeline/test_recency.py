@@ -11,8 +11,8 @@ import pytest
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.retrieval.ask import ask
-from rag_assets.retrieval.recency_stage import RECENCY_FACTORS_KEY
 from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.search_steps_stage import RECENCY_FACTORS_KEY
 from tests.static_model import save_static_model
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 

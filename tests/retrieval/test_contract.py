@@ -70,7 +70,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "openai_embedding": {"model": "tiny", "base_url": "<v1>", "api_key_env": None, "retries": 0},
     "splade": {"model": "<masked language model>"},
-    "late_interaction": {},
     "qdrant": {},
 }
 """The least that each type needs; what stands in angle brackets is made for all tests, files in

@@ -1,9 +1,8 @@
 """Vectors of queries as a table of :data:`rag_assets.schemas.QUERY_VECTORS`, and back.
 
 The list of a dense vector holds its components. That of a sparse one holds the numbers of its
-components that are not 0, and then their weights in the same order. That of several vectors, one a
-token, holds them one after the other. Each table has a row for each of ``variants``, which has the
-columns ``query_id`` and ``variant``.
+components that are not 0, and then their weights in the same order. Each table has a row for each
+of ``variants``, which has the columns ``query_id`` and ``variant``.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.models.unit_vectors import Vectors
-from rag_assets.models.vector_cache import SparseVector, TokenVectors
+from rag_assets.models.vector_cache import SparseVector
 from rag_assets.schemas import QUERY_VECTORS
 
 MAX_COMPONENTS = 2**24
@@ -52,19 +51,6 @@ def sparse_vectors(table: pa.Table) -> list[SparseVector]:
     """Return the sparse vectors of a table."""
     halves = (np.split(row.values.to_numpy(), 2) for row in table.column("vector").combine_chunks())
     return [SparseVector(components.astype(np.int32), weights) for components, weights in halves]
-
-
-def token_table(variants: pa.Table, vectors: Sequence[TokenVectors]) -> pa.Table:
-    """Return the table of the vectors of tokens; one array a row, shape (tokens, dimension)."""
-    rows = [of_tokens.astype(np.float32).reshape(-1) for of_tokens in vectors]
-    return _table(variants, pa.array(rows, pa.list_(pa.float32())))
-
-
-def token_vectors(table: pa.Table, dimension: int) -> list[TokenVectors]:
-    """Return the vectors of the tokens of each row of a table; float16, (tokens, dimension)."""
-    lists = table.column("vector").combine_chunks()
-    rows = (np.asarray(row.values.to_numpy(), dtype=np.float16) for row in lists)
-    return [row.reshape(-1, dimension) for row in rows]
 
 
 def _table(variants: pa.Table, vectors: pa.Array) -> pa.Table:

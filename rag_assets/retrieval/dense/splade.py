@@ -19,11 +19,10 @@ from pydantic import Field
 from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.vector_cache import SparseVector
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
-from rag_assets.retrieval.array_folder import ArrayFolder
+from rag_assets.retrieval.array_folder import ArrayFolder, SparseIndex, load_columns
 from rag_assets.retrieval.dense.embedding import LocalModelRetriever
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
 from rag_assets.retrieval.retriever import Role, Searcher
-from rag_assets.retrieval.sparse_index import SparseIndex, load_columns
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 
 

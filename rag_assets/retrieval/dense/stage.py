@@ -10,7 +10,7 @@ together.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -75,7 +75,7 @@ class EmbeddingIndexes(FamilyStage):
         return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
+        config = _config(context, key["retriever"])
         chunking = context.experiment.chunking_of(key["retriever"])
         return {
             **config.index_options(),
@@ -84,13 +84,11 @@ class EmbeddingIndexes(FamilyStage):
         }
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
-        retriever = key["retriever"]
-        chunking = context.experiment.chunking_of(retriever)
-        chunks, texts = indexed_rows(context, chunking)
-        config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
-        unread = _unread(config, texts)
-        workspace = context.workspace(retriever, key)
-        return _index(config, chunks, texts, workspace, unread)
+        config = _config(context, key["retriever"])
+        chunking = context.experiment.chunking_of(key["retriever"])
+        workspace = context.workspace(key["retriever"], key)
+        rows, texts = indexed_rows(context, chunking)
+        return FolderProduct(partial(_index, config, rows, texts, workspace))
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         *_, last = self.inputs(context.experiment, key)
@@ -104,26 +102,19 @@ def _index(
     chunks: pa.Table,
     texts: list[str],
     workspace: Workspace,
-    more_notes: Sequence[str],
-) -> FolderProduct:
-    def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
-        facts = config.build(chunks, texts, folder, workspace)
-        save_units(folder, chunks)
-        notes = [*facts.get("notes", ()), *more_notes]
-        prompts = retriever_prompts(config, served=config.asks_server)
-        if prompts is not None and prompts.note is not None:
-            notes, facts = [prompts.note, *notes], {**facts, "prompts": prompts.note}
-        return chunks.num_rows, {**facts, "notes": notes} if notes else facts
-
-    return FolderProduct(write)
-
-
-def _unread(config: EmbeddingRetriever, texts: list[str]) -> list[str]:
-    """Warn when over 5 % of the tokens are unknown to the model."""
-    files = config.tokenizer_files()
-    share = unknown_share(texts, files) if files is not None else None
-    line = unreadable_warning("chunks", share, files) if files is not None else None
-    return [line] if line is not None else []
+    folder: Path,
+) -> tuple[int, Mapping[str, Any]]:
+    """Write an index, and warn when over 5 % of the tokens are unknown to the model."""
+    facts = dict(config.build(chunks, texts, folder, workspace))
+    save_units(folder, chunks)
+    notes, files = [*facts.get("notes", ())], config.tokenizer_files()
+    if files is not None:
+        line = unreadable_warning("chunks", unknown_share(texts, files), files)
+        notes += [line] if line is not None else []
+    prompts = retriever_prompts(config, served=config.asks_server)
+    if prompts is not None and prompts.note is not None:
+        notes, facts["prompts"] = [prompts.note, *notes], prompts.note
+    return chunks.num_rows, {**facts, "notes": notes} if notes else facts
 
 
 class EmbeddingQueries(FamilyStage):
@@ -142,20 +133,20 @@ class EmbeddingQueries(FamilyStage):
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
+        config = _config(context, key["retriever"])
         return config.describe("query")
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         retriever = key["retriever"]
         query_set = context.experiment.query_set_of(retriever)
         artifact = context.artifact(query_set_key(query_set))
-        config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
+        config = _config(context, retriever)
         variants = artifact.table()
         workspace = context.workspace(retriever, key)
         if config.asks_server:
             workspace = _one_at_a_time(context, key, config, variants, workspace)
         table = config.encode(variants, workspace)
-        _measure_encoding(context, key, config, variants)
+        _timed_alone(context, key, config, variants)
         return TableProduct(table, failures=artifact.manifest.failures)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
@@ -187,7 +178,7 @@ def _embedding_work(
     """
     rows, line = context.current(read), retriever_line(context.experiment, retriever)
     amounts = {TEXTS: rows.manifest.rows} if rows is not None else None
-    config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
+    config = _config(context, retriever)
     if line is None or (line.is_local and not config.asks_server):
         return ExpectedWork(amounts)
     line = replace(line, questions=0) if kind == "document" else replace(line, passages=0)
@@ -210,7 +201,7 @@ class EmbeddingRuns(BaseRuns):
         return [*super().own_code(), root_of(LocalCompute)]
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
+        config = _config(context, key["retriever"])
         return config.search_versions()
 
     def asked(self, queries: pa.Table) -> pa.Table:
@@ -228,21 +219,24 @@ class EmbeddingRuns(BaseRuns):
         written = writing_parts(context, retriever)
         if cached or written is None:
             return written
-        config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
+        config = _config(context, retriever)
         encoded = _encoding_part(context, retriever, config)
         return None if encoded is None else [*written, encoded]
 
 
-def _measure_encoding(
+def _config(context: StageContext, retriever: str) -> EmbeddingRetriever:
+    return EmbeddingRetriever.named(retriever, context.experiment.retrievers)
+
+
+def _timed_alone(
     context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
 ) -> None:
     """Time single queries through a model that is loaded anyway, past its cache."""
     texts = values_by_query(variants.column("query_id"), variants.column("text").to_pylist())
     sample = timed_queries(context)
-    if not sample or not config.encode_now(texts[sample[0]]):
-        return
-    part = Part(time_each(sample, lambda one: config.encode_now(texts[one])))
-    _keep_times(context, key, config, part)
+    if sample and config.encode_now(texts[sample[0]]):
+        part = Part(time_each(sample, lambda one: config.encode_now(texts[one])))
+        _keep_times(context, key, config, part)
 
 
 def _one_at_a_time(
@@ -259,22 +253,20 @@ def _one_at_a_time(
     """
     rows = values_by_query(variants.column("query_id"), range(variants.num_rows))
     times: dict[str, float] = {}
-    asked = UsageTotals()
-    started = time.perf_counter()
+    spent, started = UsageTotals(), time.perf_counter()
+    single = replace(workspace, measure=spent, progress=no_progress)
     for query_id in timed_queries(context):
-        before, known = time.perf_counter(), asked.known
-        single = replace(workspace, measure=asked, progress=no_progress)
+        before, known = time.perf_counter(), spent.known
         config.encode(variants.take(pa.array(rows[query_id])), single)
         after = time.perf_counter()
-        if asked.known == known:
+        if spent.known == known:
             times[query_id] = 1000 * (after - before)
         if after - started > BUDGET_SECONDS:
             break
     earlier = _encoding_part(context, key["retriever"], config) or Part({}, None)
-    cost = None if asked.cost is None or not times else asked.cost / len(times)
-    part = Part({**earlier.times, **times}, earlier.cost if cost is None else cost)
-    _keep_times(context, key, config, part)
-    return replace(workspace, measure=asked.net_of_reported(workspace.measure))
+    cost = earlier.cost if spent.cost is None or not times else spent.cost / len(times)
+    _keep_times(context, key, config, Part({**earlier.times, **times}, cost))
+    return replace(workspace, measure=spent.net_of_reported(workspace.measure))
 
 
 def _encoding_part(
@@ -293,8 +285,6 @@ def _keep_times(
 
 def _model_key(context: StageContext, retriever: str, config: EmbeddingRetriever) -> str:
     """Return what the times belong to: a model, and how many texts it reads for a query."""
-    query_set = context.experiment.query_set_of(retriever)
-    if query_set == ORIGINAL:
-        return fingerprint(config.describe("query"))
-    written = context.experiment.query_sets[query_set].model_dump(mode="json")
+    query_set = context.experiment.query_sets.get(context.experiment.query_set_of(retriever))
+    written = query_set.model_dump(mode="json") if query_set is not None else None
     return fingerprint([config.describe("query"), written])

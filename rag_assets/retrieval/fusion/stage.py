@@ -14,8 +14,8 @@ from rag_assets.options import MAX_DEPTH
 from rag_assets.retrieval.derived import FusedRetriever
 from rag_assets.retrieval.fusion.tuning_stage import chosen_weights, tuning_key
 from rag_assets.retrieval.recency import time_weighted_ranking
-from rag_assets.retrieval.recency_stage import factors_of, recency_inputs, with_own_factors
 from rag_assets.retrieval.runs_stage import DerivedRuns
+from rag_assets.retrieval.search_steps_stage import factors_of, step_inputs, with_own_steps
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -34,13 +34,13 @@ class FusedRuns(DerivedRuns):
         return [
             *super().inputs(experiment, key),
             *[Input("tuning", one) for one in tuned],
-            *recency_inputs(experiment, self.family),
+            *step_inputs(experiment, self.family),
         ]
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return what determines the ranking: ages of documents only where it uses them."""
         found = super().recipe(context, key)
-        return with_own_factors(context, key["retriever"], found) if found is not None else None
+        return with_own_steps(context, key["retriever"], found) if found is not None else None
 
     def input_digests(
         self, context: StageContext, key: ArtifactKey
