@@ -17,8 +17,7 @@ from pydantic.fields import FieldInfo
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.options import MAX_DEPTH, Options
-from rag_assets.query_sets.prompted import PromptedQuerySet
-from rag_assets.query_sets.registry import QUERY_SET_TYPES
+from rag_assets.query_sets.query_set import QUERY_SET_TYPES, PromptedQuerySet
 from rag_assets.retrieval.base import (
     BaseRetriever,
     EmbeddingRetriever,

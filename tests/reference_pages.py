@@ -16,9 +16,8 @@ from rag_assets import schemas
 from rag_assets.answers.generators import GENERATOR_TYPES, Generator
 from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
 from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
-from rag_assets.chunking.chunker import Chunker
+from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
 from rag_assets.chunking.index_texts import IndexText
-from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.cli import main as program
 from rag_assets.cli.main import SUMMARIES
 from rag_assets.compute.options import ComputeConfig

@@ -14,7 +14,7 @@ import pytest
 
 from rag_assets.evaluation.run_files import read_run_rows
 from rag_assets.experiment import load_experiment
-from rag_assets.query_sets.registry import QUERY_SET_TYPES
+from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS
 from rag_assets.retrieval.lexical.bm25 import Variant
 from rag_assets.retrieval.registry import OWN_TYPES

@@ -36,7 +36,7 @@ from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.reasons import changes
 from rag_assets.plain_text import markdown
-from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, EmbeddingRetriever
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.retrieval.runs_stage import run_key

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from rag_assets.checks.answer_findings import answer_findings
 from rag_assets.checks.drift import drift_findings
+from rag_assets.chunking.index_texts import texts_from_file
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.chunking.written_texts import texts_from_file
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
 from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY

@@ -2,21 +2,32 @@
 
 This is LangChain's and LlamaIndex's multi-vector retrieval. Each text is a row of an index, and a
 hit on any of them is a hit on its chunk: which chunk a row is of stands beside the index.
+Summaries, questions and context headers are read from a file, or asked of a language model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from rag_assets.chunking.chunk_table import indexed_texts
+from rag_assets.chunking.pieces import indexed_texts
+from rag_assets.errors import DataError
+from rag_assets.llm.client import Answer, ChatRequest, Failure
+from rag_assets.llm.completions import Completions
+from rag_assets.llm.passages import passages_block
+from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import FileOptions, Number
+from rag_assets.plain_text import without_obeyed
+from rag_assets.query_sets.model_output import Unusable, parsed_list, parsed_passage
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
+from rag_assets.sources.fields import Place, identifier, note, shown
+from rag_assets.sources.strict_json import read_objects, type_name
 
 OWN_TEXT, HEADINGS = "text", "headings"
 SUMMARY, QUESTIONS, CONTEXT = "summary", "questions", "context"
@@ -25,6 +36,9 @@ SAME_LANGUAGE = "the language of the passage"
 
 OF_CHUNK = "indexed_chunk_id"
 """Column beside the ids of an index's rows: the chunk that each is a text of."""
+
+MAX_CHARACTERS = 4_000
+"""Of a text that somebody wrote of a chunk."""
 
 INDEX_TEXTS = TableSchema(
     "index_texts",
@@ -120,49 +134,38 @@ IndexTexts = Annotated[tuple[_Item, ...], Field(min_length=1), AfterValidator(_e
 def index_texts(
     chunks: pa.Table, own: Sequence[str], kinds: Sequence[str], written: Mapping[str, Texts]
 ) -> pa.Table:
-    """Return the texts by which chunks are found; equal texts of a chunk count once.
+    """Return the texts by which chunks are found, as ``INDEX_TEXTS`` in the order of the chunks.
 
-    A chunk that is left without any is found by its own text.
+    Equal texts of a chunk count once. A chunk that is left without any is found by its own text.
 
     Args:
-        chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+        chunks: ``CHUNKS``.
         own: what would be indexed of each chunk alone; it ends with the chunk's text.
         kinds: of texts, in their order.
         written: kind -> the texts that somebody wrote.
-
-    Returns:
-        Table of :data:`INDEX_TEXTS`, in the order of the chunks.
     """
     ids, texts_alone = (chunks.column(name).to_pylist() for name in ("chunk_id", "text"))
-    headings = _headings(chunks)
-    columns: dict[str, list[object]] = {name: [] for name in INDEX_TEXTS.arrow().names}
-    for place, (chunk_id, text) in enumerate(zip(ids, texts_alone, strict=True)):
-        found: dict[str, tuple[str, int]] = {}
-        for kind in kinds:
-            match kind:
-                case "text":
-                    texts: Sequence[str] = [own[place]]
-                case "headings":
-                    texts = [headings[place]]
-                case "context":
-                    before = own[place].removesuffix(text)
-                    texts = [f"{before}{header}\n{text}" for header in written[kind][place]]
-                case _:
-                    texts = written[kind][place]
-            for number, one in enumerate(texts):
-                if one.strip():
-                    found.setdefault(one, (kind, number))
-        for one, (kind, number) in (found or {own[place]: (OWN_TEXT, 0)}).items():
-            for column, value in zip(columns.values(), (chunk_id, kind, number, one), strict=True):
-                column.append(value)
-    return INDEX_TEXTS.check(pa.table(columns, schema=INDEX_TEXTS.arrow()))
-
-
-def _headings(chunks: pa.Table) -> list[str]:
-    """Return title and headings of each chunk, as they are indexed before a text."""
     empty = pa.array([""] * chunks.num_rows, pa.string())
     bare = chunks.set_column(chunks.column_names.index("text"), "text", empty)
-    return [text.rstrip("\n") for text in indexed_texts(bare, headings=True)]
+    headings = [text.rstrip("\n") for text in indexed_texts(bare, headings=True)]
+    rows: list[dict[str, object]] = []
+    for place, (chunk_id, text) in enumerate(zip(ids, texts_alone, strict=True)):
+        of_chunk: dict[str, tuple[str, int]] = {}
+        before = own[place].removesuffix(text)
+        for kind in kinds:
+            if kind == CONTEXT:
+                texts: Sequence[str] = [f"{before}{one}\n{text}" for one in written[kind][place]]
+            elif kind in written:
+                texts = written[kind][place]
+            else:
+                texts = [own[place] if kind == OWN_TEXT else headings[place]]
+            for number, indexed in enumerate(texts):
+                if indexed.strip():
+                    of_chunk.setdefault(indexed, (kind, number))
+        for indexed, (kind, number) in (of_chunk or {own[place]: (OWN_TEXT, 0)}).items():
+            row = {"chunk_id": chunk_id, "kind": kind, "number": number, "text": indexed}
+            rows.append(row)
+    return INDEX_TEXTS.from_rows(rows)
 
 
 def index_rows(chunks: pa.Table, texts: pa.Table) -> pa.Table:
@@ -188,3 +191,201 @@ def index_rows(chunks: pa.Table, texts: pa.Table) -> pa.Table:
     for name, values in columns.items():
         rows = rows.set_column(rows.column_names.index(name), name, values)
     return rows.append_column(OF_CHUNK, texts.column("chunk_id"))
+
+
+class WrittenTexts(NamedTuple):
+    """What was written about chunks.
+
+    Attributes:
+        texts: of each chunk; none of a chunk without any.
+        notes: one line for each thing worth telling people.
+        unanswered: how many requests a server did not answer.
+        served_models: the names that the server gave the model, by the first reply that is stored.
+    """
+
+    texts: Texts
+    notes: Sequence[str] = ()
+    unanswered: int = 0
+    served_models: Sequence[str] = ()
+
+
+def template_of(option: IndexText) -> Template:
+    """Return the packaged prompt of a kind, or the one in its file.
+
+    Raises:
+        ConfigError: the file is no prompt with a place for each that is needed.
+    """
+    needed = ["chunk", "document"] if option.kind == CONTEXT else ["chunk"]
+    allowed = ["language", "n"] if option.kind == QUESTIONS else ["language"]
+    if option.template is None:
+        return packaged_template(f"chunk_{option.kind}", needed, allowed)
+    return read_template(option.template, needed, allowed)
+
+
+def chunk_requests(
+    option: IndexText, chunks: pa.Table, documents: Mapping[str, str]
+) -> list[ChatRequest]:
+    """Return what is asked, a request for each chunk that holds text, in their order.
+
+    Texts of documents stand between marks in the prompt.
+
+    Args:
+        option: what is written.
+        chunks: ``CHUNKS``.
+        documents: document id -> its text, which a ``context`` is shown.
+    """
+    template, most = template_of(option), option.document_characters
+    shown_texts = indexed_texts(chunks, headings=True)
+    names = ("document_id", "start", "end", "title")
+    places = list(zip(*(chunks.column(name).to_pylist() for name in names), strict=True))
+    requests = []
+    for row in _rows_with_text(chunks):
+        passages = {"chunk": passages_block([shown_texts[row]], option.kind)}
+        if option.kind == CONTEXT:
+            document_id, start, end, title = places[row]
+            text = documents[document_id]
+            first = max(0, min((start + end - most) // 2, len(text) - most))
+            around = f"{title}\n{text[first : first + most]}"
+            passages["document"] = passages_block([around], option.kind)
+        requests.append(
+            ChatRequest(
+                template.filled({"language": option.language, "n": option.count, **passages}),
+                option.temperature,
+                option.seed,
+                option.max_tokens,
+                template.label,
+            )
+        )
+    return requests
+
+
+def asked_texts(
+    option: IndexText,
+    chunks: pa.Table,
+    documents: Mapping[str, str],
+    completions: Completions,
+) -> WrittenTexts:
+    """Ask about every chunk that holds text; arguments as in :func:`chunk_requests`.
+
+    Raises:
+        BudgetReached: the limits allow no more; what was answered is in the cache.
+        ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
+        DataError: no answer is of any use.
+    """
+    answers = completions.answer(chunk_requests(option, chunks, documents))
+    ids: list[str] = chunks.column("chunk_id").to_pylist()
+    texts: list[list[str]] = [[] for _ in ids]
+    failures: dict[str, str] = {}
+    for row, answer in zip(_rows_with_text(chunks), answers, strict=True):
+        parsed = parsed_texts(option, answer)
+        if isinstance(parsed, Unusable):
+            failures[ids[row]] = parsed.reason
+        else:
+            texts[row] = parsed
+    if answers and len(failures) == len(answers):
+        chunk_id, reason = next(iter(failures.items()))
+        problem = f"the model wrote nothing usable for any of {len(answers)} chunks"
+        raise DataError(f"index_texts {option.kind}: {problem}; of {chunk_id}: {reason}")
+    unanswered = sum(isinstance(answer, Failure) for answer in answers)
+    return WrittenTexts(texts, _without(option, failures), unanswered, completions.served_models)
+
+
+def parsed_texts(option: IndexText, answer: Answer) -> list[str] | Unusable:
+    """Return what a model wrote, each text on one line without control characters.
+
+    One above :data:`MAX_CHARACTERS`, or without a character that can be seen, is not taken.
+    """
+    if option.kind == QUESTIONS:
+        parsed = parsed_list(answer, "", option.count)
+    else:
+        parsed = parsed_passage(answer, "")
+    if isinstance(parsed, Unusable):
+        return parsed
+    plain = [line for text in parsed if (line := _plain(text))]
+    if not plain:
+        return Unusable("the answer holds no text")
+    short = [text for text in plain if len(text) <= MAX_CHARACTERS]
+    problem = f"the answer has {len(plain[0])} characters; {MAX_CHARACTERS} are taken"
+    return short or Unusable(problem)
+
+
+def texts_from_file(option: IndexText, file: Path, chunks: pa.Table) -> WrittenTexts:
+    """Return the texts of a file: JSON lines ``{"document_id", "start", "end", "texts"}``.
+
+    A row belongs to each chunk that holds half of its span, or of which half lies inside it, as a
+    label does: so a file outlives another chunking.
+
+    Raises:
+        DataError: the file cannot be read, a row breaks its format, or none fits a chunk; names
+            file, line and key.
+    """
+    names = ("chunk_id", "document_id", "start", "end")
+    ids, documents, starts, ends = (chunks.column(name).to_pylist() for name in names)
+    of_document: dict[str, list[int]] = defaultdict(list)
+    for row, document_id in enumerate(documents):
+        of_document[document_id].append(row)
+    texts: list[list[str]] = [[] for _ in ids]
+    n_rows, unused = 0, list[str]()
+    for line, document_id, (start, end), of_span in _file_rows(file):
+        n_rows += 1
+        fits = False
+        for row in of_document.get(document_id, ()):
+            common = min(end, ends[row]) - max(start, starts[row])
+            if common > 0 and 2 * common >= min(end - start, ends[row] - starts[row]):
+                texts[row] += of_span
+                fits = True
+        unused += [] if fits else [f"line {line}"]
+    if n_rows == len(unused) and ids:
+        raise DataError(f"none of its {n_rows} rows fits a chunk", file=file)
+    without = [name for name, of_chunk in zip(ids, texts, strict=True) if not of_chunk]
+    of_others = note("row fits no chunk", "rows fit no chunk", unused)
+    return WrittenTexts(texts, [*_without(option, without), *of_others])
+
+
+def _without(option: IndexText, chunk_ids: Collection[str]) -> list[str]:
+    problem = f"without {option.kind}: found by what else is indexed"
+    return note(f"chunk {problem}", f"chunks {problem}", list(chunk_ids))
+
+
+def _rows_with_text(chunks: pa.Table) -> list[int]:
+    texts = chunks.column("text").to_pylist()
+    return [row for row, text in enumerate(texts) if text.strip()]
+
+
+def _plain(text: str) -> str:
+    return " ".join(without_obeyed(text).split())
+
+
+def _file_rows(file: Path) -> Iterator[tuple[int, str, tuple[int, int], list[str]]]:
+    keys = ("document_id", "start", "end", "texts")
+    for line, row in read_objects(file):
+        place = Place(file, line)
+        for name in row.keys() - set(keys):
+            raise place.error(f"unknown; a row has {', '.join(keys)}", name)
+        document_id = identifier(row, "document_id", place)
+        start, end = (_character(row, name, place) for name in ("start", "end"))
+        if start >= end:
+            raise place.error(f"is {end}; must be above start, {start}", "end")
+        yield line, document_id, (start, end), _texts(row, place)
+
+
+def _character(row: Mapping[str, Any], name: str, place: Place) -> int:
+    value = row.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        said = type_name(value) if not isinstance(value, int) else value
+        raise place.error(f"is {said}; must be a number of characters, from 0", name)
+    return value
+
+
+def _texts(row: Mapping[str, Any], place: Place) -> list[str]:
+    value = row.get("texts")
+    if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
+        raise place.error("must be a list of one or more texts", "texts")
+    texts = [_plain(text) for text in value]
+    for number, text in enumerate(texts):
+        if not text or len(text) > MAX_CHARACTERS:
+            problem = (
+                f"text {number + 1} has {len(text)} characters; 1 to {MAX_CHARACTERS:,} are taken"
+            )
+            raise place.error(f"{problem}: {shown(text)}" if text else problem, "texts")
+    return texts

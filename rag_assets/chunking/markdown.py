@@ -17,9 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from rag_assets.chunking.chunker import EmbedBy, Overlap
+from rag_assets.chunking.chunker import (
+    EmbedBy,
+    Overlap,
+    Size,
+    SizedChunking,
+    split_pieces,
+    splitter_cutter,
+)
 from rag_assets.chunking.pieces import Cutter, Piece
-from rag_assets.chunking.size import Size, SizedChunking, split_pieces, splitter_cutter
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

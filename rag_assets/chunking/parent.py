@@ -12,9 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from rag_assets.chunking.chunker import Chunker, EmbedBy
-from rag_assets.chunking.pieces import Cutter, Piece
-from rag_assets.chunking.registry import CHILD_CHUNKING_TYPES, PARENT_CHUNKING_TYPES
+from rag_assets.chunking.chunker import (
+    CHILD_CHUNKING_TYPES,
+    PARENT_CHUNKING_TYPES,
+    Chunker,
+    EmbedBy,
+)
+from rag_assets.chunking.pieces import Cutter, Piece, Span
 from rag_assets.code_versions.closure import Root
 from rag_assets.options import LazyTaggedUnion
 
@@ -76,30 +80,26 @@ def cutter(child: Cutter, parent: Cutter) -> Cutter:
     """
 
     def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-        parents = [list(found) for found in parent(texts)]
+        parents = [list(of_text) for of_text in parent(texts)]
         slices = [
             text[piece.start : piece.end]
-            for text, found in zip(texts, parents, strict=True)
-            for piece in found
+            for text, of_text in zip(texts, parents, strict=True)
+            for piece in of_text
         ]
         children = iter(child(slices))
-        for found in parents:
-            inside = [_inside(piece, outer) for outer in found for piece in next(children)]
-            yield _first_of_each_span(inside) or [_empty(found)]
+        for of_text in parents:
+            first_of_span: dict[Span, Piece] = {}
+            for outer in of_text:
+                for piece in next(children):
+                    start, end = outer.start + piece.start, outer.start + piece.end
+                    headings = joined(outer.headings, piece.headings)
+                    child_piece = Piece(start, end, headings, (outer.start, outer.end))
+                    first_of_span.setdefault((start, end), child_piece)
+            # The only chunk of a blank text has a parent too, so that its id is of a kind.
+            start, end = (of_text[0].start, of_text[0].end) if of_text else (0, 0)
+            yield list(first_of_span.values()) or [Piece(start, start, (), (start, end))]
 
     return cut
-
-
-def _inside(piece: Piece, outer: Piece) -> Piece:
-    start, end = outer.start + piece.start, outer.start + piece.end
-    headings = joined(outer.headings, piece.headings)
-    return Piece(start, end, headings, (outer.start, outer.end))
-
-
-def _empty(parents: Sequence[Piece]) -> Piece:
-    """Return the only chunk of a blank text: it has a parent too, so that its id is of a kind."""
-    start, end = (parents[0].start, parents[0].end) if parents else (0, 0)
-    return Piece(start, start, (), (start, end))
 
 
 def joined(above: tuple[str, ...], below: tuple[str, ...]) -> tuple[str, ...]:
@@ -111,10 +111,3 @@ def joined(above: tuple[str, ...], below: tuple[str, ...]) -> tuple[str, ...]:
     while above[len(above) - common :] != below[:common]:
         common -= 1
     return above + below[common:]
-
-
-def _first_of_each_span(pieces: Sequence[Piece]) -> list[Piece]:
-    first: dict[tuple[int, int], Piece] = {}
-    for piece in pieces:
-        first.setdefault((piece.start, piece.end), piece)
-    return list(first.values())

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from rag_assets.chunking.chunker import EmbedBy
+from rag_assets.chunking.chunker import EmbedBy, Size, SizedChunking, splitter_cutter
 from rag_assets.chunking.pieces import Cutter, Piece, Span
-from rag_assets.chunking.size import Size, SizedChunking, splitter_cutter
 from rag_assets.models.model_names import load_tokenizer
 
 if TYPE_CHECKING:
@@ -27,14 +26,13 @@ if TYPE_CHECKING:
 _JOINERS = "\u200d\ufe0e\ufe0f"
 Count = Callable[[int, int], int]
 
-LONGEST_REMEMBERED = 32
+MAX_CACHED_LENGTH = 32
 """Longer words, such as a paragraph of a script without blanks, hardly ever occur again."""
 
-MAX_REMEMBERED = 500_000
+MAX_CACHED_WORDS = 500_000
 
 LINE_CHARACTERS = 4_000
 """Of words that are tokenized together."""
-
 
 BLANK = " \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """White space that parts words for every tokenizer, as the inside of a regular expression's class.
@@ -90,9 +88,6 @@ def cutter(size: Size) -> Cutter:
 
     Chunks of characters have no white space at their ends; chunks of tokens keep it, so that
     together they hold the whole text.
-
-    Raises:
-        ModelUnavailable: the tokenizer cannot be had.
     """
     if size.tokenizer is not None:
         starts = TokenStarts(load_tokenizer(size.tokenizer))
@@ -122,7 +117,7 @@ def token_cutter(starts: TokenStarts, capacity: int, overlap: int) -> Cutter:
             marks = Marks(text, token_starts, (*edges(text), [0, *token_starts, len(text)]))
             spans = list(_spans(marks, capacity, overlap, None))
             if not _all_fit(marks, spans, starts, capacity):
-                spans = list(_spans(marks, capacity, overlap, _counter(text, starts)))
+                spans = list(_spans(marks, capacity, overlap, starts.counter(text)))
             yield [Piece(*span) for span in spans if text[span[0] : span[1]].strip()]
 
     return cut
@@ -131,17 +126,13 @@ def token_cutter(starts: TokenStarts, capacity: int, overlap: int) -> Cutter:
 def _all_fit(marks: Marks, spans: Sequence[Span], starts: TokenStarts, capacity: int) -> bool:
     """Return whether no chunk has too many tokens; tokenizes those whose sum is not exact."""
     words = marks.kinds[WORD]
-    unsure = [span for span in spans if not (starts.adds_up and _at_words(words, span))]
+    unsure = [
+        span
+        for span in spans
+        if not starts.adds_up or any(words[bisect_left(words, edge)] != edge for edge in span)
+    ]
     counts = starts.counts([marks.text[start:end] for start, end in unsure]) if unsure else []
     return max(counts, default=0) <= capacity
-
-
-def _at_words(words: Sequence[int], span: Span) -> bool:
-    return all(words[bisect_left(words, edge)] == edge for edge in span)
-
-
-def _counter(text: str, starts: TokenStarts) -> Count:
-    return lambda start, end: starts.counts([text[start:end]])[0]
 
 
 def _spans(marks: Marks, capacity: int, overlap: int, count: Count | None) -> Iterator[Span]:
@@ -232,7 +223,7 @@ class TokenStarts:
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Count by ``tokenizer``, which neither truncates nor pads."""
         self._tokenizer = tokenizer
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._cached: dict[str, tuple[int, ...]] = {}
         self.adds_up = _looks_at_each_word_alone(tokenizer)
 
     def of(self, texts: Sequence[str]) -> list[list[int]]:
@@ -256,17 +247,21 @@ class TokenStarts:
         encodings = self._tokenizer.encode_batch_fast(list(slices), add_special_tokens=False)
         return [len(encoding) for encoding in encodings]
 
+    def counter(self, text: str) -> Count:
+        """Return what counts the tokens of a slice of a text, by its start and end."""
+        return lambda start, end: self.counts([text[start:end]])[0]
+
     def _tokenized(self, words: set[str]) -> dict[str, tuple[int, ...]]:
-        lines = list(_lines(sorted(words - self._known.keys())))
+        lines = list(_lines(sorted(words - self._cached.keys())))
         texts = [" ".join(line) for line in lines]
         encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
         new_starts: dict[str, tuple[int, ...]] = {}
         for line, encoding in zip(lines, encodings, strict=True):
             new_starts |= _by_word(line, [start for start, _ in encoding.offsets])
-        if len(self._known) + len(new_starts) > MAX_REMEMBERED:
-            self._known = {word: self._known[word] for word in words if word in self._known}
-        starts = {word: self._known[word] for word in words if word in self._known} | new_starts
-        self._known.update((w, s) for w, s in new_starts.items() if len(w) <= LONGEST_REMEMBERED)
+        if len(self._cached) + len(new_starts) > MAX_CACHED_WORDS:
+            self._cached = {word: self._cached[word] for word in words if word in self._cached}
+        starts = {word: self._cached[word] for word in words if word in self._cached} | new_starts
+        self._cached.update((w, s) for w, s in new_starts.items() if len(w) <= MAX_CACHED_LENGTH)
         return starts
 
 
@@ -308,33 +303,17 @@ def edges(text: str) -> tuple[list[int], ...]:
 
     A paragraph ends with an empty line. Each kind has the edges of the kinds before it as well.
     """
-    kinds = (_paragraph_ends(text), _line_ends(text), _sentence_ends(text), _word_ends(text))
-    found = [0, len(text)]
-    return tuple(found := _united(found, kind) for kind in kinds)
-
-
-def _united(edges: list[int], others: list[int]) -> list[int]:
-    """Unite sorted numbers; two sorted runs cost the sort hardly anything."""
-    return list(dict.fromkeys(sorted([*edges, *others])))
-
-
-def _paragraph_ends(text: str) -> list[int]:
-    return [match.end() for match in _PARAGRAPH.finditer(text)]
-
-
-def _line_ends(text: str) -> list[int]:
-    return [match.end() for match in _LINE.finditer(text)]
-
-
-def _word_ends(text: str) -> list[int]:
-    return [match.end() for match in _BLANKS.finditer(text)]
-
-
-def _sentence_ends(text: str) -> list[int]:
-    """Return where sentences end; not behind a full stop that a small letter follows."""
-    ends = []
-    for match in _SENTENCE.finditer(text):
-        end = match.end()
-        if text[match.start()] != "." or not text[end : end + 1].islower():
-            ends.append(end)
-    return ends
+    places, kinds = [0, len(text)], []
+    for pattern in (_PARAGRAPH, _LINE, _SENTENCE, _BLANKS):
+        ends = [
+            match.end()
+            for match in pattern.finditer(text)
+            # A full stop that a small letter follows ends no sentence.
+            if pattern is not _SENTENCE
+            or text[match.start()] != "."
+            or not text[match.end() : match.end() + 1].islower()
+        ]
+        # Two sorted runs cost the sort hardly anything.
+        places = list(dict.fromkeys(sorted([*places, *ends])))
+        kinds.append(places)
+    return tuple(kinds)

@@ -15,10 +15,16 @@ import numpy as np
 from pydantic import Field
 
 from rag_assets.chunking import recursive
-from rag_assets.chunking.chunker import Chunker, Embed, EmbedBy
+from rag_assets.chunking.chunker import (
+    Chunker,
+    Embed,
+    EmbedBy,
+    Size,
+    split_pieces,
+    tokenizer_versions,
+)
 from rag_assets.chunking.pieces import Cutter, Piece, Span
-from rag_assets.chunking.sentences import Language, sentence_spans
-from rag_assets.chunking.size import Size, split_pieces, tokenizer_versions
+from rag_assets.chunking.windows import Language, sentence_spans
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.unit_vectors import Vectors
@@ -88,7 +94,7 @@ def cutter(
         percentile: of a text's distances, linearly interpolated; those above it are cut.
         buffer: sentences on either side that are embedded with each: steadier where sentences
             are short, but a cut may then be that many sentences from the change.
-        language: as in :func:`rag_assets.chunking.sentences.cutter`.
+        language: ISO 639 code: whose abbreviations end no sentence.
         limit: larger chunks are cut further as by strategy ``recursive``; None leaves them.
     """
 

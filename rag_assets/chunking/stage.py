@@ -1,23 +1,53 @@
-"""``chunks[chunking]``: the corpus, cut; and which texts of the chunks are indexed."""
+"""``chunks[chunking]``: the corpus, cut; ``index_texts[chunking]``: by which texts it is found.
+
+A request shows a model one chunk, for a context also its document: so an edited document asks for
+its own chunks alone, and every other reply is in the cache.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
 from rag_assets.chunking.chunker import WITH_HEADINGS, Embed
+from rag_assets.chunking.index_texts import (
+    CONTEXT,
+    INDEX_TEXTS,
+    IndexText,
+    Texts,
+    WrittenTexts,
+    asked_texts,
+    chunk_requests,
+    index_rows,
+    index_texts,
+    template_of,
+    texts_from_file,
+)
+from rag_assets.chunking.pieces import cut_documents, indexed_texts
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.recipe import Input
+from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.outgoing import (
+    ExpectedWork,
+    Outgoing,
+    RequestUsage,
+    counted_requests,
+    keep_usage,
+    llm_line,
+    llm_work,
+    needed,
+)
+from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.unit_vectors import Vectors
+from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -119,3 +149,174 @@ def _indexes_headings(chunking: ChunkingConfig) -> bool:
     """Return whether the heading path of a chunk is indexed, by one of its parts at least."""
     parts = (getattr(chunking, name, None) for name in ("child", "parent"))
     return any(getattr(part, "indexed", "") == WITH_HEADINGS for part in (chunking, *parts))
+
+
+class IndexTexts(Stage):
+    """One partition a chunking that has ``index_texts``."""
+
+    name = "index_texts"
+    dimensions: ClassVar[tuple[str, ...]] = ("chunking",)
+    schema = INDEX_TEXTS
+    row = "One text by which one chunk is found: its own, its headings, or what was written of it."
+    group = "chunks"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [
+            index_texts_key(name)
+            for name, config in experiment.chunkings.items()
+            if config.index_texts is not None
+        ]
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        options = (one for key in self.keys(experiment) for one in texts_of(experiment, key))
+        return self.kinds | {"openai"} if any(one.asks for one in options) else self.kinds
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [
+            Input("chunks", chunks_key(key["chunking"])),
+            Input("documents", DOCUMENTS_KEY, "text"),
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        options = texts_of(context.experiment, key)
+        return {
+            "indexed": indexed_fields(context.experiment, key["chunking"]),
+            "index_texts": [_described(context, one) for one in options],
+        }
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        own = super().recipe(context, key)
+        if own is None or not any(one.asks for one in texts_of(context.experiment, key)):
+            return own
+        return context.attempts.numbered(own)
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        chunks = context.artifact(chunks_key(key["chunking"])).table()
+        options = texts_of(context.experiment, key)
+        usages: list[RequestUsage] = []
+        written = {
+            one.kind: _asked(context, key, one, chunks, usages)
+            if one.file is None
+            else texts_from_file(one, one.file, chunks)
+            for one in options
+            if one.is_written
+        }
+        keep_usage(context, key, usages)
+        own = texts_to_index(context.experiment, key["chunking"], chunks)
+        texts: dict[str, Texts] = {kind: found.texts for kind, found in written.items()}
+        table = index_texts(chunks, own, [one.kind for one in options], texts)
+        return TableProduct(table, _facts(list(written.values())))
+
+    def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        lines: list[Outgoing] = []
+        chunks, documents = (
+            context.current(read) for read in (chunks_key(key["chunking"]), DOCUMENTS_KEY)
+        )
+        for option in texts_of(context.experiment, key):
+            line = llm_line(context.experiment, option.llm) if option.asks else None
+            if line is None:
+                continue
+            if chunks is None or documents is None:
+                lines.append(replace(line, questions=0))
+                continue
+            requests = chunk_requests(option, chunks.table(), documents_shown(context, option))
+            needs = needed(context, option.llm, requests)
+            lines.append(line.needing(needs, questions=0, passages=needs.calls))
+        return llm_work(lines)
+
+
+def _facts(written: Sequence[WrittenTexts]) -> Mapping[str, Any]:
+    facts: dict[str, Any] = {"notes": [note for one in written for note in one.notes]}
+    unanswered = sum(one.unanswered for one in written)
+    served = [name for one in written for name in one.served_models]
+    facts |= {UNANSWERED: unanswered} if unanswered else {}
+    return facts | ({SERVED_MODELS: list(dict.fromkeys(served))} if served else {})
+
+
+def _asked(
+    context: StageContext,
+    key: ArtifactKey,
+    option: IndexText,
+    chunks: pa.Table,
+    usages: list[RequestUsage],
+) -> WrittenTexts:
+    label = f"ask for {option.kind} of {key['chunking']}"
+    with (
+        context.completions(label, chunks.num_rows, option.llm) as completions,
+        counted_requests(completions.budget, usages),
+    ):
+        return asked_texts(option, chunks, documents_shown(context, option), completions)
+
+
+def _described(context: StageContext, option: IndexText) -> Mapping[str, Any]:
+    described = dict(option.described())
+    if option.asks:
+        template, llm = template_of(option), context.experiment.language_model(option.llm)
+        described["template"] = template.label
+        described["messages"] = [list(message) for message in template.messages]
+        described["llm"] = dict(llm.identity()) if llm is not None else {}
+    elif option.file is not None:
+        described["file"] = context.file_digest(option.file)
+    return described
+
+
+def texts_of(experiment: Experiment, key: ArtifactKey) -> Sequence[IndexText]:
+    """Return the kinds of texts of a partition that is named by a chunking."""
+    return experiment.chunkings[key["chunking"]].index_texts or ()
+
+
+def documents_shown(context: StageContext, option: IndexText) -> dict[str, str]:
+    """Return document id -> text, of all documents where a prompt has them, else of none."""
+    if option.kind != CONTEXT:
+        return {}
+    documents = context.artifact(DOCUMENTS_KEY).table(["document_id", "text"])
+    columns = (documents.column(name).to_pylist() for name in ("document_id", "text"))
+    return dict(zip(*columns, strict=True))
+
+
+def index_texts_key(chunking: str) -> ArtifactKey:
+    """Return the texts by which the chunks of a chunking are found."""
+    return ArtifactKey.of("index_texts", chunking=chunking)
+
+
+def index_inputs(experiment: Experiment, chunking: str) -> list[Input]:
+    """Return what an index of a chunking is made of."""
+    chunks = Input("chunks", chunks_key(chunking), "indexed")
+    if experiment.chunkings[chunking].index_texts is None:
+        return [chunks]
+    return [chunks, Input("index_texts", index_texts_key(chunking))]
+
+
+def indexed_rows(context: StageContext, chunking: str) -> tuple[pa.Table, list[str]]:
+    """Return the rows of an index of a chunking, and the text of each.
+
+    They are its chunks; with ``index_texts`` there is a row for each of a chunk's texts, see
+    :func:`rag_assets.chunking.index_texts.index_rows`.
+    """
+    chunks = context.artifact(chunks_key(chunking)).table()
+    if context.experiment.chunkings[chunking].index_texts is None:
+        return chunks, texts_to_index(context.experiment, chunking, chunks)
+    rows = index_rows(chunks, context.artifact(index_texts_key(chunking)).table())
+    return rows, rows.column("text").to_pylist()
+
+
+def current_index_texts(context: StageContext, chunking: str) -> list[str] | None:
+    """Return the texts of an index of a chunking; None: they are to be made first."""
+    if context.experiment.chunkings[chunking].index_texts is None:
+        return current_chunk_texts(context, [chunking])
+    artifact = context.current(index_texts_key(chunking))
+    return artifact.table()["text"].to_pylist() if artifact is not None else None
+
+
+def current_chunk_texts(context: StageContext, chunkings: Iterable[str]) -> list[str] | None:
+    """Return the texts of all chunks as they are indexed; None: they are to be cut first.
+
+    None also where a run holds other texts than chunks, the parents of small ones.
+    """
+    texts: list[str] = []
+    for name in chunkings:
+        artifact = context.current(chunks_key(name))
+        if artifact is None or context.experiment.chunkings[name].has_parents:
+            return None
+        texts += indexed_texts(artifact.table(), headings=True)
+    return texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag_assets.chunking.registry import CHUNKING_TYPES
+from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import ChunkingConfig, RetrieverConfig
 from rag_assets.retrieval.registry import OWN_TYPES

@@ -10,7 +10,7 @@ from rag_assets.answers.generators import LlmGenerator
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.llm import LlmJudge
-from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.servers.secrets import host_of, is_loopback
 from rag_assets.servers.transport import Server
 

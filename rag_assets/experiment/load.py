@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rag_assets.chunking.registry import CHUNKING_TYPES
+from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import Metric, parse_metric, refuse_lower_is_better
@@ -51,7 +51,7 @@ from rag_assets.labels.sampling.graded_pool import is_wholly_graded
 from rag_assets.options import KeyProblem, Location
 from rag_assets.plain_text import shortened
 from rag_assets.plugins import Members
-from rag_assets.query_sets.registry import QUERY_SET_TYPES
+from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.regular_files import unusable
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES

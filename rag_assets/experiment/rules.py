@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from rag_assets.answers.generators import LlmGenerator
 from rag_assets.answers.options import GOLD, AnswererOptions
-from rag_assets.chunking.index_texts import IndexText
-from rag_assets.chunking.written_texts import template_of
+from rag_assets.chunking.index_texts import IndexText, template_of
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.experiment.config import (
     ChunkingConfig,
@@ -28,7 +27,7 @@ from rag_assets.judges.base import CORRECTNESS, RELEVANCE, Kind
 from rag_assets.judges.llm import LlmJudge
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.options import FileOptions, KeyProblem, Location
-from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.regular_files import missing_file
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.external.base import UNCHUNKED, ExternalRetriever

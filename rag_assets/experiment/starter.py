@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from rag_assets.chunking.registry import CHUNKING_TYPES
+from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.experiment.defaults import default_chunkings, default_retrievers
 from rag_assets.experiment.experiment import Experiment

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
-from rag_assets.chunking.chunker import Embed
-from rag_assets.chunking.none import cut as whole
-from rag_assets.chunking.registry import CHUNKING_TYPES
+from rag_assets.chunking.chunker import CHUNKING_TYPES, Embed
+from rag_assets.chunking.pieces import cut_documents, indexed_texts
+from rag_assets.chunking.windows import whole_texts
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.run_files import ranked
 from rag_assets.evaluation.score import Scores, score
@@ -117,7 +116,7 @@ class BM25:
         records.write(folder)
         with records.errors("texts"):
             documents = JsonlDataset.open(folder).read_documents().table
-        chunks = cut_documents(documents, whole, whole=True)
+        chunks = cut_documents(documents, whole_texts, whole=True)
         columns = (documents.column(name).to_pylist() for name in ("document_id", "text"))
         self.texts = dict(zip(*columns, strict=True))
         index = folder / "index"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow.compute as pc
 
 from rag_assets.answers.stage import Answers
-from rag_assets.chunking.index_texts_stage import IndexTexts
+from rag_assets.chunking.stage import IndexTexts
 from rag_assets.engine.failures import UNANSWERED, failures_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.experiment.experiment import Experiment

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.chunking.chunk_table import indexed_texts
+from rag_assets.chunking.pieces import indexed_texts
 from rag_assets.pipeline.cleaning import SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
 from rag_assets.pipeline.evaluations import stored_experiments
 from rag_assets.pipeline.history_files import HISTORY_DIR

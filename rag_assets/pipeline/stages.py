@@ -9,8 +9,7 @@ from rag_assets.answers.metrics_stage import AnswerMetricsStage
 from rag_assets.answers.stage import Answers
 from rag_assets.answers.summary_stage import AnswerComparisons, AnswerSummary
 from rag_assets.answers.waterfall_stage import AnswerWaterfall
-from rag_assets.chunking.index_texts_stage import IndexTexts
-from rag_assets.chunking.stage import Chunks
+from rag_assets.chunking.stage import Chunks, IndexTexts
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.answerability_stage import Answerability
 from rag_assets.evaluation.attributions_stage import Attributions

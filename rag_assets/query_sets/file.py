@@ -43,14 +43,8 @@ class FileQuerySet(ComputedQuerySet):
     path: Path
 
     def variants(self, queries: pa.Table) -> Variants:
-        """Read the file; notes count the queries and the entries that have no counterpart."""
-        read = read_variants(self.path, queries)
-        counts = {
-            "queries without a variant in the file keep their original alone": len(read.without),
-            "entries of the file are for other queries": len(read.unknown),
-        }
-        notes = [f"{count} {words}" for words, count in counts.items() if count]
-        return Variants(read.variants, notes)
+        """Read the file."""
+        return read_variants(self.path, queries)
 
 
 class _Entry(NamedTuple):
@@ -61,33 +55,14 @@ class _Entry(NamedTuple):
     variants: list[str]
 
 
-class FileVariants(NamedTuple):
-    """What a file gives.
-
-    Attributes:
-        variants: table of :data:`rag_assets.schemas.QUERY_VARIANTS`.
-        without: ids of the queries for which the file has nothing; they keep their original.
-        unknown: ids or texts in the file that no query has.
-    """
-
-    variants: pa.Table
-    without: list[str]
-    unknown: list[str]
-
-
-def read_variants(path: Path, queries: pa.Table) -> FileVariants:
-    """Return the variants in a file.
-
-    Args:
-        path: the file.
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
+def read_variants(path: Path, queries: pa.Table) -> Variants:
+    """Return the variants in a file; notes count queries and entries without a counterpart.
 
     Raises:
         DataError: the file cannot be read, is in none of the forms, names a query twice, holds
             what is no text, or fits no query at all.
     """
-    ids: list[str] = queries.column("query_id").to_pylist()
-    texts: list[str] = queries.column("text").to_pylist()
+    ids, texts = (queries.column(name).to_pylist() for name in ("query_id", "text"))
     by_text: dict[str, list[str]] = defaultdict(list)
     for query_id, text in zip(ids, texts, strict=True):
         by_text[folded(text)].append(query_id)
@@ -97,28 +72,39 @@ def read_variants(path: Path, queries: pa.Table) -> FileVariants:
     for entry in _entries(path):
         named = by_text.get(folded(entry.name), []) if entry.by_text else [entry.name]
         fitting = [query_id for query_id in named if query_id in query_ids]
-        if not fitting:
-            unknown.append(entry.name)
         by_query.update(dict.fromkeys(fitting, entry.variants))
+        unknown += [] if fitting else [entry.name]
     if ids and not by_query:
         example = f", such as {shown(unknown[0])}" if unknown else ""
-        problem = (
-            f"fits no query: it names {len(unknown)}{example}; query ids are {shown(ids[0])}..."
-        )
-        raise DataError(problem, file=path)
-    without = [query_id for query_id in ids if query_id not in by_query]
-    return FileVariants(variant_table(queries, by_query), without, unknown)
+        problem = f"fits no query: it names {len(unknown)}{example}"
+        raise DataError(f"{problem}; query ids are {shown(ids[0])}...", file=path)
+    counts = {
+        "queries without a variant in the file keep their original alone": len(query_ids)
+        - len(by_query),
+        "entries of the file are for other queries": len(unknown),
+    }
+    notes = [f"{count} {words}" for words, count in counts.items() if count]
+    return Variants(variant_table(queries, by_query), notes)
 
 
 def _entries(path: Path) -> Iterator[_Entry]:
     if suffix(path) in LINES_SUFFIXES:
         yield from _from_lines(path)
         return
-    content = _content(path)
+    content, place = _content(path), Place(path)
     if isinstance(content.get("queries"), dict):
-        yield from _from_llamaindex(path, content["queries"])
-    else:
-        yield from _by_text(path, content)
+        place = Inside(path, "queries")
+        for query_id, text in content["queries"].items():
+            checked_id(query_id, place, query_id)
+            yield _Entry(query_id, False, [_text(text, place, query_id)])
+        return
+    seen: dict[str, str] = {}
+    for text, variants in content.items():
+        first = seen.setdefault(folded(text), text)
+        if first != text:
+            raise place.error(f"is the same query as {shown(first)}", shown(text))
+        listed = [variants] if isinstance(variants, str) else variants
+        yield _Entry(text, True, _texts(listed, place, shown(text)))
 
 
 def _from_lines(path: Path) -> Iterator[_Entry]:
@@ -129,28 +115,7 @@ def _from_lines(path: Path) -> Iterator[_Entry]:
         first = seen.setdefault(query_id, line)
         if first != line:
             raise place.error(f"{shown(query_id)} was on line {first} already", "query_id")
-        if "variants" not in row:
-            problem = f"is missing; found keys: {', '.join(map(repr, row))}"
-            raise place.error(problem, "variants")
-        yield _Entry(query_id, False, _texts(row["variants"], place, "variants"))
-
-
-def _from_llamaindex(path: Path, queries: dict[str, Any]) -> Iterator[_Entry]:
-    place = Inside(path, "queries")
-    for query_id, text in queries.items():
-        checked_id(query_id, place, query_id)
-        yield _Entry(query_id, False, [_text(text, place, query_id)])
-
-
-def _by_text(path: Path, content: dict[str, Any]) -> Iterator[_Entry]:
-    place = Place(path)
-    seen: dict[str, str] = {}
-    for text, variants in content.items():
-        first = seen.setdefault(folded(text), text)
-        if first != text:
-            raise place.error(f"is the same query as {shown(first)}", shown(text))
-        listed = [variants] if isinstance(variants, str) else variants
-        yield _Entry(text, True, _texts(listed, place, shown(text)))
+        yield _Entry(query_id, False, _texts(row.get("variants"), place, "variants"))
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from rag_assets.query_sets.model_output import parsed_line, parsed_list, parsed_passage
-from rag_assets.query_sets.prompted import Count, PromptedQuerySet, Strategy
+from rag_assets.query_sets.query_set import Count, PromptedQuerySet, Strategy
 
 
 class RewriteQuerySet(PromptedQuerySet):

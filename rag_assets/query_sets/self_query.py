@@ -19,12 +19,12 @@ from rag_assets.errors import DataError, allowed_names
 from rag_assets.evaluation.query_filters import FIELD, Filter, filter_values
 from rag_assets.llm.client import Answer, Completion
 from rag_assets.query_sets.model_output import Rejected, Unusable, is_cut, usable_text
-from rag_assets.query_sets.prompted import Count, PromptedQuerySet, Strategy
+from rag_assets.query_sets.query_set import Count, PromptedQuerySet, Strategy
 
 MAX_FIELDS = 40
 """Fields that the prompt shows."""
 
-LONGEST_VALUE = 80
+MAX_VALUE_CHARACTERS = 80
 """Characters of the longest value that the prompt shows."""
 
 Values = Mapping[str, frozenset[str]]
@@ -62,8 +62,8 @@ class SelfQuerySet(PromptedQuerySet):
         """Return query id -> the filter that a model wrote, where it wrote one that holds.
 
         Args:
-            answers: table of :data:`rag_assets.query_sets.prompted.ANSWERS`.
-            fields: table of :data:`rag_assets.evaluation.query_filters.DOCUMENT_FIELDS`.
+            answers: ``ANSWERS``.
+            fields: ``DOCUMENT_FIELDS``.
         """
         values = _values(self._rows(fields))
         filters: dict[str, Filter] = {}
@@ -99,30 +99,21 @@ def field_summary(rows: Rows, max_values: int) -> str:
     """Return a line a field: its name and its most frequent values, as JSON.
 
     Fields that most documents have come first; :data:`MAX_FIELDS` of them are shown, and no value
-    above :data:`LONGEST_VALUE` characters.
-
-    Args:
-        rows: of :data:`rag_assets.evaluation.query_filters.DOCUMENT_FIELDS`.
-        max_values: most values of a field.
+    above :data:`MAX_VALUE_CHARACTERS`.
     """
     counts: dict[str, dict[str, int]] = defaultdict(dict)
     for row in rows:
         counts[row["field"]][row["value"]] = row["n_documents"]
     order = sorted(counts, key=lambda name: (-sum(counts[name].values()), name))
-    lines = [_field_line(name, counts[name], max_values) for name in order[:MAX_FIELDS]]
+    lines = []
+    for name in order[:MAX_FIELDS]:
+        values = sorted(counts[name].items(), key=lambda item: (-item[1], item[0]))
+        short = [value for value, _ in values if len(value) <= MAX_VALUE_CHARACTERS][:max_values]
+        texts = [json.dumps(text, ensure_ascii=False) for text in (name, *short)]
+        n_more = len(values) - len(short)
+        listed = ", ".join([*texts[1:], *([f"and {n_more} more"] if n_more else [])])
+        lines.append(f"- {texts[0]}: {listed}")
     return "\n".join(lines) or "(no fields)"
-
-
-def _field_line(name: str, counts: Mapping[str, int], max_values: int) -> str:
-    short = [value for value in counts if len(value) <= LONGEST_VALUE]
-    shown = sorted(short, key=lambda value: (-counts[value], value))[:max_values]
-    more = len(counts) - len(shown)
-    texts = [*(_json(value) for value in shown), *([f"and {more} more"] if more else [])]
-    return f"- {_json(name)}: {', '.join(texts)}"
-
-
-def _json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _values(rows: Rows) -> Values:
@@ -141,14 +132,14 @@ def _self_query(answer: Answer, original: str, values: Values) -> SelfQuery | Un
     text = usable_text(answer, original)
     if isinstance(text, Unusable):
         return text
-    found = _json_object(text)
-    rest = found.get("query") if found is not None else None
-    if found is None or not isinstance(rest, str):
-        cut = Unusable("the answer was cut at max_tokens")
-        shape = Unusable('the answer has no JSON object {"query": text, "filter": object}')
-        return cut if is_cut(answer) else shape
+    written = _json_object(text) or {}
+    rest = written.get("query")
+    if not isinstance(rest, str):
+        if is_cut(answer):
+            return Unusable("the answer was cut at max_tokens")
+        return Unusable('the answer has no JSON object {"query": text, "filter": object}')
     try:
-        query_filter = filter_values(found.get(FIELD))
+        query_filter = filter_values(written.get(FIELD))
     except ValueError as error:
         return Rejected(f"the filter {error}")
     for name, texts in query_filter.items():

@@ -28,15 +28,14 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.evaluation.query_filters import DOCUMENT_FIELDS, document_fields
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.llm.budget import Limits, taken
+from rag_assets.llm.budget import taken
 from rag_assets.query_sets.prompted import (
     ANSWERS,
-    PromptedQuerySet,
     PromptedVariants,
     prompted_variants,
     requests_for,
 )
-from rag_assets.query_sets.query_set import ComputedQuerySet, QuerySet
+from rag_assets.query_sets.query_set import ComputedQuerySet, PromptedQuerySet, QuerySet
 from rag_assets.query_sets.variants import originals
 from rag_assets.retrieval.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
@@ -237,16 +236,12 @@ def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> 
         key = answers_key(query_set)
         recipe = context.recipe(key) if measured else None
         if recipe is not None:
-            part = _written(answers, completions.budget.limits)
+            # What the answers took when they were given; those of a query are added.
+            seconds, cost = taken(answers.completions, completions.budget.limits)
+            part = Part({query_id: 1000 * one for query_id, one in seconds.items()}, cost)
             keep_part(context, WRITE, recipe.fingerprint, part, asset=key.asset)
             keep_usage(context, key, usages)
         return answers
-
-
-def _written(found: PromptedVariants, limits: Limits) -> Part:
-    """Return what the answers took when they were given, and cost; those of a query are added."""
-    seconds, cost = taken(found.completions, limits)
-    return Part({query_id: 1000 * one for query_id, one in seconds.items()}, cost)
 
 
 def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:

@@ -33,24 +33,17 @@ def variant_table(queries: pa.Table, texts: Mapping[str, Sequence[str]]) -> pa.T
     for case and white space, is left out: it would only count the same ranking twice.
 
     Args:
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
+        queries: ``QUERIES``.
         texts: query id -> its texts besides the original; a query without has variant 0 only.
     """
-    ids: list[str] = []
-    numbers: list[int] = []
-    variant_texts: list[str] = []
     columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
-    for query_id, original in zip(*columns, strict=True):
-        variants = [original, *_distinct(original, texts.get(query_id, ()))]
-        ids += [query_id] * len(variants)
-        numbers += range(len(variants))
-        variant_texts += variants
-    arrays = [
-        pa.array(ids, pa.string()),
-        pa.array(numbers, pa.int32()),
-        pa.array(variant_texts, pa.string()),
-    ]
-    return QUERY_VARIANTS.check(pa.table(arrays, schema=QUERY_VARIANTS.arrow()))
+    return QUERY_VARIANTS.from_rows(
+        [
+            {"query_id": query_id, "variant": number, "text": text}
+            for query_id, original in zip(*columns, strict=True)
+            for number, text in enumerate([original, *_distinct(original, texts.get(query_id, ()))])
+        ]
+    )
 
 
 def folded(text: str) -> str:
@@ -132,19 +125,16 @@ def fuse_variants(
     k: float = RRF_K,
     weights: Sequence[float] | None = None,
 ) -> pa.Table:
-    """Fuse the rankings of the variants of each query.
+    """Return the fused rankings of the variants of each query, as ``RUNS`` sorted by query id.
 
     Args:
-        rankings: table of :data:`VARIANT_RUNS`.
+        rankings: ``VARIANT_RUNS``.
         method: one of :data:`METHODS`.
         depth: how many ranks are kept.
         k: of ``rrf``.
         weights: of ``weighted``, by the variant's number; the last one holds for all further
             variants. A ranking of weight 0 takes no part: with (0, 1) the original counts only
             for queries for which no other variant has hits.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
 
     Raises:
         UsageError: an unknown method, or weights that are not what it needs.

@@ -7,7 +7,7 @@ from typing import Any
 
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.report.formats import rough
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import ROUGH, TEXT, Column, Sheet

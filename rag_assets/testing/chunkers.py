@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
-from rag_assets.chunking.chunker import Embed
-from rag_assets.chunking.pieces import Cutter
-from rag_assets.chunking.registry import CHUNKING_TYPES
+from rag_assets.chunking.chunker import CHUNKING_TYPES, Embed
+from rag_assets.chunking.pieces import Cutter, cut_documents, indexed_texts
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.schemas import DOCUMENTS
 

@@ -11,9 +11,12 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.llm.client import Completion, Failure
-from rag_assets.query_sets.prompted import PromptedQuerySet
-from rag_assets.query_sets.query_set import ComputedQuerySet, QuerySet
-from rag_assets.query_sets.registry import QUERY_SET_TYPES
+from rag_assets.query_sets.query_set import (
+    QUERY_SET_TYPES,
+    ComputedQuerySet,
+    PromptedQuerySet,
+    QuerySet,
+)
 from rag_assets.query_sets.variants import folded, variant_table
 from rag_assets.schemas import QUERIES, QUERY_VARIANTS
 

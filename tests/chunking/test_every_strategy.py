@@ -5,24 +5,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.chunking import fixed, markdown, none, parent, recursive, semantic, sentences
-from rag_assets.chunking.chunk_table import cut_documents
-from rag_assets.chunking.pieces import Cutter
-from rag_assets.chunking.size import Size
+from rag_assets.chunking import markdown, parent, recursive, semantic, windows
+from rag_assets.chunking.chunker import Size
+from rag_assets.chunking.pieces import Cutter, cut_documents
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.testing import ChunkerContract
 from rag_assets.testing.chunkers import check_chunks, documents, letter_vectors
 from tests.chunking.chunk_checks import TEXTS
 
 TINY, TOKENS = Size(7, 3), Size(6, 2, DEFAULT_MODEL)
-SENTENCES = sentences.cutter(sentences=2, overlap=1, language="en")
+SENTENCES = windows.sentence_cutter(2, 1, "en")
 SEMANTIC = semantic.cutter(letter_vectors, percentile=60, buffer=1, language="en")
 CUTTERS: dict[str, Cutter] = {
-    "none": none.cut,
+    "none": windows.whole_texts,
     "recursive characters": recursive.cutter(TINY),
     "recursive tokens": recursive.cutter(TOKENS),
-    "fixed characters": fixed.cutter(TINY),
-    "fixed tokens": fixed.cutter(TOKENS),
+    "fixed characters": windows.window_cutter(TINY),
+    "fixed tokens": windows.window_cutter(TOKENS),
     "sentences": SENTENCES,
     "markdown characters": markdown.cutter(Size(25), max_level=6),
     "markdown overlapping tokens": markdown.cutter(TOKENS, max_level=2),
@@ -31,8 +30,10 @@ CUTTERS: dict[str, Cutter] = {
         letter_vectors, percentile=60, buffer=0, language="en", limit=Size(9)
     ),
     "parent sections": parent.cutter(SENTENCES, markdown.cutter(Size(40), max_level=3)),
-    "parent overlapping": parent.cutter(recursive.cutter(TINY), fixed.cutter(Size(20, 10))),
-    "parent whole": parent.cutter(SEMANTIC, none.cut),
+    "parent overlapping": parent.cutter(
+        recursive.cutter(TINY), windows.window_cutter(Size(20, 10))
+    ),
+    "parent whole": parent.cutter(SEMANTIC, windows.whole_texts),
 }
 
 
@@ -67,5 +68,5 @@ def test_more_documents_than_are_cut_at_once() -> None:
 
 
 def test_whole_documents_keep_their_id() -> None:
-    chunks = cut_documents(documents("a", "b"), none.cut, whole=True)
+    chunks = cut_documents(documents("a", "b"), windows.whole_texts, whole=True)
     assert chunks.column("chunk_id").to_pylist() == ["d0", "d1"]

@@ -12,9 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.chunking.chunk_table import indexed_texts
-from rag_assets.chunking.index_texts import OF_CHUNK, IndexText, Kind, index_rows, index_texts
-from rag_assets.chunking.written_texts import chunk_requests, parsed_texts, texts_from_file
+from rag_assets.chunking.index_texts import (
+    OF_CHUNK,
+    IndexText,
+    Kind,
+    chunk_requests,
+    index_rows,
+    index_texts,
+    parsed_texts,
+    texts_from_file,
+)
+from rag_assets.chunking.pieces import indexed_texts
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.llm.client import Answer, Completion, Failure

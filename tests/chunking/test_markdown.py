@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from rag_assets.chunking import markdown
-from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
+from rag_assets.chunking.chunker import Size
 from rag_assets.chunking.markdown import headings, sections
-from rag_assets.chunking.size import Size
+from rag_assets.chunking.pieces import cut_documents, indexed_texts
 from rag_assets.testing.chunkers import documents
 
 GUIDE = """Before any heading.

@@ -4,22 +4,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking import fixed, markdown, none, parent, sentences
-from rag_assets.chunking.chunk_table import cut_documents
+from rag_assets.chunking import markdown, parent, windows
+from rag_assets.chunking.chunker import Size
 from rag_assets.chunking.parent import joined
-from rag_assets.chunking.size import Size
+from rag_assets.chunking.pieces import cut_documents
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.schemas import QRELS
 from rag_assets.testing.chunkers import documents
 
-ONE = sentences.cutter(sentences=1, overlap=0, language="en")
+ONE = windows.sentence_cutter(1, 0, "en")
 TEXT = "# A\n\nOne went. Two went.\n\n## B\n\nThree went. Four went.\n"
 
 
 def chunks_of(*texts: str) -> pa.Table:
-    return cut_documents(documents(*texts), parent.cutter(ONE, fixed.cutter(Size(20))))
+    return cut_documents(documents(*texts), parent.cutter(ONE, windows.window_cutter(Size(20))))
 
 
 def test_children_know_their_parent() -> None:
@@ -35,13 +35,15 @@ def test_children_know_their_parent() -> None:
 
 
 def test_a_whole_document_as_parent_keeps_its_id() -> None:
-    chunks = cut_documents(documents(TEXT, ""), parent.cutter(ONE, none.cut), whole_parents=True)
+    chunks = cut_documents(
+        documents(TEXT, ""), parent.cutter(ONE, windows.whole_texts), whole_parents=True
+    )
     assert set(chunks.column("parent_chunk_id").to_pylist()) == {"d0", "d1"}
 
 
 def test_a_child_of_two_overlapping_parents_belongs_to_the_first() -> None:
     text = "abcdefghij"
-    cut = parent.cutter(fixed.cutter(Size(3)), fixed.cutter(Size(6, 3)))
+    cut = parent.cutter(windows.window_cutter(Size(3)), windows.window_cutter(Size(6, 3)))
     [pieces] = cut([text])
     assert [(p.start, p.end, p.parent) for p in pieces] == [
         (0, 3, (0, 6)),
@@ -102,7 +104,7 @@ def test_top_k_counts_parents_and_the_best_child_stands_for_each(judge: str) -> 
 
 def test_evidence_is_judged_on_the_span_of_the_parent() -> None:
     text = "One went home. Two went away. Three stayed here. Four slept."
-    cut = parent.cutter(ONE, sentences.cutter(sentences=2, overlap=0, language="en"))
+    cut = parent.cutter(ONE, windows.sentence_cutter(2, 0, "en"))
     chunks = cut_documents(documents(text), cut)
     qrels = QRELS.from_rows(
         [

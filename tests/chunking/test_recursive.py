@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from rag_assets.chunking import recursive
-from rag_assets.chunking.size import Size
+from rag_assets.chunking.chunker import Size
 from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
 
 TEXT = "The first paragraph has words.\n\nThe second one, too. And a sentence more.\n\nThird."

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rag_assets.chunking import semantic
+from rag_assets.chunking.chunker import Size
 from rag_assets.chunking.semantic import breakpoints
-from rag_assets.chunking.size import Size
 from rag_assets.models.encoder import Encoder
 
 TEXT = (

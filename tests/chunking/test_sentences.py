@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.chunking import sentences
-from rag_assets.chunking.sentences import sentence_spans
+from rag_assets.chunking import windows
+from rag_assets.chunking.windows import sentence_spans
 
 
 def split(text: str, language: str = "en") -> list[str]:
@@ -63,6 +63,6 @@ def test_abbreviations_are_those_of_the_language() -> None:
 def test_sentences_a_chunk(count: int, overlap: int, expected: list[str]) -> None:
     text = "One went. Two went. Three went. Four went. Five went."
     names = dict(zip("ABCDE", ["One", "Two", "Three", "Four", "Five"], strict=True))
-    [pieces] = sentences.cutter(sentences=count, overlap=overlap, language="en")([text])
+    [pieces] = windows.sentence_cutter(count, overlap, "en")([text])
     wanted = [" ".join(f"{names[c[0]]} went." for c in each.split()) for each in expected]
     assert [text[p.start : p.end] for p in pieces] == wanted

@@ -146,7 +146,7 @@ def test_texts_by_which_chunks_are_found(tmp_path: Path) -> None:
         with tracer.watching():
             tiny.run()
     ran = {file for file, _ in tracer.executed["index_texts"]}
-    assert {"chunking/written_texts.py", "chunking/index_texts.py"} <= ran
+    assert {"chunking/index_texts.py"} <= ran
     for one in (shown_by, Counts.__dict__["total"].fget):
         source, first = getsourcelines(one)
         shown = range(first, first + len(source))

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking import fixed, none, parent
-from rag_assets.chunking.chunk_table import cut_documents
-from rag_assets.chunking.size import Size
+from rag_assets.chunking import parent, windows
+from rag_assets.chunking.chunker import Size
+from rag_assets.chunking.pieces import cut_documents
 from rag_assets.evaluation.contexts_stage import contexts, of_retriever
 from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.evaluation.units import context_column
@@ -32,8 +32,8 @@ def words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-SMALL = fixed.cutter(Size(14))
-LARGE = fixed.cutter(Size(20))
+SMALL = windows.window_cutter(Size(14))
+LARGE = windows.window_cutter(Size(20))
 
 
 def test_without_parents_it_is_the_chunk_and_no_title() -> None:
@@ -57,7 +57,7 @@ def test_with_parents_it_is_the_parent() -> None:
 
 
 def test_whole_documents_as_parents() -> None:
-    cut = parent.cutter(SMALL, none.cut)
+    cut = parent.cutter(SMALL, windows.whole_texts)
     chunks = cut_documents(documents(), cut, whole_parents=True)
     rows = contexts(chunks, TEXTS, words).to_pylist()
     assert {row["unit_id"]: row["n_tokens"] for row in rows} == {"a": 6, "b": 2, "c": 0}
@@ -77,8 +77,10 @@ def test_the_digest_is_of_the_text() -> None:
 @pytest.mark.parametrize("judge", ["document", "chunk", "evidence"])
 def test_a_fusion_of_chunks_and_of_their_parents(judge: str) -> None:
     """The same chunk stands for itself in one input, and for its parent in the other."""
-    alone = cut_documents(documents(), fixed.cutter(Size(14)))
-    inside = cut_documents(documents(), parent.cutter(fixed.cutter(Size(14)), none.cut))
+    alone = cut_documents(documents(), windows.window_cutter(Size(14)))
+    inside = cut_documents(
+        documents(), parent.cutter(windows.window_cutter(Size(14)), windows.whole_texts)
+    )
     shared = "a#0-14"
     assert shared in alone["chunk_id"].to_pylist()
     assert shared in inside["chunk_id"].to_pylist()

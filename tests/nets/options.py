@@ -23,11 +23,11 @@ from click.testing import CliRunner
 
 from rag_assets import llm
 from rag_assets.answers.generators import GENERATOR_TYPES
-from rag_assets.chunking.registry import CHUNKING_TYPES
+from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.cli import main as command_line
 from rag_assets.errors import RagAssetsError
 from rag_assets.judges.registry import JUDGE_TYPES
-from rag_assets.query_sets.registry import QUERY_SET_TYPES
+from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from tests.nets import kept
 from tests.nets.experiments import NAMES, build, places

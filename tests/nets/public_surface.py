@@ -21,13 +21,13 @@ import click
 import rag_assets
 from rag_assets import errors, schemas, testing
 from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
-from rag_assets.chunking.registry import KIND as CHUNKERS
+from rag_assets.chunking.chunker import KIND as CHUNKERS
 from rag_assets.cli import main as program
 from rag_assets.evaluation.measures import KIND as MEASURES
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.query_sets.registry import KIND as QUERY_SETS
+from rag_assets.query_sets.query_set import KIND as QUERY_SETS
 from rag_assets.retrieval.registry import KIND as RETRIEVERS
 from rag_assets.sources.formats import FORMATS
 from rag_assets.sources.formats import KIND as SOURCES

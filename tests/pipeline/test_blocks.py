@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking.chunk_table import cut_documents
 from rag_assets.chunking.parent import ParentChunking
+from rag_assets.chunking.pieces import cut_documents
 from rag_assets.chunking.recursive import RecursiveChunking
 from rag_assets.chunking.semantic import SemanticChunking
 from rag_assets.experiment.load import load_experiment

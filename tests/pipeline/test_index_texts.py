@@ -16,8 +16,7 @@ from click.testing import CliRunner, Result
 
 from rag_assets.assets.execution import SERVER_POOL, pool_of, retry_policy_of
 from rag_assets.checks.validation import validate
-from rag_assets.chunking.index_texts_stage import index_texts_key, indexed_rows
-from rag_assets.chunking.stage import chunks_key
+from rag_assets.chunking.stage import chunks_key, index_texts_key, indexed_rows
 from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key

@@ -13,6 +13,9 @@ from tests.query_sets.queries import queries_of, texts_of
 
 QUERIES = queries_of({"1": "Who wrote it?", "2": "Who  WROTE it?", "3": "When?"})
 
+WITHOUT = "queries without a variant in the file keep their original alone"
+OF_OTHERS = "entries of the file are for other queries"
+
 
 def write(folder: Path, name: str, content: object) -> Path:
     path = folder / name
@@ -26,43 +29,43 @@ def test_json_lines(tmp_path: Path) -> None:
         '{"query_id": "1", "variants": [], "note": "none"}\n{"query_id": "9", "variants": ["x"]}'
     )
     found = read_variants(write(tmp_path, "rewritten.jsonl", lines), QUERIES)
-    assert texts_of(found.variants) == {
+    assert texts_of(found.table) == {
         "1": ["Who wrote it?"],
         "2": ["Who  WROTE it?"],
         "3": ["When?", "At what time?"],
     }
-    assert (found.without, found.unknown) == (["2"], ["9"])
+    assert found.notes == [f"1 {WITHOUT}", f"1 {OF_OTHERS}"]
 
 
 def test_llamaindex(tmp_path: Path) -> None:
     content = {"queries": {"1": "Who is the author?", "8": "x"}, "corpus": {}, "relevant_docs": {}}
     found = read_variants(write(tmp_path, "rewritten.json", content), QUERIES)
-    assert texts_of(found.variants)["1"] == ["Who wrote it?", "Who is the author?"]
-    assert (found.without, found.unknown) == (["2", "3"], ["8"])
+    assert texts_of(found.table)["1"] == ["Who wrote it?", "Who is the author?"]
+    assert found.notes == [f"2 {WITHOUT}", f"1 {OF_OTHERS}"]
 
 
 def test_by_text(tmp_path: Path) -> None:
     content = {"who wrote it?": ["By whom?", "Author?"], "When?": "Which year?", "Where?": ["x"]}
     found = read_variants(write(tmp_path, "rewritten.json", content), QUERIES)
-    assert texts_of(found.variants) == {
+    assert texts_of(found.table) == {
         "1": ["Who wrote it?", "By whom?", "Author?"],
         "2": ["Who  WROTE it?", "By whom?", "Author?"],
         "3": ["When?", "Which year?"],
     }
-    assert (found.without, found.unknown) == ([], ["Where?"])
+    assert found.notes == [f"1 {OF_OTHERS}"]
 
 
 def test_a_query_may_be_the_word_queries(tmp_path: Path) -> None:
     found = read_variants(
         write(tmp_path, "a.json", {"queries": ["x"]}), queries_of({"1": "queries"})
     )
-    assert texts_of(found.variants) == {"1": ["queries", "x"]}
+    assert texts_of(found.table) == {"1": ["queries", "x"]}
 
 
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("a.jsonl", '{"query_id": "1"}', ":1: `variants`: is missing; found keys: 'query_id'"),
+        ("a.jsonl", '{"query_id": "1"}', ":1: `variants`: is null; must be a list of strings"),
         ("a.jsonl", '{"variants": []}', ":1: `query_id`: is missing"),
         ("a.jsonl", '\n{"query_id": "1", "variants": "x"}', ":2: `variants`: is a string; must be"),
         (
@@ -105,11 +108,11 @@ def test_published_rewritings(shared_data: Callable[[str], Path], name: str) -> 
     folder = shared_data("seed_doc_qa")
     queries = LlamaIndexDataset.open(folder / name).read_queries().table
     found = read_variants(folder / "query_rewrite.json", queries)
-    assert found.without == []
-    assert len(found.unknown) == 321 - queries.num_rows
-    sizes = [len(texts) for texts in texts_of(found.variants).values()]
+    n_others = 321 - queries.num_rows
+    assert found.notes == ([f"{n_others} {OF_OTHERS}"] if n_others else [])
+    sizes = [len(texts) for texts in texts_of(found.table).values()]
     assert len(sizes) == queries.num_rows
     assert set(sizes) <= {2, 3, 4}  # a few of the three rewritings are alike
     assert sizes.count(4) > 0.9 * len(sizes)
     itself = read_variants(folder / name, queries)
-    assert itself.variants.num_rows == queries.num_rows
+    assert itself.table.num_rows == queries.num_rows

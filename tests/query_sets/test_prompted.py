@@ -13,12 +13,8 @@ from rag_assets.errors import ConfigError, UsageError
 from rag_assets.llm.budget import Budget, BudgetReached, Limits
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.query_sets.prompted import (
-    PromptedVariants,
-    Strategy,
-    prompted_variants,
-    requests_for,
-)
+from rag_assets.query_sets.prompted import PromptedVariants, prompted_variants, requests_for
+from rag_assets.query_sets.query_set import Strategy
 from rag_assets.query_sets.rewriting import (
     DecomposeQuerySet,
     HydeQuerySet,

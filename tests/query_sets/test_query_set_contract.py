@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rag_assets.query_sets.registry import QUERY_SET_TYPES
+from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.testing import QuerySetContract
 from rag_assets.testing.query_sets import TEXTS
 

@@ -32,7 +32,7 @@ from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions, Estimate, estimate, shown_by
 from rag_assets.llm.endpoint import MODEL_VARIABLE, endpoint_from_environment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.query_sets.prompted import Sampling
+from rag_assets.query_sets.query_set import Sampling
 from rag_assets.servers.secrets import is_loopback
 from rag_assets.sources.stage import DOCUMENTS_KEY
 

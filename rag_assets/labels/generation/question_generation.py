@@ -25,7 +25,7 @@ from rag_assets.llm.client import Answer, ChatRequest, Failure
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
-from rag_assets.query_sets.prompted import Sampling
+from rag_assets.query_sets.query_set import Sampling
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
 
 TEMPLATE = "questions"

@@ -20,7 +20,7 @@ from rag_assets.labels.generation.question_generation import (
     question_template,
 )
 from rag_assets.options import FileOptions, Number
-from rag_assets.query_sets.prompted import Sampling
+from rag_assets.query_sets.query_set import Sampling
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 _DEFAULT = Filters()

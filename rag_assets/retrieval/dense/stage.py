@@ -18,8 +18,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from rag_assets.chunking.index_texts_stage import current_index_texts, index_inputs, indexed_rows
-from rag_assets.chunking.stage import indexed_fields
+from rag_assets.chunking.stage import (
+    current_index_texts,
+    index_inputs,
+    indexed_fields,
+    indexed_rows,
+)
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.compute.compute import LocalCompute

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.chunking.index_texts_stage import index_inputs, indexed_rows
-from rag_assets.chunking.stage import indexed_fields
+from rag_assets.chunking.stage import index_inputs, indexed_fields, indexed_rows
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input

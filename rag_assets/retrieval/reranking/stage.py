@@ -12,9 +12,13 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.chunking.chunk_table import indexed_texts
-from rag_assets.chunking.index_texts_stage import current_chunk_texts
-from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
+from rag_assets.chunking.pieces import indexed_texts
+from rag_assets.chunking.stage import (
+    chunks_key,
+    current_chunk_texts,
+    indexed_fields,
+    texts_to_index,
+)
 from rag_assets.compute.compute import LOCAL
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
