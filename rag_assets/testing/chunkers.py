@@ -82,7 +82,7 @@ def check_chunks(texts: Sequence[str], chunks: pa.Table) -> None:
 
     Args:
         texts: of the documents d0, d1, ...
-        chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+        chunks: ``CHUNKS``.
     """
     rows = chunks.to_pylist()
     assert len({row["chunk_id"] for row in rows}) == len(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pytest
@@ -41,10 +41,8 @@ class MetricContract:
         values = values_of(name, rankings, labels)
         for query, value in values.items():
             is_answerable = any(grade > 0 for _, _, grade in labels[query])
-            assert value is None or (is_answerable and 0 <= value <= highest_value(name)), (
-                query,
-                value,
-            )
+            is_allowed = value is None or (is_answerable and 0 <= value <= highest_value(name))
+            assert is_allowed, (query, value)
 
     def test_a_query_is_measured_by_itself(self, name: str) -> None:
         """Other queries change no value, and measuring twice gives the same."""
@@ -108,27 +106,21 @@ def values_of(
     """Return query -> its value of a metric at ``k``."""
     metric = parse_metric(name)
     queries = pa.table({"query_id": pa.array(list(labels), pa.string())})
-    run, units = _run(rankings), _relevant_units(labels)
+    run = RUNS.from_rows(
+        [
+            {"query_id": query, "rank": rank, "score": 1 / rank}
+            | dict.fromkeys(("unit_id", "chunk_id", "document_id"), unit)
+            for query, ranking in rankings.items()
+            for rank, unit in enumerate(ranking, start=1)
+        ]
+    )
+    units = RELEVANT_UNITS.from_rows(
+        [
+            {"query_id": query, "evidence_id": evidence, "unit_id": unit, "grade": grade}
+            for query, rows in labels.items()
+            for evidence, unit, grade in rows
+        ]
+    )
     tables = query_metrics({"r": run}, {"j": units}, {"r": "j"}, queries, [("r", k)], [metric])
     table = tables["r", k].select(["query_id", metric.column])
     return dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
-
-
-def _run(rankings: Mapping[str, Sequence[str]]) -> pa.Table:
-    names = ("query_id", "rank", "score", "unit_id", "chunk_id", "document_id")
-    rows = (
-        (query, rank, 1 / rank, unit, unit, unit)
-        for query, units in rankings.items()
-        for rank, unit in enumerate(units, start=1)
-    )
-    return RUNS.from_rows(list(_dicts(names, rows)))
-
-
-def _relevant_units(labels: Mapping[str, Labels]) -> pa.Table:
-    names = ("query_id", "evidence_id", "unit_id", "grade")
-    rows = ((query, *row) for query, of_query in labels.items() for row in of_query)
-    return RELEVANT_UNITS.from_rows(list(_dicts(names, rows)))
-
-
-def _dicts(names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> Iterable[dict[str, object]]:
-    return (dict(zip(names, row, strict=True)) for row in rows)

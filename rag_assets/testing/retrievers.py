@@ -57,6 +57,8 @@ DEEPEST = TOP_K[-1]
 SHALLOW = 2
 
 Rows = dict[str, list[dict[str, Any]]]
+Retrievers = Mapping[str, Mapping[str, Any]]
+"""Name -> options, as in an ``experiment.yaml``."""
 
 
 class Evaluated:
@@ -65,20 +67,12 @@ class Evaluated:
     def __init__(
         self,
         root: Path,
-        retrievers: Mapping[str, Mapping[str, Any]],
+        retrievers: Retrievers,
         documents: Mapping[str, str],
         queries: Mapping[str, str] = QUERIES,
         top_k: Sequence[int] = TOP_K,
     ) -> None:
-        """Write the experiment.
-
-        Args:
-            root: a folder of its own.
-            retrievers: name -> options, as in an ``experiment.yaml``.
-            documents: id -> text.
-            queries: id -> text.
-            top_k: cut-offs.
-        """
+        """Write the experiment into a folder of its own; documents and queries are id -> text."""
         self.documents, self.queries = documents, queries
         folder = root / "data"
         folder.mkdir(parents=True)
@@ -126,6 +120,7 @@ class Evaluated:
         return rows
 
 
+Folders = pytest.TempPathFactory
 _RUNS: dict[tuple[type[Evaluated], str, str], Evaluated] = {}
 
 
@@ -140,7 +135,7 @@ class RetrieverContract:
         raise NotImplementedError
 
     @pytest.fixture
-    def retrievers(self, options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    def retrievers(self, options: Mapping[str, Any]) -> Retrievers:
         """Give all retrievers of the experiment."""
         return {"checked": options}
 
@@ -150,20 +145,13 @@ class RetrieverContract:
         return "checked"
 
     @pytest.fixture
-    def first(
-        self,
-        retrievers: Mapping[str, Mapping[str, Any]],
-        tmp_path_factory: pytest.TempPathFactory,
-    ) -> Evaluated:
+    def first(self, retrievers: Retrievers, tmp_path_factory: Folders) -> Evaluated:
         """Give all runs."""
         return self._run("first", retrievers, DOCUMENTS, tmp_path_factory)
 
     @pytest.fixture
     def second(
-        self,
-        first: Evaluated,
-        retrievers: Mapping[str, Mapping[str, Any]],
-        tmp_path_factory: pytest.TempPathFactory,
+        self, first: Evaluated, retrievers: Retrievers, tmp_path_factory: Folders
     ) -> Evaluated:
         """Give the same with the caches of the first, and the documents in another order."""
         turned = dict(reversed(DOCUMENTS.items()))
@@ -171,20 +159,16 @@ class RetrieverContract:
         return self._run("second", retrievers, turned, tmp_path_factory, cache)
 
     @pytest.fixture
-    def single(
-        self,
-        retrievers: Mapping[str, Mapping[str, Any]],
-        tmp_path_factory: pytest.TempPathFactory,
-    ) -> Evaluated:
+    def single(self, retrievers: Retrievers, tmp_path_factory: Folders) -> Evaluated:
         """Give the runs over one document."""
         return self._run("single", retrievers, ONE_DOCUMENT, tmp_path_factory)
 
     def _run(
         self,
         name: str,
-        retrievers: Mapping[str, Mapping[str, Any]],
+        retrievers: Retrievers,
         documents: Mapping[str, str],
-        folders: pytest.TempPathFactory,
+        folders: Folders,
         cache: Path | None = None,
         queries: Mapping[str, str] = QUERIES,
         top_k: Sequence[int] = TOP_K,
@@ -254,10 +238,7 @@ class RetrieverContract:
             assert content(first.table(kind, top_k)) == content(second.table(kind, top_k))
 
     def test_how_deep_a_search_goes_changes_nothing_above(
-        self,
-        retrievers: Mapping[str, Mapping[str, Any]],
-        kind: str,
-        tmp_path_factory: pytest.TempPathFactory,
+        self, retrievers: Retrievers, kind: str, tmp_path_factory: Folders
     ) -> None:
         """What another cell, fusion or experiment reads below is no matter of the top."""
         own = _with_inputs(retrievers, kind)
@@ -280,7 +261,7 @@ class FusionContract(RetrieverContract):
     """A fused retriever; its ``inputs`` are given."""
 
     @pytest.fixture
-    def retrievers(self, options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    def retrievers(self, options: Mapping[str, Any]) -> Retrievers:
         """Give two lexical retrievers and their fusion."""
         inputs = {"bm25": {"type": "bm25"}, "tfidf": {"type": "tfidf"}}
         return {**inputs, "checked": {"inputs": list(inputs), **options}}
@@ -297,7 +278,7 @@ class RerankerContract(RetrieverContract):
     """A reranked retriever; its ``input`` is given."""
 
     @pytest.fixture
-    def retrievers(self, options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    def retrievers(self, options: Mapping[str, Any]) -> Retrievers:
         """Give a lexical retriever, and its candidates in a new order."""
         return {"bm25": {"type": "bm25"}, "checked": {"input": "bm25", **options}}
 
@@ -306,14 +287,12 @@ class RerankerContract(RetrieverContract):
         candidates = first.rows("bm25")
         drops = RerankedRetriever.named(kind, first.pipeline.experiment.retrievers).drops
         for query, rows in first.rows(kind).items():
-            items = {row["unit_id"] for row in candidates[query]}
-            found = {row["unit_id"] for row in rows}
-            assert found <= items if drops else found == items
+            before = {row["unit_id"] for row in candidates[query]}
+            after = {row["unit_id"] for row in rows}
+            assert after <= before if drops else after == before
 
 
-def _with_inputs(
-    retrievers: Mapping[str, Mapping[str, Any]], name: str
-) -> dict[str, Mapping[str, Any]]:
+def _with_inputs(retrievers: Retrievers, name: str) -> dict[str, Mapping[str, Any]]:
     """Return a retriever with those that it reads, and no other."""
     options = retrievers[name]
     names = [*options.get("inputs", ()), *([options["input"]] if "input" in options else [])]
