@@ -26,7 +26,7 @@ from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.sources.csv_files import Sheet, fitting, is_shown_as
 from rag_assets.sources.declared_rows import Chance, Id, Text, read_rows
 from rag_assets.sources.fields import Place, checked_id, shown
-from rag_assets.store.appended import append_line
+from rag_assets.store.atomic import append_line
 
 SHEET = Sheet(("id", "question", "right_answers", "answer", "correct"))
 YES, NO, CANNOT_TELL = ("yes", "y", "1"), ("no", "n", "0"), ("?",)

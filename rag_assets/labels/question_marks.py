@@ -26,7 +26,7 @@ from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.declared_rows import Id, Text, read_rows
 from rag_assets.sources.fields import checked_id
-from rag_assets.store.appended import append_line
+from rag_assets.store.atomic import append_line
 from rag_assets.store.canonical import canonical_json
 
 KEPT, REFUSED, UNANSWERABLE = "kept", "refused", "unanswerable"

@@ -70,60 +70,44 @@ def circle_warnings(experiment: Experiment) -> list[str]:
 
 def _uses(experiment: Experiment, key: ArtifactKey, queries: pa.Table) -> Iterator[Use]:
     """Yield what models do upstream, the nearest first; cells of one retriever once."""
-    known: set[tuple[str, str]] = set()
-    for path in _paths(experiment, key):
-        for model, work in _works(experiment, path[0], queries):
-            if (model, work) not in known:
-                known.add((model, work))
-                yield Use(model, work, tuple(map(str, path)))
-
-
-def _paths(experiment: Experiment, key: ArtifactKey) -> Iterator[tuple[ArtifactKey, ...]]:
-    """Yield the shortest path from each partition upstream down to ``key``."""
+    done: set[tuple[str, str]] = set()
     waiting: deque[tuple[ArtifactKey, ...]] = deque([(key,)])
-    known = {key}
+    reached = {key}
     while waiting:
         path = waiting.popleft()
-        yield path
+        for model, work in _works(experiment, path[0], queries):
+            if model is not None and (model, work) not in done:
+                done.add((model, work))
+                yield Use(model, work, tuple(map(str, path)))
         for item in STAGES[path[0].asset].inputs(experiment, path[0]):
-            if item.key not in known:
-                known.add(item.key)
+            if item.key not in reached:
+                reached.add(item.key)
                 waiting.append((item.key, *path))
 
 
 def _works(
     experiment: Experiment, key: ArtifactKey, queries: pa.Table
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str | None, str]]:
     """Yield (model, what it does) of one partition."""
-    model: str | None
     if key.asset == "answers":
         generator = generator_of(experiment, key)
-        if isinstance(generator, LlmGenerator) and (model := _model_of(experiment, generator.llm)):
-            yield model, f"writes the answers of {_answerer(experiment, key)}"
+        if isinstance(generator, LlmGenerator):
+            name = experiment.answer_cells[key["answerer"]].name
+            yield _model_of(experiment, generator.llm), f"writes the answers of {name}"
     elif key.asset == "query_set_answers":
         config = experiment.query_sets[key["query_set"]]
-        if isinstance(config, PromptedQuerySet) and (model := _model_of(experiment, config.llm)):
-            yield model, f"writes the queries of {key['query_set']}"
+        if isinstance(config, PromptedQuerySet):
+            yield _model_of(experiment, config.llm), f"writes the queries of {key['query_set']}"
     elif key.asset == IndexTexts.name:
-        yield from _writers_of_texts(experiment, key)
+        for option in texts_of(experiment, key):
+            work = f"writes the {option.kind} by which {key['chunking']} is found"
+            yield _model_of(experiment, option.llm) if option.asks else None, work
     elif key.asset in RERANKED_RUNS:
         model = getattr(experiment.retrievers[key["retriever"]], "model", None)
-        if isinstance(model, str):
-            yield model, f"reranks for {key['retriever']}"
+        yield model if isinstance(model, str) else None, f"reranks for {key['retriever']}"
     elif key == QUERIES_KEY:
         for model, n in question_authors(queries).items():
             yield model, f"wrote {n} of the {len(queries)} questions"
-
-
-def _writers_of_texts(experiment: Experiment, key: ArtifactKey) -> Iterator[tuple[str, str]]:
-    for option in texts_of(experiment, key):
-        model = _model_of(experiment, option.llm) if option.asks else None
-        if model:
-            yield model, f"writes the {option.kind} by which {key['chunking']} is found"
-
-
-def _answerer(experiment: Experiment, key: ArtifactKey) -> str:
-    return experiment.answer_cells[key["answerer"]].name
 
 
 def _model_of(experiment: Experiment, name: str | None) -> str | None:

@@ -73,17 +73,23 @@ def origin_of(
     files: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Origin:
     """Return where an evaluation that ends now comes from."""
+    user, packages = None, {"python": platform.python_version()}
+    with suppress(OSError, KeyError, ImportError):  # an account without a name, as in a container
+        user = getpass.getuser()
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):  # run from a folder that was not installed
+            packages[name] = version(name)
     source = experiment.source
     folder = source if source.is_dir() else source.parent
     commit = _git(folder, "rev-parse", "HEAD")
     changed = _git(folder, "status", "--porcelain", "--", ".") if commit else None
     return Origin(
-        user=_user(),
+        user=user,
         git_commit=commit,
         git_dirty=None if changed is None else bool(changed),
         configuration=configuration_of(experiment),
         code_versions=code_versions,
-        packages=_packages(),
+        packages=packages,
         files=files or {},
     )
 
@@ -163,13 +169,6 @@ def _without_credentials(value: Any) -> Any:  # noqa: ANN401 (any JSON)
     return f"{address['scheme']}{address['place']}" if address else value
 
 
-def _user() -> str | None:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # an account without a name, as in a container
-        return None
-
-
 def _git(folder: Path, *words: str) -> str | None:
     """Return what git prints; None where there is no git, no repository or no commit."""
     command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *words]
@@ -182,16 +181,6 @@ def _git(folder: Path, *words: str) -> str | None:
     return done.stdout.strip()
 
 
-def _packages() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:  # run from a folder that was not installed
-            continue
-    return versions
-
-
 def snapshot(
     pipeline: Pipeline,
     *,
@@ -202,7 +191,12 @@ def snapshot(
 ) -> Evaluation:
     """Return what is current now as an evaluation that ends now; nothing is written."""
     experiment = pipeline.experiment
-    entries = tuple(_entries(pipeline))
+    entries = tuple(
+        _entry(pipeline, dict(key.partition), artifact)
+        for stage in pipeline.stages()
+        for key in stage.keys(experiment)
+        if (artifact := pipeline.current(key)) is not None
+    )
     n_cells = len(experiment.retrievers) * len(experiment.top_k)
     cells = (
         entry.asset == "metrics" if experiment.has_qrels else entry.asset.endswith("_runs")
@@ -210,6 +204,10 @@ def snapshot(
     )
     is_whole = sum(cells) == n_cells
     failed = (failed_queries, failed_answers, failed_index_texts)
+    # Of each stage's own code, whatever the experiment names.
+    code_versions = {
+        stage.name: pipeline.code_version(stage.own_code()) for stage in pipeline.stages()
+    }
     return Evaluation(
         evaluation_id=new_evaluation_id(started),
         experiment=experiment.name,
@@ -224,7 +222,7 @@ def snapshot(
         dagster_runs=dagster_runs,
         entries=entries,
         rankings=tuple(_rankings(pipeline, entries)),
-        origin=origin_of(experiment, _code_versions(pipeline), named_files(pipeline)),
+        origin=origin_of(experiment, code_versions, named_files(pipeline)),
         unread_labels=experiment.unread_labels,
         remarks=(*experiment.unread_files, *circle_warnings(experiment)),
         display_names=dict(experiment.config.display_names),
@@ -308,14 +306,6 @@ def _publish(settings: StoreSettings, root: Path, evaluation: Evaluation) -> str
     return current
 
 
-def _entries(pipeline: Pipeline) -> Iterator[SnapshotEntry]:
-    for stage in pipeline.stages():
-        for key in stage.keys(pipeline.experiment):
-            artifact = pipeline.current(key)
-            if artifact is not None:
-                yield _entry(pipeline, dict(key.partition), artifact)
-
-
 def _entry(pipeline: Pipeline, partition: Mapping[str, str], artifact: Artifact) -> SnapshotEntry:
     manifest = artifact.manifest
     return SnapshotEntry(
@@ -342,8 +332,3 @@ def _rankings(pipeline: Pipeline, entries: Iterable[SnapshotEntry]) -> Iterator[
             if ranking is not None:
                 depth = str(ranking.manifest.facts["depth"])
                 yield _entry(pipeline, {"retriever": retriever, "depth": depth}, ranking)
-
-
-def _code_versions(pipeline: Pipeline) -> dict[str, str]:
-    """Return the version of each stage's own code, whatever the experiment names."""
-    return {stage.name: pipeline.code_version(stage.own_code()) for stage in pipeline.stages()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow.compute as pc
 
 from rag_assets.answers.stage import Answers
 from rag_assets.chunking.stage import IndexTexts
-from rag_assets.engine.failures import UNANSWERED, failures_of
+from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.recipe import Recipe
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
@@ -37,13 +37,10 @@ def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
     """Return retriever -> the queries on which it failed, by its up-to-date runs; only if some."""
     failures: dict[str, set[str]] = {}
     for stage in pipeline.stages():
-        if stage.group == "runs":
-            for key in stage.keys(pipeline.experiment):
-                artifact = pipeline.current(key)
-                if artifact is not None and failures_of(artifact.manifest):
-                    failures.setdefault(key["retriever"], set()).update(
-                        failures_of(artifact.manifest)
-                    )
+        for key in stage.keys(pipeline.experiment) if stage.group == "runs" else ():
+            artifact = pipeline.current(key)
+            if artifact is not None and artifact.manifest.failures:
+                failures.setdefault(key["retriever"], set()).update(artifact.manifest.failures)
     return failures
 
 
@@ -75,15 +72,12 @@ def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[s
     Those that an imported run names as failed are a finding, which no other evaluation changes.
     """
     failed, experiment = failed_queries(pipeline), pipeline.experiment
-    failures: dict[str, set[str]] = {}
+    failures = {}
     for name in retrievers:
-        imported = [
-            one for one in read_by(experiment, name) if experiment.family(one) == "imported"
-        ]
-        own = failed.get(name, set()) - set().union(*(failed.get(one, set()) for one in imported))
-        if own:
-            failures[name] = own
-    return failures
+        read = read_by(experiment, name)
+        imported = [failed.get(n, set()) for n in read if experiment.family(n) == "imported"]
+        failures[name] = failed.get(name, set()).difference(*imported)
+    return {name: queries for name, queries in failures.items() if queries}
 
 
 def read_by(experiment: Experiment, retriever: str) -> list[str]:
@@ -97,39 +91,32 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
 
     Of a reranker with several cut-offs over one ranking, one partition stands for all.
     """
-    numbers: dict[ArtifactKey, int] = {}
-    for stage in pipeline.stages():
-        if not isinstance(stage, (QuerySetAnswers, RerankedRuns, *_COUNTING)):
-            continue
-        seen = set()
-        for key in stage.keys(pipeline.experiment):
-            recipe = _asked(pipeline, key)
-            if recipe is not None and recipe.fingerprint not in seen:
-                seen.add(recipe.fingerprint)
-                number = _unanswered_in(pipeline, key)
-                numbers |= {key: number} if number else {}
-    return numbers
+    return {key: n for key, _, n in _unanswered(pipeline)}
 
 
 def try_again(pipeline: Pipeline) -> int:
     """Count a further attempt at all that is unanswered; return at how many queries."""
-    numbers = unanswered(pipeline)
-    recipes = [_asked(pipeline, key) for key in numbers]
-    for recipe in recipes:
-        if recipe is not None:
-            pipeline.attempts.add(recipe)
+    partitions = list(_unanswered(pipeline))
+    for _, recipe, _ in partitions:
+        pipeline.attempts.add(recipe)
     pipeline.forget()
-    return sum(numbers.values())
+    return sum(n for _, _, n in partitions)
 
 
-def _asked(pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
-    """Return the recipe whose attempts are counted: of a run, that of its ranking."""
-    if pipeline.current(key) is None:
-        return None
-    stage = STAGES[key.asset]
-    if isinstance(stage, RerankedRuns):
-        return stage.ranking_recipe(pipeline, key["retriever"], int(key["top_k"]))
-    return pipeline.recipe(key)
+def _unanswered(pipeline: Pipeline) -> Iterator[tuple[ArtifactKey, Recipe, int]]:
+    """Yield partitions, the recipe whose attempts are counted, and how many queries are open."""
+    for stage in pipeline.stages():
+        seen = set()
+        is_asking = isinstance(stage, (QuerySetAnswers, RerankedRuns, *_COUNTING))
+        for key in stage.keys(pipeline.experiment) if is_asking else ():
+            recipe = pipeline.recipe(key) if pipeline.current(key) is not None else None
+            if recipe is not None and isinstance(stage, RerankedRuns):
+                recipe = stage.ranking_recipe(pipeline, key["retriever"], int(key["top_k"]))
+            if recipe is not None and recipe.fingerprint not in seen:
+                seen.add(recipe.fingerprint)
+                n_queries = _unanswered_in(pipeline, key)
+                if n_queries:
+                    yield key, recipe, n_queries
 
 
 def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
@@ -140,10 +127,10 @@ def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
         return int(pc.count_distinct(without.column("query_id")).as_py())
     if isinstance(STAGES[key.asset], _COUNTING):
         return int(artifact.manifest.facts.get(UNANSWERED, 0))
-    failed = set(failures_of(artifact.manifest))
+    failed = set(artifact.manifest.failures)
     for name in pipeline.experiment.inputs(key["retriever"]):
         before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
-        failed -= failures_of(before.manifest).keys()
+        failed -= before.manifest.failures.keys()
     return len(failed)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,32 +84,32 @@ class Fragments:
         with suppress(OSError, pa.ArrowException):
             if path.suffix == ".parquet":
                 with pq.ParquetFile(path) as file:
+                    # As they lie in memory, texts of lists and structures are whole.
+                    batches = (one.serialize() for one in file.iter_batches(batch_size=10_000))
                     metadata = (file.schema_arrow.metadata or {}).values()
-                    batches = file.iter_batches(batch_size=10_000)
-                    columns = (column for batch in batches for column in batch.columns)
-                    return any(map(self._in_bytes, metadata)) or any(
-                        pc.any(self.in_column(pa.chunked_array([texts]))).as_py()
-                        for column in columns
-                        for texts in _strings(column)
-                    )
+                    return any(self._in_bytes(memoryview(part)) for part in (*metadata, *batches))
         return self._in_bytes(path.read_bytes())
 
     def in_column(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return of each text of a column whether it holds any of them."""
-        matches = pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.bool_))])
-        escaped = [rf"\Q{text}\E" for text in self.texts]
-        for start in range(0, len(escaped), _GROUP):
-            pattern = "|".join(escaped[start : start + _GROUP])
-            here = pc.fill_null(pc.match_substring_regex(column, pattern), False)
-            matches = pc.or_(matches, here)
-        return matches
+        return self._matches(column, self.texts)
 
-    def _in_bytes(self, content: bytes) -> bool:
+    def _in_bytes(self, content: bytes | memoryview) -> bool:
+        forms = set()
         for text in self.texts:
             once = json.dumps(text)[1:-1]
-            if any(form.encode() in content for form in (text, once, json.dumps(once)[1:-1])):
-                return True
-        return False
+            forms |= {text, once, json.dumps(once)[1:-1]}
+        column = pa.chunked_array([pa.array([bytes(content)], pa.large_binary())])
+        return bool(pc.any(self._matches(column, sorted(forms))).as_py())
+
+    @staticmethod
+    def _matches(column: pa.ChunkedArray, texts: Sequence[str]) -> pa.ChunkedArray:
+        matches = pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.bool_))])
+        for start in range(0, len(texts), _GROUP):
+            pattern = "|".join(rf"\Q{text}\E" for text in texts[start : start + _GROUP])
+            found = pc.match_substring_regex(column, pattern)
+            matches = pc.or_(matches, pc.fill_null(found, False))
+        return matches
 
 
 def _pieces(text: str) -> list[str]:
@@ -121,17 +121,6 @@ def _pieces(text: str) -> list[str]:
             places = np.linspace(0, len(pieces) - 1, min(len(pieces), MAX_FRAGMENTS)).round()
             return [pieces[int(place)] for place in places]
     return []
-
-
-def _strings(column: pa.Array) -> Iterator[pa.Array]:
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        yield column
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        yield from _strings(column.flatten())
-    elif pa.types.is_struct(kind):
-        for part in column.flatten():
-            yield from _strings(part)
 
 
 @dataclass(frozen=True)

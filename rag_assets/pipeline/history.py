@@ -6,7 +6,7 @@ A row is made of an evaluation's snapshot and the artifacts that it names.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -152,41 +152,27 @@ def _digest(evaluation: Evaluation, asset: str) -> str | None:
 
 
 def _retrievers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+    """Yield retrievers by a manifest of each of their assets: cells differ in top_k alone."""
+    manifests: dict[str, dict[str, Manifest | None]] = {}
+    for entry in evaluation.entries:
+        name = entry.partition.get("retriever")
+        if name is not None and entry.asset not in manifests.setdefault(name, {}):
+            manifests[name][entry.asset] = manifest_of(root, evaluation, entry)
     configurations = evaluation.origin.configuration.get("retrievers", {})
-    for name, manifests in _manifests(root, evaluation).items():
-        options = configurations.get(name, {})
+    for name, by_asset in manifests.items():
+        options, revisions = configurations.get(name, {}), []
         versions: dict[str, str] = {}
-        for manifest in manifests:
+        for manifest in filter(None, by_asset.values()):
             versions |= manifest.versions
+            revisions.append(manifest.config.get("weights_sha256"))
         yield {
             "retriever": name,
             "type": options.get("type"),
             "configuration": canonical_json(options),
             "model": options.get("model"),
-            "model_revision": _revision(manifests),
+            "model_revision": next((str(one) for one in revisions if one is not None), None),
             "versions": canonical_json(versions),
         }
-
-
-def _manifests(root: Path, evaluation: Evaluation) -> Mapping[str, list[Manifest]]:
-    """Return retriever -> a manifest of each of its assets: its cells differ in top_k alone."""
-    manifests: dict[str, dict[str, Manifest]] = {}
-    for entry in evaluation.entries:
-        name = entry.partition.get("retriever")
-        if name is None or entry.asset in manifests.setdefault(name, {}):
-            continue
-        manifest = manifest_of(root, evaluation, entry)
-        if manifest is not None:
-            manifests[name][entry.asset] = manifest
-    return {name: list(of_asset.values()) for name, of_asset in manifests.items()}
-
-
-def _revision(manifests: Iterable[Manifest]) -> str | None:
-    for manifest in manifests:
-        revision = manifest.config.get("model_sha256")
-        if revision is not None:
-            return str(revision)
-    return None
 
 
 def _rows_of(root: Path, evaluation: Evaluation, asset: str) -> Iterator[Row]:

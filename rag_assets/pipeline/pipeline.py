@@ -28,7 +28,6 @@ from rag_assets.engine.stage import (
     FolderProduct,
     Product,
     Stage,
-    TableProduct,
     checked,
     folder_digests,
     table_manifest,
@@ -316,21 +315,27 @@ class Pipeline:
         Raises:
             MissingArtifact: a required input is not in the store.
         """
+        stage = STAGES[asset]
         # The lease makes the store, and without one nothing is up to date.
         if self.settings.store.is_dir() and all(self.current(key) is not None for key in keys):
-            return self._materialize(STAGES[asset], keys)
+            return self._materialize(stage, keys)
         with shared_lease(self.settings, f"a computation of {self.experiment.name}"):
-            return self._materialize(STAGES[asset], keys)
+            return self._materialize(stage, keys)
 
     def _materialize(self, stage: Stage, keys: Sequence[ArtifactKey]) -> list[Outcome]:
         for key in keys:
-            self._require_inputs(stage, key)
+            for item in stage.inputs(self.experiment, key):
+                if not item.optional:
+                    self.artifact(item.key)
         groups: Iterable[Sequence[ArtifactKey]] = [keys] if stage.batched else [[k] for k in keys]
         computed: dict[ArtifactKey, float] = {}
         try:
             for group in groups:
-                with self.store.lock(stage.name, self._locked(stage, group)):
-                    computed |= self._compute(stage, self._missing(group))
+                # Of many, the first digits are locked: files are held open.
+                prints = {name[:2] if stage.batched else name for name in self._missing(group)}
+                with self.store.lock(stage.name, prints):
+                    # Another process may have computed them meanwhile.
+                    computed |= self._compute(stage, list(self._missing(group).values()))
         except RagAssetsError:
             with suppress(StoreError):
                 self._send_new()
@@ -345,25 +350,14 @@ class Pipeline:
         if self.settings.remote is not None:
             self.settings.remote.send_new()
 
-    def _locked(self, stage: Stage, keys: Sequence[ArtifactKey]) -> set[str]:
-        """Return the fingerprints to lock; of many, the first digits: files are held open."""
-        recipes = {key: self.recipe(key) for key in keys if self.current(key) is None}
-        prints = {recipe.fingerprint for recipe in recipes.values() if recipe is not None}
-        return {one[:2] for one in prints} if stage.batched else prints
-
-    def _missing(self, keys: Sequence[ArtifactKey]) -> list[ArtifactKey]:
-        """Return what must be computed; of several partitions that are equal, the first."""
+    def _missing(self, keys: Sequence[ArtifactKey]) -> dict[str, ArtifactKey]:
+        """Return fingerprint -> what must be computed; of partitions that are equal, the first."""
         missing: dict[str, ArtifactKey] = {}
         for key in keys:
             recipe = self.recipe(key) if self.current(key) is None else None
             if recipe is not None:
                 missing.setdefault(recipe.fingerprint, key)
-        return list(missing.values())
-
-    def _require_inputs(self, stage: Stage, key: ArtifactKey) -> None:
-        for item in stage.inputs(self.experiment, key):
-            if not item.optional:
-                self.artifact(item.key)
+        return missing
 
     def _compute(self, stage: Stage, keys: Sequence[ArtifactKey]) -> dict[ArtifactKey, float]:
         seconds: dict[ArtifactKey, float] = {}
@@ -378,16 +372,16 @@ class Pipeline:
             if recipe is None:
                 raise MissingArtifact(f"an input of {key} vanished while it was computed")
             artifact = self._write(stage, product, recipe)
-            if artifact.manifest.facts.get(UNANSWERED):
+            manifest = artifact.manifest
+            if manifest.facts.get(UNANSWERED):
                 self.attempts.own(recipe)
             self.n_computed += 1
             self._computed.add(key)
             seconds[key] = time.perf_counter() - started
-            rows = artifact.manifest.rows
-            _log.info("computed %s: %d rows in %.2f s", key, rows, seconds[key])
+            _log.info("computed %s: %d rows in %.2f s", key, manifest.rows, seconds[key])
             self.measurements.add(
                 stage.name,
-                artifact.manifest.fingerprint,
+                manifest.fingerprint,
                 seconds[key],
                 asset=stage.name,
                 retriever=dict(key.partition).get("retriever"),
@@ -398,22 +392,18 @@ class Pipeline:
         return seconds
 
     def _write(self, stage: Stage, product: Product, recipe: Recipe) -> Artifact:
-        if isinstance(product, FolderProduct):
-            return self._write_folder(product, recipe)
-        return self._write_table(stage, checked(stage, product), recipe)
+        def fill_folder(folder: Path) -> Manifest:
+            rows, facts = folder_product.write(folder)
+            return manifest_of(recipe, folder_digests(folder, folder_product), rows, facts)
 
-    def _write_table(self, stage: Stage, product: TableProduct, recipe: Recipe) -> Artifact:
-        def fill(folder: Path) -> Manifest:
+        def fill_table(folder: Path) -> Manifest:
             with ThreadPoolExecutor(1) as beside:  # hashing takes as long as writing
-                manifest = beside.submit(table_manifest, stage, product, recipe)
-                save_table(product.table, folder)
+                manifest = beside.submit(table_manifest, stage, table, recipe)
+                save_table(table.table, folder)
                 return manifest.result()
 
-        return self.store.write(recipe.stage, recipe.fingerprint, fill)
-
-    def _write_folder(self, product: FolderProduct, recipe: Recipe) -> Artifact:
-        def fill(folder: Path) -> Manifest:
-            rows, facts = product.write(folder)
-            return manifest_of(recipe, folder_digests(folder, product), rows, facts)
-
-        return self.store.write(recipe.stage, recipe.fingerprint, fill)
+        if isinstance(product, FolderProduct):
+            folder_product = product
+            return self.store.write(recipe.stage, recipe.fingerprint, fill_folder)
+        table = checked(stage, product)
+        return self.store.write(recipe.stage, recipe.fingerprint, fill_table)

@@ -51,7 +51,7 @@ DEPTH_MARK = "-"
 GROUP_BYTES = 32_000_000
 """Bytes of a table that are written to one row group of a Parquet file."""
 
-MOST_ROWS = 1_048_576
+MAX_ROWS = 1_048_576
 """Rows of one row group, at most."""
 
 
@@ -114,6 +114,10 @@ class Manifest:
     code_version: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     blocks: Sequence[Block] = ()
+
+    def with_files(self, files: Mapping[str, str]) -> Manifest:
+        """Return the manifest of these files; their digest is that of all, where none is stated."""
+        return replace(self, files=files, digests={"all": fingerprint(files), **self.digests})
 
     def to_json(self) -> str:
         """Return the manifest as canonical JSON, with a checksum of its fields."""
@@ -294,7 +298,7 @@ class ArtifactStore:
         if path.exists() and self.find(asset, fingerprint) is None:
             remove(path)  # damaged: the new folder takes its place
         with atomic_directory(path) as temporary:
-            manifest = _with_files(fill(temporary), file_digests(temporary))
+            manifest = fill(temporary).with_files(file_digests(temporary))
             (temporary / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
         stored = read_manifest(path)
         if self.remote is not None:
@@ -322,14 +326,15 @@ class ArtifactStore:
 def save_table(table: pa.Table, folder: Path) -> None:
     """Write a table into the folder of an artifact."""
     content = table.replace_schema_metadata(None)
-    with pq.ParquetWriter(
+    n_rows = content.num_rows * GROUP_BYTES // max(content.nbytes, 1)  # held in memory at once
+    pq.write_table(
+        content,
         folder / TABLE,
-        content.schema,
+        row_group_size=max(1, min(MAX_ROWS, n_rows)),
         compression="zstd",
         write_statistics=False,
         write_page_checksum=True,
-    ) as writer:
-        writer.write_table(content, row_group_size=_rows_at_once(content))
+    )
 
 
 def unreadable(path: Path, error: Exception) -> StoreError:
@@ -348,17 +353,6 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     # Not `pq.read_table`, which takes twice as long for a small file.
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         return file.read(columns=columns).replace_schema_metadata(None)
-
-
-def _rows_at_once(table: pa.Table) -> int:
-    """Return how many rows make a row group: the writer keeps a whole one in memory."""
-    n_rows: int = table.num_rows * GROUP_BYTES // max(table.nbytes, 1)
-    return max(1, min(MOST_ROWS, n_rows))
-
-
-def _with_files(manifest: Manifest, files: Mapping[str, str]) -> Manifest:
-    digests = {"all": fingerprint(files), **manifest.digests}
-    return replace(manifest, files=files, digests=digests)
 
 
 def read_intact(path: Path) -> Artifact | None:

@@ -143,3 +143,26 @@ def remove_below(store: Path, paths: Iterable[Path]) -> None:
 def manifest_file(path: Path) -> Path:
     """Return where the manifest of an artifact lies that is not fetched itself."""
     return path.parents[2] / MANIFESTS_DIR / path.parent.name / f"{path.name}.json"
+
+
+def append_line(file: Path, text: str) -> None:
+    """Append a line in one write; it is on the disk when this returns.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    line = text.encode() + b"\n"
+    try:
+        regular(file)
+        descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line  # a torn line stays one line, and is reported as such
+            if os.write(descriptor, line) != len(line):
+                raise StoreError(f"cannot write {file}: the disk is full")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreError(f"cannot write {file}: {error.strerror or error}") from error

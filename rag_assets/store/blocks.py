@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
@@ -40,12 +39,12 @@ from rag_assets.store.artifacts import (
     Artifact,
     ArtifactStore,
     Block,
-    Manifest,
     read_manifest,
     unreadable,
 )
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import table_digest
+from rag_assets.store.file_stamps import modified
 
 TARGET = 1 << 19
 """Bytes of a block, on average."""
@@ -125,6 +124,13 @@ def stored_blocks(
     Of a table that was put together from blocks it yields these, and nothing is read or hashed for
     it; another one is read, and taken apart as by :func:`table_blocks`.
     """
+
+    def read(start: int, n_rows: int) -> pa.Table:
+        try:
+            return groups.rows(start, n_rows)
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(artifact.path, error) from error
+
     blocks = artifact.manifest.blocks
     if not blocks or not all(block.content for block in blocks):
         for rows in table_blocks(artifact.table(), name, text):
@@ -132,15 +138,8 @@ def stored_blocks(
         return
     groups, start = _Groups(artifact.file), 0
     for block in blocks:
-        yield block.content, partial(_stored_rows, artifact, groups, start, block.rows)
+        yield block.content, partial(read, start, block.rows)
         start += block.rows
-
-
-def _stored_rows(artifact: Artifact, groups: _Groups, start: int, n_rows: int) -> pa.Table:
-    try:
-        return groups.rows(start, n_rows)
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(artifact.path, error) from error
 
 
 class KnownBlocks:
@@ -191,12 +190,10 @@ class BlockedTable:
 
     def add(self, digest: str, compute: Callable[[], pa.Table]) -> None:
         """Add the rows of a block; ``compute`` is asked for them where they are not known."""
-        rows, content = self._known.rows(digest), ""
-        if rows is None:
-            rows = compute()
-            self.computed += 1
-        else:
-            content = self._known.content(digest)
+        stored = self._known.rows(digest)
+        rows = compute() if stored is None else stored
+        content = "" if stored is None else self._known.content(digest)
+        self.computed += stored is None
         self._parts.append(rows)
         self.blocks.append(Block(digest, rows.num_rows, content or rows_digest(rows)))
 
@@ -256,30 +253,17 @@ def similar_artifacts(
         versions: of the engines that compute it.
     """
 
-    def is_alike(manifest: Manifest) -> bool:
-        return (
-            manifest.schema_version == SCHEMA_VERSION
-            and manifest.code_version == code_version
-            and dict(manifest.versions) == dict(versions)
-            and _without_files(manifest.config) == _without_files(config)
-        )
+    def made(config: Mapping[str, Any], *others: object) -> list[object]:
+        return [{n: value for n, value in config.items() if n != FILES}, *others]
 
-    for path in _newest(store.objects / asset):
-        manifest = read_manifest(path)
-        if manifest is not None and is_alike(manifest):
+    wanted = made(config, SCHEMA_VERSION, code_version, dict(versions))
+    folder = store.objects / asset
+    paths = [path for path in folder.glob("*") if TEMPORARY_MARK not in path.name]
+    for path in sorted(paths, key=modified, reverse=True)[:NEWEST]:
+        one = read_manifest(path)
+        if one is not None and wanted == made(
+            one.config, one.schema_version, one.code_version, dict(one.versions)
+        ):
             artifact = store.read(path)
             if artifact is not None:
                 yield artifact
-
-
-def _newest(folder: Path) -> list[Path]:
-    changed = {}
-    for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(OSError):  # another process removed it
-            if TEMPORARY_MARK not in path.name:
-                changed[path] = path.stat().st_mtime_ns
-    return sorted(changed, key=lambda path: changed[path], reverse=True)[:NEWEST]
-
-
-def _without_files(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name != FILES}

@@ -173,7 +173,6 @@ ORIGINAL = {"query_sets original"}
         # what is said
         ("trec_lines.py", '"""Lines of TREC', '"""Lines of the TREC', NOTHING),
         ("trec_lines.py", "is not an integer", "is no integer", NOTHING),
-        ("trec_lines.py", "a qrels line is '", "a line of qrels is '", NOTHING),
         ("sources/trec.py", "\nclass TrecDataset", "\n# a comment\nclass TrecDataset", NOTHING),
         ("schemas.py", "title, empty when there is none", "the title", NOTHING),
         ("retrieval/lexical/bm25.py", 'search_kind: ClassVar[str | None] = "bm25"', "", NOTHING),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -17,7 +15,7 @@ from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.forgetting import Fragments, to_forget
+from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import comparability
 from rag_assets.report.result import EvaluationResult
@@ -188,32 +186,6 @@ def test_an_experiment_without_the_document_is_not_touched(tiny: Tiny) -> None:
     result = command(tiny, "clean", "--document", "nobody.md", "--yes")
     assert result.exit_code == 2
     assert "no artifact of any experiment" in result.stderr
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'Short "x"',
-        "Ein längerer Satz über Fähren, der überall steht.",
-        "渡轮在早上六点离开北港。船票是四十克朗。狗也需要一张票。",
-        "a (b) [c] {d} $5.00 *bold* ^x| 1+1=2 and so on and on",
-    ],
-)
-def test_fragments_are_found_in_json_in_parquet_and_in_bytes(tmp_path: Path, text: str) -> None:
-    fragments = Fragments.of([text])
-    forms = {
-        "plain": text,
-        "once": json.dumps({"text": f"before {text} after"}),
-        "twice": json.dumps({"event": json.dumps({"text": text})}),
-        "unicode": json.dumps({"text": text}, ensure_ascii=False),
-    }
-    for name, content in forms.items():
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        assert fragments.in_file(tmp_path / name), name
-    pq.write_table(pa.table({"a": [1], "tags": [["x", f"in {text}"]]}), tmp_path / "t.parquet")
-    assert fragments.in_file(tmp_path / "t.parquet")
-    pq.write_table(pa.table({"a": ["another text"]}), tmp_path / "u.parquet")
-    assert not fragments.in_file(tmp_path / "u.parquet")
 
 
 def test_answers_that_were_written_from_it_go_too(fresh: Tiny) -> None:

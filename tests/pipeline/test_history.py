@@ -10,17 +10,14 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 from rag_assets.answers.generators import Generator
 from rag_assets.chunking.index_texts import IndexText
-from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.judges.base import Judge
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.options import FileOptions
-from rag_assets.pipeline import history_files
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluation_record import configuration_of, named_files, origin_of
 from rag_assets.pipeline.history import History, fill_in
@@ -126,44 +123,6 @@ def test_a_metric_over_time(tiny: Tiny) -> None:
     assert values == [first["bm25-whole", 5], board_of(tiny)["bm25-whole", 5]]
 
 
-def test_rows_move_into_one_file_and_none_changes(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history_files, "COMPACTED", 4)
-    files, before = files_of(tiny), files_of(tiny).table()
-    for _ in range(8):
-        tiny.snapshot()
-    assert len(files.paths()) == 3  # two that were compacted, and the last one
-    after = files.table()
-    assert after.num_rows == 9
-    assert after.slice(0, 1).to_pylist() == before.to_pylist()
-    assert after.column("evaluation_id").to_pylist() == sorted(files.ids())
-
-
-def test_a_damaged_file_stops_no_evaluation(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_files, "COMPACTED", 3)
-    damaged = files_of(tiny).paths()[0]
-    damaged.write_bytes(b"PAR1")
-    for _ in range(3):
-        tiny.snapshot()
-    assert damaged.exists()
-    damaged.unlink()
-    assert len(files_of(tiny).ids()) == 3
-
-
-def test_a_row_in_two_files_is_one_row(tiny: Tiny) -> None:
-    """A process was killed after it had compacted and before it removed the single files."""
-    tiny.snapshot()
-    files = files_of(tiny)
-    single, table = files.paths(), files.table()
-    ids = table.column("evaluation_id").to_pylist()
-    compacted = files.folder / f"{ids[0]}--{ids[-1]}.parquet"
-    compacted.write_bytes(single[0].read_bytes())
-    assert files.table().equals(table)
-    assert [row["evaluation_id"] for row in history_of(tiny).evaluations()] == ids
-    assert len(history_of(tiny).metric("ndcg", 5, ["bm25"])) == 2
-
-
 def test_a_lost_row_is_made_again_from_its_snapshot(tiny: Tiny) -> None:
     tiny.snapshot()
     before = files_of(tiny).table()
@@ -218,14 +177,6 @@ def test_the_warehouse_shows_the_history_and_what_columns_mean(tiny: Tiny) -> No
         )
         added = {"experiment", "evaluation_id", "started", "complete", "is_current"}
         assert {column for _, column in silent} <= added
-
-
-def test_a_deleted_warehouse_is_written_again(tiny: Tiny) -> None:
-    words = ["warehouse", "rebuild", "--store", str(tiny.settings.store)]
-    result = CliRunner().invoke(main, words)
-    assert (result.exit_code, result.stdout) == (0, f"wrote {tiny.settings.warehouse}\n")
-    with duckdb.connect(str(tiny.settings.warehouse), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM history").fetchall() == [(60,)]
 
 
 def test_the_schema_of_the_history_survives_parquet(tiny: Tiny) -> None:

@@ -314,21 +314,6 @@ def test_what_is_damaged_here_is_brought_again(machines: Machines) -> None:
     assert machine.evaluate()[0] == set()
 
 
-def test_small_records_are_shared(machines: Machines) -> None:
-    a, b = machines["a"], machines["b"]
-    _, evaluation = a.evaluate()
-    a.names().pin("latest")
-    assert b.names().find("anchor") == evaluation
-    pipeline = a.pipeline()
-    key = pipeline.stages()[0].keys(pipeline.experiment)[0]
-    recipe = pipeline.recipe(key)
-    assert recipe is not None
-    for number in (1, 2):
-        a.pipeline().attempts.add(recipe)
-        assert b.pipeline().attempts.of(recipe) == number
-    a.settings.remove([a.root / "attempts" / f"{recipe.fingerprint}.txt"])
-
-
 def test_two_machines_pin_at_the_same_time(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

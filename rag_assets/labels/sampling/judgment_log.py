@@ -30,7 +30,7 @@ from msgspec import Meta
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.sources.declared_rows import Chance, Id, Position, Text, read_rows
 from rag_assets.sources.fields import Place, checked_id, shown
-from rag_assets.store.appended import append_line
+from rag_assets.store.atomic import append_line
 from rag_assets.store.canonical import canonical_json
 
 JUDGED, SKIPPED, CANNOT_TELL = "judged", "skipped", "cannot_tell"
