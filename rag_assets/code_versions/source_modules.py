@@ -128,7 +128,7 @@ class SourceModule:
             self.imports |= dict(imported(node, self.package))
         elif isinstance(node, ast.ClassDef):
             self._add_class(node)
-        elif isinstance(node, ast.If) and _is_type_checking(node.test):
+        elif isinstance(node, ast.If) and (dotted(node.test) or "").endswith("TYPE_CHECKING"):
             for inner in node.body:
                 self._add(inner)
         else:
@@ -142,7 +142,7 @@ class SourceModule:
             if isinstance(value, ast.Dict) and isinstance(_target(node), ast.Name):
                 (table,) = names
                 self.choices[table] = {
-                    name: Definition(self.name, f"{table}[{name}]", (_statement(entry),))
+                    name: Definition(self.name, f"{table}[{name}]", (entry,))
                     for name, entry in map(_entry, value.keys, value.values)
                 }
 
@@ -178,15 +178,12 @@ def _target(node: ast.stmt) -> ast.expr | None:
     return node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
 
 
-def _entry(key: ast.expr | None, value: ast.expr) -> tuple[str, ast.expr]:
+def _entry(key: ast.expr | None, value: ast.expr) -> tuple[str, ast.stmt]:
     """Return an entry of a table with its name: a text, a class, or ``**TABLE`` for another one."""
-    if key is None:
-        return f"**{ast.unparse(value)}", value
-    return (str(key.value) if isinstance(key, ast.Constant) else ast.unparse(key)), value
-
-
-def _statement(entry: ast.expr) -> ast.stmt:
-    return ast.copy_location(ast.Expr(entry), entry)
+    name = f"**{ast.unparse(value)}" if key is None else ast.unparse(key)
+    if isinstance(key, ast.Constant):
+        name = str(key.value)
+    return name, ast.copy_location(ast.Expr(value), value)
 
 
 _PLAIN = frozenset(
@@ -229,10 +226,6 @@ def dotted(node: ast.expr) -> str | None:
 
 def _unsubscripted(node: ast.expr) -> ast.expr:
     return node.value if isinstance(node, ast.Subscript) else node
-
-
-def _is_type_checking(node: ast.expr) -> bool:
-    return (dotted(node) or "").endswith("TYPE_CHECKING")
 
 
 def _defined(node: ast.stmt) -> Iterator[str]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
@@ -20,8 +20,6 @@ from rag_assets.llm.budget import Budget
 from rag_assets.llm.client import ChatRequest
 from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.store.artifacts import ArtifactKey
-
-Amount = TypeVar("Amount", int, float)
 
 LLM_CALLS, TEXTS, PAIRS = "llm_calls", "texts", "pairs"
 
@@ -67,18 +65,11 @@ class Outgoing:
 
     def plus(self, other: Outgoing) -> Outgoing:
         """Return the sum of two lines of one client; an amount is unknown where one of them is."""
-        return replace(
-            self,
-            questions=_added(self.questions, other.questions),
-            requests=_added(self.requests, other.requests),
-            passages=_added(self.passages, other.passages),
-            tokens=_added(self.tokens, other.tokens),
-            cost=_added(self.cost, other.cost),
-        )
-
-
-def _added(one: Amount | None, other: Amount | None) -> Amount | None:
-    return None if one is None or other is None else one + other
+        sums: dict[str, Any] = {}
+        for name in ("questions", "requests", "passages", "tokens", "cost"):
+            one, more = getattr(self, name), getattr(other, name)
+            sums[name] = None if one is None or more is None else one + more
+        return replace(self, **sums)
 
 
 class ExpectedWork(NamedTuple):

@@ -101,19 +101,18 @@ class LocalCopy:
         pointers = dict(zip(names, each(self.objects.find, names), strict=True))
         self.refresh()
         copies = self._copies()
-        new = {
-            name: listed.tag
+        new = [
+            name
             for name, listed in self.listing.items()
             if name.partition("/")[0] in chosen and name not in pointers
             if copies.get(name) != listed.tag or not (self.folder / name).exists()
-        }
-        each(lambda name: self.objects.fetch(name, self.folder / name), new)
+        ]
+        self._fetch(new)
         for name, stored in pointers.items():
             if stored is not None and copies.get(name) != stored.tag:
                 text = stored.content.decode("utf-8", "replace")
                 write_text(self.folder / name, text, durable=False)
-                new[name] = stored.tag
-        self._keep_copies({**self._copies(), **new})
+                self._keep_copies({**self._copies(), name: stored.tag})
         return chosen
 
     def fetch(self, folder: str, starts: Collection[str] = ()) -> None:
@@ -130,8 +129,11 @@ class LocalCopy:
             and (not starts or name.rpartition("/")[2][:16] in starts)
             and not (self.folder / name).exists()
         ]
-        each(lambda name: self.objects.fetch(name, self.folder / name), missing)
-        self._keep_copies({**self._copies(), **{name: self.listing[name].tag for name in missing}})
+        self._fetch(missing)
+
+    def _fetch(self, names: Collection[str]) -> None:
+        each(lambda name: self.objects.fetch(name, self.folder / name), names)
+        self._keep_copies({**self._copies(), **{name: self.listing[name].tag for name in names}})
 
     def fetch_entries(self, paths: Iterable[Path]) -> None:
         """Fetch artifacts: tables, and of folders the manifests alone."""
