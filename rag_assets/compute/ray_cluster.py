@@ -1,31 +1,33 @@
-"""``compute: ray``: workers of a Ray cluster; those of a node that dies are started elsewhere.
+"""``compute: ray``: each block is a task of a Ray cluster; those of a node that dies go elsewhere.
 
-A worker is one process on a node, which keeps its models between blocks.
+Ray keeps the process of a task for the next one, so models stay loaded between blocks.
 """
 
 from __future__ import annotations
 
 import pickle
 import socket
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from rag_assets.compute.options import ComputeConfig
-from rag_assets.compute.ray_blocks import BlockQueue
-from rag_assets.errors import ComputeUnavailable, ModelUnavailable, UsageError
+from rag_assets.compute.compute import ComputeConfig
+from rag_assets.errors import ComputeUnavailable, ModelUnavailable, RagAssetsError, UsageError
+from rag_assets.package_versions import version
 from rag_assets.signal_handlers import sigterm_guard
 
 Result = TypeVar("Result")
 
-SECONDS = 5.0
+CONNECT_SECONDS = 5.0
 """How long a server may take to accept a connection."""
 
+MAX_LOSSES = 5
+"""Workers that one block may lose: what kills every worker is not the machines' fault."""
 
-_connected: list[str] = []
-"""The address to which ``connect`` connected this process, if it did."""
-
+SECONDS_WITHOUT_RESULT = 300.0
+"""After so long without a finished block it is looked whether the cluster has room for one."""
 
 PACKAGES = (
     "rag-assets",
@@ -38,9 +40,12 @@ PACKAGES = (
 )
 """Their versions decide results, so they are the same everywhere."""
 
+_connected: list[str] = []
+"""The address to which ``connect`` connected this process, if it did."""
+
 
 class RayCluster:
-    """The workers that this process has in a cluster; they are started for the first block."""
+    """What this process has computed in a cluster."""
 
     def __init__(self, options: ComputeConfig) -> None:
         """Reach nothing yet."""
@@ -53,12 +58,34 @@ class RayCluster:
 
         Raises:
             UsageError: Ray is not installed.
-            ComputeUnavailable: the cluster is not there, a node has other versions of packages, or
-                too many workers died.
+            ComputeUnavailable: the cluster is not there or has no room, a node has other versions
+                of packages, or too many workers died over a block.
             RagAssetsError: as the work raised it.
         """
-        queue = BlockQueue[Result](self._workers, self._start, _check_versions)
-        yield from queue.results(work, blocks)
+        options = self._options
+        connect(options.address)
+        import ray
+
+        run = ray.remote(
+            num_cpus=options.cpus,
+            num_gpus=options.gpus,
+            scheduling_strategy="SPREAD",
+            max_retries=MAX_LOSSES - 1,
+            max_calls=0,  # else a process with a card ends after each block, and its model
+        )(_run)
+        pickled, versions = ray.put(pickle.dumps(work)), package_versions()
+        waiting, pending = enumerate(blocks), dict[Any, int]()
+        n_workers = self._n_workers()
+        while True:
+            while len(pending) < n_workers and (block := next(waiting, None)) is not None:
+                pending[run.remote(pickled, versions, *block[1])] = block[0]
+            if not pending:
+                return
+            done, _ = ray.wait([*pending], num_returns=1, timeout=SECONDS_WITHOUT_RESULT)
+            if not done:
+                self._n_fitting()
+            for reference in done:
+                yield pending.pop(reference), _result(reference)
 
     def share(self, value: Any) -> Any:  # noqa: ANN401 (whatever is worked on)
         """Put a value into the cluster's memory, from which each node that needs it takes it."""
@@ -71,38 +98,26 @@ class RayCluster:
         """Return 1 for what is small; else as many as there are workers, or more, smaller ones."""
         if n_rows <= self._options.shard_rows:
             return 1
-        return max(-(-n_rows // self._options.shard_rows), min(len(self._workers), n_rows))
-
-    @cached_property
-    def _workers(self) -> list[Any]:
-        """Handles of actors; Ray ends an actor whose handle is gone."""
         connect(self._options.address)
-        return [self._start() for _ in range(self._n_workers())]
-
-    def _start(self) -> Any:  # noqa: ANN401 (a handle of Ray)
-        """Start a worker as soon as there is room for it."""
-        import ray
-
-        actor = ray.remote(RayWorker).options(
-            num_cpus=self._options.cpus,
-            num_gpus=self._options.gpus,
-            scheduling_strategy="SPREAD",
-        )
-        return actor.remote()
+        return max(-(-n_rows // self._options.shard_rows), min(self._n_workers(), n_rows))
 
     def _n_workers(self) -> int:
         """Return how many workers are wanted, or fit into the cluster as it is now."""
-        if self._options.workers is not None:
-            return self._options.workers
+        return self._options.workers or self._n_fitting()
+
+    def _n_fitting(self) -> int:
+        """Return how many workers fit into the cluster.
+
+        Raises:
+            ComputeUnavailable: none.
+        """
         import ray
 
         resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
         needs = {"CPU": self._options.cpus, "GPU": self._options.gpus}
         fits = min(int(resources.get(name, 0) // need) for name, need in needs.items() if need)
         if not fits:
-            present = ", ".join(
-                f"{resources.get(name, 0):g} {name}" for name, need in needs.items()
-            )
+            present = ", ".join(f"{resources.get(name, 0):g} {name}" for name in needs)
             raise ComputeUnavailable(
                 f"the Ray cluster has no room for a worker with {self._options.cpus:g} cpus and "
                 f"{self._options.gpus:g} gpus: it has {present}"
@@ -110,19 +125,53 @@ class RayCluster:
         return fits
 
 
-def _check_versions(reported: tuple[str, dict[str, str]]) -> None:
-    """Refuse a node with other packages.
+def _run(pickled: bytes, versions: Mapping[str, str], *block: Any) -> Any:  # noqa: ANN401
+    """Return what the work makes of a block; it runs on a node.
 
     Raises:
-        ComputeUnavailable: names the node and the package.
+        ComputeUnavailable: the node has other packages.
+        ModelUnavailable: names the node.
     """
-    node, theirs = reported
-    for package, here in package_versions().items():
-        if theirs.get(package) != here:
+    node = socket.gethostname()
+    for package, there in package_versions().items():
+        if versions[package] != there:
             raise ComputeUnavailable(
-                f"node {node} of the Ray cluster has {package} {theirs.get(package)}, this machine "
-                f"{here}; results depend on versions, so install the same"
+                f"node {node} of the Ray cluster has {package} {there}, the machine of the "
+                f"evaluation {versions[package]}; results depend on versions, so install the same"
             )
+    try:
+        return _unpickled(pickled)(*block)
+    except ModelUnavailable as error:
+        raise ModelUnavailable(f"on node {node}: {error}") from error
+
+
+@lru_cache(maxsize=1)
+def _unpickled(pickled: bytes) -> Callable[..., Any]:
+    work: Callable[..., Any] = pickle.loads(pickled)
+    return work
+
+
+def _result(reference: Any) -> Any:  # noqa: ANN401 (whatever was worked on)
+    """Return the result of a task.
+
+    Raises:
+        RagAssetsError: the work raised it.
+        ComputeUnavailable: the workers that had it died.
+    """
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+    try:
+        return ray.get(reference)
+    except RayTaskError as error:
+        if isinstance(error.cause, RagAssetsError):
+            raise error.cause from None
+        raise RuntimeError(str(error)) from error
+    except RayError as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ComputeUnavailable(
+            f"{MAX_LOSSES} workers of the Ray cluster died over one block: {reason}"
+        ) from error
 
 
 def connect(address: str) -> None:
@@ -139,13 +188,19 @@ def connect(address: str) -> None:
 
     if ray.is_initialized():
         return
-    if address != "auto":
-        _check_answers(address)
     try:
+        if address != "auto":  # Ray itself waits for a cluster for minutes
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
         with sigterm_guard():
             ray.init(address, log_to_driver=False, configure_logging=False)
-    except (RuntimeError, ValueError, ImportError, OSError, RayError) as error:
-        raise ComputeUnavailable(_refused(address, str(error))) from error
+    except (RuntimeError, ValueError, ImportError, OSError, OverflowError, RayError) as error:
+        where = "on this machine, nor is RAY_ADDRESS set" if address == "auto" else f"at {address}"
+        what = " ".join(str(error).split())[:300].rstrip(".")
+        raise ComputeUnavailable(
+            f"compute: ray found no Ray cluster {where}: {what}; start one with `ray start "
+            "--head`, give its `address`, or set RAG_ASSETS_COMPUTE=local"
+        ) from error
     _connected.append(address)
 
 
@@ -158,56 +213,9 @@ def disconnect() -> None:
         _connected.clear()
 
 
-def _check_answers(address: str) -> None:
-    """Ask for a connection before Ray does, which waits for a cluster for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise ComputeUnavailable(_refused(address, str(error))) from error
-
-
-def _refused(address: str, problem: str) -> str:
-    where = "on this machine, nor is RAY_ADDRESS set" if address == "auto" else f"at {address}"
-    what = " ".join(problem.split())[:300].rstrip(".")
-    return (
-        f"compute: ray found no Ray cluster {where}: {what}; start one with `ray start --head`, "
-        "give its `address`, or set RAG_ASSETS_COMPUTE=local"
-    )
-
-
-class RayWorker:
-    """Does any work that the driver sends; models stay in memory as in any other process."""
-
-    def __init__(self) -> None:
-        """Know no work yet."""
-        self._pickled = b""
-        self._work: Callable[..., Any] | None = None
-
-    def versions(self) -> tuple[str, dict[str, str]]:
-        """Return the name of the node, and the versions of the packages that decide results."""
-        return socket.gethostname(), package_versions()
-
-    def run(self, pickled: bytes, *block: Any) -> Any:  # noqa: ANN401 (whatever is worked on)
-        """Return what the work makes of a block; it is unpickled when it is another than before.
-
-        Raises:
-            ModelUnavailable: names the node.
-        """
-        try:
-            if self._work is None or pickled != self._pickled:
-                self._work, self._pickled = pickle.loads(pickled), pickled
-            return self._work(*block)
-        except ModelUnavailable as error:
-            raise ModelUnavailable(f"on node {socket.gethostname()}: {error}") from error
-
-
+@cache
 def package_versions() -> dict[str, str]:
     """Return the versions of those of ``PACKAGES`` that are installed."""
-    from importlib.metadata import PackageNotFoundError
-
-    from rag_assets.package_versions import version
-
     versions = {}
     for package in PACKAGES:
         try:

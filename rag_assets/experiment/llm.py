@@ -9,14 +9,13 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.budget import Limits
+from rag_assets.llm.budget import LimitOptions
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, MODEL_VARIABLE, Endpoint, address_of
-from rag_assets.options import Number, Options
+from rag_assets.servers.client import ServedModelOptions
 from rag_assets.servers.secrets import host_of, is_loopback
 
 Count = Annotated[int, Field(ge=1, strict=True)]
-NotNegative = Annotated[Number, Field(ge=0)]
 
 OF_SERVER = frozenset(
     {"model", "base_url", "api_key_env", "timeout", "concurrency", "retries", "backoff"}
@@ -30,7 +29,7 @@ OF_TRANSFORMERS = frozenset({"beams", "sequences"})
 LIMIT = "`max_calls`, or `max_cost` with `prompt_price` and `completion_price`"
 
 
-class LlmConfig(Options):
+class LlmConfig(ServedModelOptions, LimitOptions):
     """A language model that writes query variants and questions.
 
     ``type: openai`` is any server that speaks that protocol, by ``base_url``, or OpenAI's own
@@ -44,18 +43,10 @@ class LlmConfig(Options):
 
     type: Literal["openai", "transformers"] = "openai"
     model: str = ""
-    base_url: str | None = None
+    base_url: str | None = None  # type: ignore[assignment]
     api_key_env: str | None = "OPENAI_API_KEY"
-    timeout: Annotated[Number, Field(gt=0)] = 60.0
-    concurrency: Count = 4
-    retries: Annotated[int, Field(ge=0, strict=True)] = 4
-    backoff: NotNegative = 1.0
     beams: Count = 1
     sequences: Count = 1
-    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
-    max_cost: NotNegative | None = None
-    prompt_price: NotNegative | None = None
-    completion_price: NotNegative | None = None
 
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> Self:
@@ -78,14 +69,6 @@ class LlmConfig(Options):
             raise ValueError("type: transformers needs a model: a folder, or a name at the hub")
         if self.beams > 1 and self.sequences > self.beams:
             raise ValueError(f"{self.sequences} sequences need as many beams, not {self.beams}")
-
-    def limits(self) -> Limits:
-        """Return what one evaluation may spend.
-
-        Raises:
-            UsageError: ``max_cost`` without prices.
-        """
-        return Limits(self.max_calls, self.max_cost, self.prompt_price, self.completion_price)
 
     @property
     def names_host(self) -> bool:
@@ -145,12 +128,5 @@ class LlmConfig(Options):
             UsageError: the address is none, or another machine's that only the environment
                 names; or no model is named.
         """
-        return Endpoint(
-            self.model or os.environ.get(MODEL_VARIABLE, ""),
-            address_of(self.base_url),
-            self.api_key_env,
-            timeout=self.timeout,
-            concurrency=self.concurrency,
-            retries=self.retries,
-            backoff=self.backoff,
-        )
+        named = {"model": self.model or os.environ.get(MODEL_VARIABLE, "")}
+        return Endpoint.of(self.model_copy(update={**named, "base_url": address_of(self.base_url)}))

@@ -10,10 +10,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
 
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.llm.client import Answer, ChatRequest, Completion, Failure
+from rag_assets.options import Number, Options
 
 Result = TypeVar("Result")
 
@@ -80,6 +83,23 @@ class Limits:
     def cost_at_most(self, request: ChatRequest) -> float:
         """Return more than a request will cost: a token for each byte, and the longest answer."""
         return self.cost(prompt_tokens_at_most(request), request.max_tokens)
+
+
+class LimitOptions(Options):
+    """What may be spent on a language model; prices are money a million tokens."""
+
+    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
+    max_cost: Annotated[Number, Field(ge=0)] | None = None
+    prompt_price: Annotated[Number, Field(ge=0)] | None = None
+    completion_price: Annotated[Number, Field(ge=0)] | None = None
+
+    def limits(self) -> Limits:
+        """Return what one evaluation, or one ranking, may spend.
+
+        Raises:
+            UsageError: ``max_cost`` without prices.
+        """
+        return Limits(self.max_calls, self.max_cost, self.prompt_price, self.completion_price)
 
 
 class Budget:

@@ -254,23 +254,15 @@ class Transport:
     def _with_credentials(self, request: Any) -> Any:  # noqa: ANN401
         """Return a request with its credentials, as the connections take it."""
         server = self._server
-        headers = {
-            name: text
-            for name, text in request.headers.items()
-            if name.lower() not in ("authorization", "api-key", "accept-encoding")
-        }
+        ours = {"accept-encoding": "gzip", **server.credentials}
+        hidden = {b"authorization", b"api-key", *(name.lower().encode() for name in ours)}
+        headers = [pair for pair in request.headers.raw if pair[0].lower() not in hidden]
         query = {"query": server.query.encode()} if server.query else {}
-        whole = self._library.Request(
-            request.method,
-            request.url.copy_with(**query),
-            headers={**headers, "accept-encoding": "gzip", **server.credentials},
-            content=request.read(),
-        )
         return self._core.Request(
-            whole.method,
-            self._core_url(whole.url),
-            headers=whole.headers.raw,
-            content=whole.read(),
+            request.method,
+            self._core_url(request.url.copy_with(**query)),
+            headers=[*headers, *((name.encode(), text.encode()) for name, text in ours.items())],
+            content=request.read(),
             extensions={
                 "timeout": dict.fromkeys(("connect", "read", "write", "pool"), server.timeout)
             },

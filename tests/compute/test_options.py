@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.compute.compute import LOCAL, VARIABLE, _in_force, compute_of
-from rag_assets.compute.options import ComputeConfig
+from rag_assets.compute.compute import LOCAL, VARIABLE, ComputeConfig, compute_of, in_force
 from rag_assets.compute.ray_cluster import connect
 from rag_assets.errors import ComputeUnavailable, ConfigError, UsageError
 from rag_assets.experiment import load_experiment
@@ -51,14 +50,14 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, block: object, expected: str)
 
 
 def test_the_variable_stands_above_the_experiment() -> None:
-    assert _in_force(RAY, "") == RAY
-    assert _in_force(RAY, "ray") == RAY
-    assert _in_force(RAY, "local") == ComputeConfig()
-    assert _in_force(ComputeConfig(), "ray") == ComputeConfig(type="ray")
-    elsewhere = _in_force(RAY, "ray://head:10001")
+    assert in_force(RAY, "") == RAY
+    assert in_force(RAY, "ray") == RAY
+    assert in_force(RAY, "local") == ComputeConfig()
+    assert in_force(ComputeConfig(), "ray") == ComputeConfig(type="ray")
+    elsewhere = in_force(RAY, "ray://head:10001")
     assert elsewhere == ComputeConfig(type="ray", workers=3, address="ray://head:10001")
     with pytest.raises(UsageError, match=r"RAG_ASSETS_COMPUTE must be local, ray, host:port"):
-        _in_force(RAY, "cluster")
+        in_force(RAY, "cluster")
 
 
 def test_without_a_word_nothing_leaves_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ sd is that of the population.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from math import isclose
 from typing import ClassVar, Literal, Self
@@ -58,83 +59,82 @@ from rag_assets.retrieval.fusion.sum_of_values import (
 )
 
 
-class RRF(FusedRetriever):
+class SumFusion(FusedRetriever, ABC):
+    """A fusion by the sum of what each input gives an item."""
+
+    times_held: ClassVar[bool] = False
+    """Whether a sum is multiplied by how many inputs hold the item."""
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
+
+    @abstractmethod
+    def value(self, held: Contributions) -> Floats:
+        """Return what an input gives an item, for each contribution."""
+
+    def lowest_scores(self) -> Sequence[float] | None:
+        """Return the lowest score that each input could give; None where that is not needed."""
+        return None
+
+    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
+        """Fuse rankings by the sum of the values."""
+        return fuse(
+            rankings,
+            value=self.value,
+            times_held=self.times_held,
+            candidates=candidates,
+            depth=depth,
+            weights=self.weights,
+            minima=self.lowest_scores(),
+        )
+
+
+class RRF(SumFusion):
     """Reciprocal rank fusion of other retrievers: the sum of weight / (k + rank).
 
     ``candidates`` is the depth to which each input is read: a number, or ``top_k`` to fuse the
     lists already cut at the cell's top_k.
     """
 
-    packages: ClassVar[tuple[str, ...]] = ("numpy",)
-
     type: Literal["rrf"]
     k: Number = Field(default=60, gt=0)
 
-    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
-        """Fuse rankings by the sum of 1 / (k + rank)."""
-        return fuse(
-            rankings,
-            value=lambda held: 1 / (self.k + held.ranks),
-            candidates=candidates,
-            depth=depth,
-            weights=self.weights,
-        )
+    def value(self, held: Contributions) -> Floats:
+        """Return 1 / (k + rank)."""
+        return 1 / (self.k + held.ranks)
 
 
-class RankSum(FusedRetriever):
-    """A fusion of ranks without a parameter."""
-
-    packages: ClassVar[tuple[str, ...]] = ("numpy",)
-
-
-class Borda(RankSum):
+class Borda(SumFusion):
     """Borda count: points for every item that an input ranks lower, or does not hold."""
 
     type: Literal["borda"]
 
-    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
-        """Fuse by Borda points above those of an absent item."""
-        return fuse(
-            rankings, value=_points, candidates=candidates, depth=depth, weights=self.weights
-        )
+    def value(self, held: Contributions) -> Floats:
+        """Return Borda points above those of an absent item."""
+        union = np.bincount(held.queries[held.firsts])[held.queries]
+        of_input = np.bincount(held.lists)[held.lists]
+        return (union - held.ranks + 1) - (union - of_input + 1) / 2
 
 
-class InverseSquareRank(RankSum):
+class InverseSquareRank(SumFusion):
     """Inverse square rank: the sum of 1 / rank^2, times how many inputs hold the item."""
+
+    times_held: ClassVar[bool] = True
 
     type: Literal["isr"]
 
-    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
-        """Fuse by inverse square ranks."""
-        return fuse(
-            rankings,
-            value=lambda held: 1 / held.ranks**2,
-            times_held=True,
-            candidates=candidates,
-            depth=depth,
-            weights=self.weights,
-        )
-
-
-def _points(held: Contributions) -> Floats:
-    union = np.bincount(held.queries[held.firsts])[held.queries]
-    of_input = np.bincount(held.lists)[held.lists]
-    return (union - held.ranks + 1) - (union - of_input + 1) / 2
+    def value(self, held: Contributions) -> Floats:
+        """Return 1 / rank^2."""
+        return 1 / held.ranks**2
 
 
 Normalisation = Literal["min_max", "theoretical_min_max", "z_score", "distribution", "none"]
 
 
-class ScoreSum(FusedRetriever):
+class ScoreSum(SumFusion):
     """A fusion of scores.
 
     ``normalisation`` makes the scores of the inputs comparable; ``theoretical_min_max`` needs
     ``minima``: the lowest score that each input could give, such as -1 for a cosine, 0 for BM25.
     """
-
-    times_held: ClassVar[bool] = False
-    """Whether a sum is multiplied by how many inputs hold the item."""
-    packages: ClassVar[tuple[str, ...]] = ("numpy",)
 
     normalisation: Normalisation = "min_max"
     minima: tuple[Number, ...] | None = Field(default=None, min_length=2)
@@ -152,17 +152,13 @@ class ScoreSum(FusedRetriever):
             )
         return self
 
-    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
-        """Fuse by the sum of the normalised scores."""
-        return fuse(
-            rankings,
-            value=NORMALISED[self.normalisation],
-            times_held=self.times_held,
-            candidates=candidates,
-            depth=depth,
-            weights=self.weights,
-            minima=self.minima,
-        )
+    def value(self, held: Contributions) -> Floats:
+        """Return the normalised scores."""
+        return NORMALISED[self.normalisation](held)
+
+    def lowest_scores(self) -> Sequence[float] | None:
+        """Return ``minima``."""
+        return self.minima
 
 
 class CombSum(ScoreSum):

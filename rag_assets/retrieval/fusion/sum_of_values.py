@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
 
-ROWS = 1 << 22
+MAX_ROWS = 1 << 22
 """Rows that are worked on at once, unless one query has more; some 100 bytes each."""
 
 
@@ -198,7 +198,7 @@ def _blocks(ends: Numbers) -> Iterator[tuple[int, int]]:
     """Yield [start, end) of blocks of whole queries, given where each query ends."""
     start = 0
     while start < (ends[-1] if ends.size else 0):
-        fitting = int(np.searchsorted(ends, start + ROWS, side="right")) - 1
+        fitting = int(np.searchsorted(ends, start + MAX_ROWS, side="right")) - 1
         end = int(ends[max(fitting, int(np.searchsorted(ends, start, side="right")))])
         yield start, end
         start = end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from rag_assets.evaluation.relevant_units_stage import dev_relevant_units_key, d
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import FusedRetriever
-from rag_assets.retrieval.fusion.weight_search import Search, Weights, search_weights
+from rag_assets.retrieval.fusion.weight_search import Weights, search_weights
 from rag_assets.retrieval.runs_stage import RunsStage, run_key
 from rag_assets.schemas import TUNING
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -100,25 +101,27 @@ class Tuning(Stage):
         return fingerprint(chosen_weights(context.artifact(key)))
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        metric = str(context.experiment.tuning_metric(key["retriever"]))
-        trials = self._trials(context, key)
-        found = trials.search()
+        experiment, retriever = context.experiment, key["retriever"]
+        tune = FusedRetriever.named(retriever, experiment.retrievers).tune
+        if tune is None:
+            raise TypeError(f"{retriever} has no weights to choose")
+        metric, trials = str(experiment.tuning_metric(retriever)), self._trials(context, key)
+        tried, chosen = search_weights(len(trials.rankings), tune.grid, trials.values)
         rows: list[dict[str, object]] = [
             {
                 "number": number,
-                "weights": list(one.weights),
+                "weights": list(trial.weights),
                 "metric": metric,
-                "value": one.value,
-                "chosen": number == found.chosen,
+                "value": trial.value,
+                "chosen": number == chosen,
             }
-            for number, one in enumerate(found.tried)
+            for number, trial in enumerate(tried)
         ]
-        best = found.tried[found.chosen]
         facts = {
-            CHOSEN: list(best.weights),
+            CHOSEN: list(tried[chosen].weights),
             "metric": metric,
-            "value": best.value,
-            "value_of_equal_weights": found.tried[0].value,
+            "value": tried[chosen].value,
+            "value_of_equal_weights": tried[0].value,
             "n_dev": trials.n_queries,
         }
         return TableProduct(TUNING.from_rows(rows), facts)
@@ -127,79 +130,69 @@ class Tuning(Stage):
         """Read the inputs' rankings of the dev queries on which none of them failed."""
         experiment = context.experiment
         depth = experiment.tuning_depth(key["retriever"])
-        found = [
+        rankings = [
             context.rankings.table(self._ranker(context, name), name, _k(key), depth)
             for name in experiment.inputs(key["retriever"])
         ]
-        failed = {query_id for ranking in found for query_id in ranking.failures}
+        failed = {query_id for ranking in rankings for query_id in ranking.failures}
         weights = {q: w for q, w in dev_weights(context).items() if q not in failed}
         wanted = pa.array(list(weights), pa.string())
-        tables = [one.table.filter(pc.is_in(one.table["query_id"], wanted)) for one in found]
+        tables = [
+            ranking.table.filter(pc.is_in(ranking.table["query_id"], wanted))
+            for ranking in rankings
+        ]
         return _Trials(context, key["retriever"], tables, weights)
 
     def _ranker(self, context: StageContext, name: str) -> RunsStage:
         return self._families[context.experiment.family(name)]
 
 
+@dataclass
 class _Trials:
     """Fuses with weights and takes the mean of the metric over dev."""
 
-    def __init__(
-        self,
-        context: StageContext,
-        retriever: str,
-        rankings: Sequence[pa.Table],
-        weights: Mapping[str, float],
-    ) -> None:
-        self._context, self._retriever = context, retriever
-        self._config = FusedRetriever.named(retriever, context.experiment.retrievers)
-        self._metric = context.experiment.tuning_metric(retriever)
-        self._rankings, self._weights = rankings, weights
-        self._labels = context.artifact(dev_relevant_units_key(retriever)).table()
-        self.n_queries = 0
+    context: StageContext
+    retriever: str
+    rankings: Sequence[pa.Table]
+    weights: Mapping[str, float]
+    n_queries: int = 0
 
-    def search(self) -> Search:
-        """Return what was tried and chosen."""
-        tune = self._config.tune
-        if tune is None:
-            raise TypeError(f"{self._retriever} has no weights to choose")
-        return search_weights(len(self._rankings), tune.grid, self._values)
-
-    def _values(self, vectors: Sequence[Weights]) -> list[float]:
+    def values(self, vectors: Sequence[Weights]) -> list[float]:
+        """Return the value of each weight vector."""
         values: list[float] = []
-        with self._context.progress(f"tune {self._retriever}", len(vectors)) as advance:
+        with self.context.progress(f"tune {self.retriever}", len(vectors)) as advance:
             for start in range(0, len(vectors), AT_ONCE):
                 values += self._batch(vectors[start : start + AT_ONCE])
                 advance(len(values))
         return values
 
     def _batch(self, vectors: Sequence[Weights]) -> list[float]:
-        depth = self._context.experiment.tuning_depth(self._retriever)
-        cutoff = self._metric.cutoff or depth
+        experiment, retriever = self.context.experiment, self.retriever
+        fusion = FusedRetriever.named(retriever, experiment.retrievers)
+        metric, depth = experiment.tuning_metric(retriever), experiment.tuning_depth(retriever)
+        cutoff = metric.cutoff or depth
         runs = {
-            str(number): self._config.weighted(vector).fuse(
-                self._rankings, candidates=depth, depth=cutoff
-            )
+            str(number): fusion.weighted(vector).fuse(self.rankings, candidates=depth, depth=cutoff)
             for number, vector in enumerate(vectors)
         }
-        queries = pa.table({"query_id": pa.array(list(self._weights), pa.string())})
-        judged_by = dict.fromkeys(runs, "dev")
+        queries = pa.table({"query_id": pa.array(list(self.weights), pa.string())})
         cells = [(name, cutoff) for name in runs]
-        labels = {"dev": self._labels}
-        tables = query_metrics(runs, labels, judged_by, queries, cells, [self._metric])
-        return [self._mean(tables[cell]) for cell in cells]
+        labels = {"dev": self.context.artifact(dev_relevant_units_key(retriever)).table()}
+        judged_by = dict.fromkeys(runs, "dev")
+        tables = query_metrics(runs, labels, judged_by, queries, cells, [metric])
+        return [self._mean(tables[cell], metric.column) for cell in cells]
 
-    def _mean(self, table: pa.Table) -> float:
-        values = table.column(self._metric.column).to_pylist()
-        weights = [self._weights[query_id] for query_id in table.column("query_id").to_pylist()]
+    def _mean(self, table: pa.Table, column: str) -> float:
+        values = table.column(column).to_pylist()
+        weights = [self.weights[query_id] for query_id in table.column("query_id").to_pylist()]
         self.n_queries = sum(value is not None for value in values)
         value = mean(values, weights)
         if value is None:
             raise DataError(
                 f"no query of the dev split has a relevant judgment, by which the weights of "
-                f"{self._retriever} could be chosen",
-                file=self._context.experiment.source,
-                key=f"retrievers.{self._retriever}",
+                f"{self.retriever} could be chosen",
+                file=self.context.experiment.source,
+                key=f"retrievers.{self.retriever}",
             )
         return value
 

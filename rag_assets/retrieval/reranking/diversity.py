@@ -25,8 +25,8 @@ redundancy of Zhang, Callan and Minka (Novelty and redundancy detection in adapt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -49,7 +49,33 @@ BLOCK = 64
 """Queries whose documents are looked up at once."""
 
 
-class MMR(RerankedRetriever):
+class ByLikeness(RerankedRetriever, ABC):
+    """A reranker that compares the vectors of candidates, some queries at a time."""
+
+    @abstractmethod
+    def scores_of(self, block: Sequence[Candidates], encoder: Encoder | None) -> list[Scores]:
+        """Return the scores of every candidate of some queries."""
+
+    @abstractmethod
+    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder | None:
+        """Return what embeds; None where no vectors are compared."""
+
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score the candidates of every query."""
+        encoder, scores = self.encoder(workspace), list[Scores]()
+        with workspace.progress("rerank", len(candidates)) as advance:
+            for start in range(0, len(candidates), BLOCK):
+                scores += self.scores_of(candidates[start : start + BLOCK], encoder)
+                advance(len(scores))
+        return Reranked(scores)
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Score one query; vectors of chunks are known before a query comes."""
+        self.scores_of([candidates], self.encoder(workspace))
+        return True
+
+
+class MMR(ByLikeness):
     """Reranking for diversity: like the query, unlike what stands before.
 
     ``lambda`` is the weight of being like the query: 1 orders by it alone. Likeness is the cosine
@@ -72,63 +98,34 @@ class MMR(RerankedRetriever):
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the vectors of queries and documents."""
-        encoder = self._encoder()
+        encoder = self.encoder()
         return {"query": encoder.describe("query"), "document": encoder.describe("document")}
-
-    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
-        """Put the candidates of each query in the order in which they are chosen."""
-        encoder = self._encoder(workspace)
-        with workspace.progress("rerank", len(candidates)) as advance:
-            return Reranked(rerank_by_mmr(candidates, encoder, self.lambda_, advance))
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
         """Embed the query past the cache, and choose."""
-        encoder = self._encoder(workspace)
-        encoder.encode_now([candidates.query], kind="query")
-        rerank_by_mmr([candidates], encoder, self.lambda_)
-        return True
+        self.encoder(workspace).encode_now([candidates.query], kind="query")
+        return super().rerank_now(candidates, workspace)
 
     def document_vectors(self, texts: Sequence[str], workspace: Workspace) -> Vectors:
         """Return the unit vectors of documents, float32, shape (len(texts), dimension)."""
-        return self._encoder(workspace).encode(texts, kind="document")
+        return self.encoder(workspace).encode(texts, kind="document")
 
-    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
+    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
+        """Return what embeds queries and documents."""
         return Encoder(**workspace.encoder_options(self, "embeddings"))
 
-
-def rerank_by_mmr(
-    candidates: Sequence[Candidates],
-    encoder: Encoder,
-    lambda_: float,
-    progress: Callable[[int], None] | None = None,
-) -> list[Scores]:
-    """Return 1 / rank of every candidate of every query.
-
-    Args:
-        candidates: of each query.
-        encoder: gives the vectors of queries and documents.
-        lambda_: from 0 to 1.
-        progress: called with the number of queries done so far.
-
-    Raises:
-        ModelUnavailable: the model cannot be loaded.
-    """
-    queries = encoder.encode([one.query for one in candidates], kind="query")
-    scores: list[Scores] = []
-    for start in range(0, len(candidates), BLOCK):
-        block = candidates[start : start + BLOCK]
-        rows: dict[str, int] = {}
-        for text in (text for one in block for text in one.texts):
-            rows.setdefault(text, len(rows))
-        vectors = encoder.encode(list(rows), kind="document")
-        for query, one in zip(queries[start : start + BLOCK], block, strict=True):
-            own = vectors[[rows[text] for text in one.texts]]
-            ranks = np.empty(len(own))
-            ranks[mmr_order(query, own, one.unit_ids, lambda_)] = np.arange(1, len(own) + 1)
+    def scores_of(self, block: Sequence[Candidates], encoder: Encoder | None) -> list[Scores]:
+        """Return 1 / rank of every candidate, in the order in which they are chosen."""
+        encoder = encoder or self.encoder()
+        queries = encoder.encode([query.query for query in block], kind="query")
+        vectors = _vectors_by_query([query.texts for query in block], encoder)
+        scores: list[Scores] = []
+        for query, vector, documents in zip(block, queries, vectors, strict=True):
+            ranks = np.empty(len(documents))
+            order = mmr_order(vector, documents, query.unit_ids, self.lambda_)
+            ranks[order] = np.arange(1, len(documents) + 1)
             scores.append(1.0 / ranks)
-        if progress is not None:
-            progress(len(scores))
-    return scores
+        return scores
 
 
 def mmr_order(
@@ -157,7 +154,7 @@ def mmr_order(
     return np.array(chosen, dtype=np.int64)
 
 
-class Keep(RerankedRetriever):
+class Keep(ByLikeness):
     """Candidates without those of no use: below a score, or nearly what stands above already.
 
     ``min_score`` is in the scores of the input. ``max_similarity`` is a cosine of the vectors of
@@ -184,51 +181,17 @@ class Keep(RerankedRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds, where vectors are compared."""
-        if self.max_similarity is None:
-            return {}
-        return {name: version(name) for name in PACKAGES}
+        return {} if self.max_similarity is None else {name: version(name) for name in PACKAGES}
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the vectors, where they are compared."""
+        encoder = self.encoder()
+        return {} if encoder is None else {"document": encoder.describe("document")}
+
+    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder | None:
+        """Return what embeds documents, where vectors are compared."""
         if self.max_similarity is None:
-            return {}
-        return {"document": self._encoder().describe("document")}
-
-    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
-        """Give what is kept its score, and what is dropped none."""
-        encoder = self._encoder(workspace) if self.max_similarity is not None else None
-        scores: list[Scores] = []
-        with workspace.progress("rerank", len(candidates)) as advance:
-            for start in range(0, len(candidates), BLOCK):
-                scores += self._scores(candidates[start : start + BLOCK], encoder)
-                advance(len(scores))
-        return Reranked(scores)
-
-    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
-        """Drop what is dropped; vectors of chunks are known before a query comes."""
-        encoder = self._encoder(workspace) if self.max_similarity is not None else None
-        self._scores([candidates], encoder)
-        return True
-
-    def _scores(self, block: Sequence[Candidates], encoder: Encoder | None) -> list[Scores]:
-        scores = [np.array(one.scores, dtype=np.float64) for one in block]
-        for own in scores:
-            own[own < (-np.inf if self.min_score is None else self.min_score)] = np.nan
-        if encoder is None or self.max_similarity is None:
-            return scores
-        left = [np.flatnonzero(~np.isnan(own)) for own in scores]
-        texts = [
-            [one.texts[position] for position in positions.tolist()]
-            for one, positions in zip(block, left, strict=True)
-        ]
-        rows = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
-        vectors = encoder.encode(list(rows), kind="document")
-        for own, positions, of_query in zip(scores, left, texts, strict=True):
-            kept = novel(vectors[[rows[text] for text in of_query]], self.max_similarity)
-            own[positions[~kept]] = np.nan
-        return scores
-
-    def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
+            return None
         prompts = prompts_of(self.model, None, self.document_prompt)
         return Encoder(
             self.model,
@@ -238,6 +201,21 @@ class Keep(RerankedRetriever):
             compute=workspace.compute,
         )
 
+    def scores_of(self, block: Sequence[Candidates], encoder: Encoder | None) -> list[Scores]:
+        """Give what is kept its score, and what is dropped none."""
+        scores = [np.array(query.scores, dtype=np.float64) for query in block]
+        for of_query in scores:
+            of_query[of_query < (-np.inf if self.min_score is None else self.min_score)] = np.nan
+        if encoder is None or self.max_similarity is None:
+            return scores
+        left = [np.flatnonzero(~np.isnan(of_query)) for of_query in scores]
+        rows = zip(block, left, strict=True)
+        texts = [[query.texts[place] for place in places.tolist()] for query, places in rows]
+        vectors = _vectors_by_query(texts, encoder)
+        for of_query, places, documents in zip(scores, left, vectors, strict=True):
+            of_query[places[~novel(documents, self.max_similarity)]] = np.nan
+        return scores
+
 
 def novel(vectors: Vectors, max_similarity: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which texts are like none of those kept above them.
@@ -246,8 +224,15 @@ def novel(vectors: Vectors, max_similarity: float) -> np.ndarray[tuple[int], np.
         vectors: unit vectors in the order of the ranking, float32, shape (n, dimension).
         max_similarity: the highest cosine to one kept above at which a text is kept.
     """
-    kept = np.zeros(len(vectors), dtype=bool)
+    is_novel = np.zeros(len(vectors), dtype=bool)
     for number, vector in enumerate(vectors):
-        above = inner_products(vectors[kept], vector)
-        kept[number] = not np.any(above > max_similarity)
-    return kept
+        above = inner_products(vectors[is_novel], vector)
+        is_novel[number] = not np.any(above > max_similarity)
+    return is_novel
+
+
+def _vectors_by_query(texts: Sequence[Sequence[str]], encoder: Encoder) -> list[Vectors]:
+    """Return the vectors of each query's texts; equal ones are embedded once."""
+    rows = {text: row for row, text in enumerate(dict.fromkeys(t for own in texts for t in own))}
+    vectors = encoder.encode(list(rows), kind="document")
+    return [vectors[[rows[text] for text in own]] for own in texts]

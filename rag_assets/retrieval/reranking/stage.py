@@ -33,7 +33,6 @@ from rag_assets.retrieval.base_runs_stage import UNITS
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.external.stage import chunk_keys, units_key
 from rag_assets.retrieval.reranking.candidates import (
-    Candidates,
     best_units,
     candidate_lists,
     complete_lists,
@@ -118,21 +117,20 @@ class RerankedRuns(DerivedRuns):
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return the recipe with the number of the ranking's latest attempt."""
-        found = super().recipe(context, key)
-        if found is None:
+        recipe = super().recipe(context, key)
+        if recipe is None:
             return None
-        ranking = replace(found, config=self.ranking_config(context, key))
-        return context.attempts.numbered(found, ranking)
+        ranking = replace(recipe, config=self.ranking_config(context, key))
+        return context.attempts.numbered(recipe, ranking)
 
     def ranking_recipe(self, context: StageContext, retriever: str, top_k: int) -> Recipe | None:
         """Return the recipe with the number of the latest attempt."""
-        found = super().ranking_recipe(context, retriever, top_k)
-        return context.attempts.numbered(found) if found is not None else None
+        recipe = super().ranking_recipe(context, retriever, top_k)
+        return context.attempts.numbered(recipe) if recipe is not None else None
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Score the candidates of every query anew."""
-        experiment = context.experiment
-        queries = context.artifact(QUERIES_KEY).table()
+        experiment, queries = context.experiment, context.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(context, retriever)
         config = RerankedRetriever.named(retriever, experiment.retrievers)
         workspace = context.workspace(retriever, run_key(experiment, retriever, top_k))
@@ -140,19 +138,17 @@ class RerankedRuns(DerivedRuns):
             all_pairs(context, retriever)  # refuses too many
             chunks = _all_chunks(context, retriever)
             lists = complete_lists(queries, chunks, texts)
-            found = config.rerank(lists, workspace)
-            failures = dict(found.failures)
-            table = best_units(
-                chunks, lists, found.scores, failures, judge=experiment.judge, depth=depth
-            )
+            reranked = config.rerank(lists, workspace)
+            failures, judge = dict(reranked.failures), experiment.judge
+            table = best_units(chunks, lists, reranked.scores, failures, judge=judge, depth=depth)
         else:
             (ranking,) = self.input_rankings(context, retriever, top_k)
             lists = candidate_lists(ranking.table, queries, texts)
-            found = config.rerank(lists, workspace)
-            failures = {**ranking.failures, **found.failures}
-            table = reordered(ranking.table, lists, found.scores, failures, depth)
-        facts = {UNANSWERED: len(found.failures)} if found.failures else {}
-        return Ranked(table, failures, facts, _served(context, retriever, found, self.name))
+            reranked = config.rerank(lists, workspace)
+            failures = {**ranking.failures, **reranked.failures}
+            table = reordered(ranking.table, lists, reranked.scores, failures, depth)
+        facts = {UNANSWERED: len(reranked.failures)} if reranked.failures else {}
+        return Ranked(table, failures, facts, _served(context, retriever, reranked, self.name))
 
     def searcher(
         self,
@@ -169,29 +165,28 @@ class RerankedRuns(DerivedRuns):
         config = RerankedRetriever.named(retriever, context.experiment.retrievers)
         queries = context.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(context, retriever)
-        lists: dict[str, list[Candidates]]
         if config.scores_all:
-            asked = queries.filter(pc.is_in(queries["query_id"], pa.array(query_ids, pa.string())))
-            complete = complete_lists(asked, _all_chunks(context, retriever), texts)
-            lists = {one.query_id: [one] for one in complete}
+            some = queries.filter(pc.is_in(queries["query_id"], pa.array(query_ids, pa.string())))
+            complete = complete_lists(some, _all_chunks(context, retriever), texts)
+            lists = {query.query_id: [query] for query in complete}
         else:
             read = self.rankings_by_query(context, retriever, top_k, query_ids)
             lists = {name: candidate_lists(t[0], queries, texts) for name, t in read.items()}
         # A bar for each query, or the way to a cluster, would be most of what is timed.
         workspace = replace(context.workspace(retriever), progress=no_progress, compute=LOCAL)
-        first = next((own[0] for own in lists.values() if own), None)
+        first = next((queries[0] for queries in lists.values() if queries), None)
         try:
             if first is None or not config.rerank_now(first, workspace):
                 return None
         except ModelUnavailable:
             return None  # known scores need no model, and no time fails an evaluation
-        return lambda one: [config.rerank_now(own, workspace) for own in lists[one]]
+        return lambda name: [config.rerank_now(query, workspace) for query in lists[name]]
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         pairs = all_pairs(context, key["retriever"])
         line = retriever_line(context.experiment, key["retriever"])
         requests = (_counted(context, key, line),) if line is not None else ()
-        return ExpectedWork({PAIRS: pairs} if pairs is not None else None, requests)
+        return ExpectedWork(None if pairs is None else {PAIRS: pairs}, requests)
 
 
 class SecondRerankedRuns(RerankedRuns):
@@ -224,17 +219,16 @@ def _counted(context: StageContext, key: ArtifactKey, line: Outgoing) -> Outgoin
     return replace(line, tokens=tokens, cost=cost)
 
 
-def _served(context: StageContext, retriever: str, found: Reranked, asset: str) -> Part | None:
+def _served(context: StageContext, retriever: str, new: Reranked, asset: str) -> Part | None:
     """Return what a server takes to rerank, with what was measured of other queries before."""
-    if found.seconds is None:
+    if new.seconds is None:
         return None
     config = RerankedRetriever.named(retriever, context.experiment.retrievers)
-    asked = fingerprint([config.described(), config.describe()])
-    earlier = kept_part(context, RERANK, asked) or Part({}, None)
-    times = {query_id: 1000 * seconds for query_id, seconds in found.seconds.items()}
-    cost = earlier.cost if found.cost is None else found.cost
-    part = Part({**earlier.times, **times}, cost)
-    keep_part(context, RERANK, asked, part, asset=asset, retriever=retriever)
+    identity = fingerprint([config.described(), config.describe()])
+    earlier = kept_part(context, RERANK, identity) or Part({}, None)
+    times = {query_id: 1000 * seconds for query_id, seconds in new.seconds.items()}
+    part = Part({**earlier.times, **times}, earlier.cost if new.cost is None else new.cost)
+    keep_part(context, RERANK, identity, part, asset=asset, retriever=retriever)
     return part
 
 
@@ -258,10 +252,11 @@ def all_pairs(context: StageContext, retriever: str) -> int | None:
     experiment = context.experiment
     config = RerankedRetriever.named(retriever, experiment.retrievers)
     names = experiment.chunkings_of(retriever)
-    found = [context.current(key) for key in (QUERIES_KEY, *map(chunks_key, names))]
-    if not config.scores_all or any(one is None for one in found):
+    tables = [context.current(key) for key in (QUERIES_KEY, *map(chunks_key, names))]
+    present = [table.manifest.rows for table in tables if table is not None]
+    if not config.scores_all or len(present) < len(tables):
         return None
-    queries, *chunks = [one.manifest.rows for one in found if one is not None]
+    queries, *chunks = present
     pairs = queries * sum(chunks)
     if pairs > config.max_pairs:
         raise UsageError(

@@ -33,7 +33,7 @@ def test_blocks_of_queries(monkeypatch: pytest.MonkeyPatch, rows: int, how: Norm
         ]
 
     whole = fused()
-    monkeypatch.setattr(sum_of_values, "ROWS", rows)
+    monkeypatch.setattr(sum_of_values, "MAX_ROWS", rows)
     assert fused() == whole
     assert whole[0]["query_id"].unique().to_pylist() == [
         f"q{n}" for n in (1, 10, 11, *range(2, 10))

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
+from rag_assets.errors import ConfigError, ModelUnavailable
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.retrieval.derived import Reranked
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.listwise import Listwise, WindowPrompt, windows
+from rag_assets.retrieval.reranking.listwise import Listwise, windows
 from rag_assets.retrieval.workspace import Workspace
 from tests.llm.server import Server, cut_off, error, hangs, refuses, says, serving
 
@@ -236,9 +236,3 @@ def test_what_is_refused(server: Server, case: str) -> None:
     options, problem = WRONG[case]
     with pytest.raises(ValidationError, match=re.escape(problem)):
         config(server, **options)
-
-
-def test_a_window_that_does_not_move(server: Server) -> None:
-    template = config(server)._template()
-    with pytest.raises(UsageError, match="window is 4 and step is 0"):
-        WindowPrompt(template, window=4, step=0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.unit_vectors import Vectors, to_unit_rows
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.diversity import mmr_order, rerank_by_mmr
+from rag_assets.retrieval.reranking.diversity import MMR, mmr_order
 
 QUERY = np.array([1.0, 0.0], dtype=np.float32)
 DOCUMENTS = np.array([[0.8, 0.6], [0.8, 0.6], [0.6, -0.8], [0.0, 1.0]], dtype=np.float32)
@@ -65,22 +65,20 @@ def test_every_choice_is_the_best_of_those_left(seed: int, n: int, lambda_: floa
 def test_scores_are_one_through_the_rank(tmp_path: Path) -> None:
     texts = ["The harbour closes.", "The harbour closes.", "A dog needs a ticket.", ""]
     one = Candidates("q", "when does the harbour close", IDS, texts, np.zeros(4))
-    (scores,) = rerank_by_mmr([one], Encoder(cache=tmp_path), 0.5)
+    mmr = MMR.model_validate({"type": "mmr", "input": "bm25"})
+    (scores,) = mmr.scores_of([one], Encoder(cache=tmp_path))
     assert sorted(scores.tolist(), reverse=True) == [1.0, 1 / 2, 1 / 3, 1 / 4]
     assert scores[1] == 1.0  # of two that are the same, the higher id
     assert scores[0] < 1 / 2
-    (again,) = rerank_by_mmr([one], Encoder(cache=tmp_path), 0.5)
+    (again,) = mmr.scores_of([one], Encoder(cache=tmp_path))
     assert again.tobytes() == scores.tobytes()
 
 
 def test_no_candidates() -> None:
-    assert rerank_by_mmr([], Encoder(), 0.5) == []
     assert mmr_order(QUERY, np.empty((0, 2), np.float32), [], 0.5).tolist() == []
 
 
 def test_lambda_is_between_zero_and_one() -> None:
-    from rag_assets.retrieval.reranking.diversity import MMR
-
     chosen = MMR.model_validate({"type": "mmr", "input": "bm25", "lambda": 0.25})
     assert chosen.described()["lambda_"] == 0.25
     with pytest.raises(ValueError, match="less than or equal to 1"):

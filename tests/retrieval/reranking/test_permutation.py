@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, Completion, Failure
-from rag_assets.retrieval.reranking.permutation import NoOrder, read_permutation
+from rag_assets.retrieval.reranking.listwise import read_permutation
+from rag_assets.servers.failures import Failed
 
 FORMS = {
     "arrows": lambda ids: " > ".join(f"[{i}]" for i in ids),
@@ -64,12 +65,12 @@ NO_ORDER: dict[str, tuple[Answer, str]] = {
 def test_what_is_no_order(case: str) -> None:
     answer, reason = NO_ORDER[case]
     found = read_permutation(answer, 3)
-    assert isinstance(found, NoOrder)
+    assert isinstance(found, Failed)
     assert found.reason.startswith(reason)
 
 
 def test_a_long_answer_is_shown_in_short() -> None:
     found = read_permutation(said("words " * 500), 3)
-    assert isinstance(found, NoOrder)
+    assert isinstance(found, Failed)
     assert found.reason.endswith("words wo...")
     assert len(found.reason) < 125
