@@ -5,6 +5,7 @@ Ray keeps the process of a task for the next one, so models stay loaded between 
 
 from __future__ import annotations
 
+import os
 import pickle
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -210,6 +211,7 @@ def disconnect() -> None:
         import ray
 
         ray.shutdown()
+        os.environ.pop("PYTHONBREAKPOINT", None)  # which Ray sets
         _connected.clear()
 
 
