@@ -60,7 +60,7 @@ def fill_cache(cache: Path, vectors: Vectors) -> None:
     """Let a vector cache know the vectors of texts, as if the default model had made them."""
     from rag_assets.models.cache_fill import ValueCache
     from rag_assets.models.encoder import Encoder
-    from rag_assets.models.vector_cache import DENSE_VECTORS
+    from rag_assets.models.vectors import DENSE_VECTORS
     from rag_assets.store.content_cache import text_keys
 
     encoder = Encoder()

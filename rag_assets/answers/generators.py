@@ -18,8 +18,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Failure
 from rag_assets.llm.completions import Completions
-from rag_assets.llm.passages import passages_block
-from rag_assets.llm.templates import Template, packaged_template, read_template
+from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.query_sets.model_output import without_thinking
 

@@ -19,7 +19,7 @@ from rag_assets.chunking.pieces import Cutter, Piece
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer, tokenizer_sha256
-from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vectors import Vectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.plugins import Kind, members

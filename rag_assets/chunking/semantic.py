@@ -27,7 +27,7 @@ from rag_assets.chunking.pieces import Cutter, Piece, Span
 from rag_assets.chunking.windows import Language, sentence_spans
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.store.canonical import fingerprint
 

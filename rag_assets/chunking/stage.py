@@ -46,7 +46,7 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vectors import Vectors
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY

@@ -106,7 +106,7 @@ class LlmConfig(ServedModelOptions, LimitOptions):
             from rag_assets.llm.local_transformers import LocalTransformers
 
             return LocalTransformers(self.model, beams=self.beams, sequences=self.sequences)
-        from rag_assets.llm.openai_compatible import OpenAICompatible
+        from rag_assets.llm.openai_server import OpenAICompatible
 
         return OpenAICompatible(self.endpoint())
 

@@ -23,9 +23,8 @@ from rag_assets.judges.base import (
 )
 from rag_assets.judges.verdict_lines import parse
 from rag_assets.llm.client import Answer, ChatRequest, Completion, Failure
-from rag_assets.llm.passages import passages_block
 from rag_assets.llm.replies import reply_key
-from rag_assets.llm.templates import Template, packaged_template, read_template
+from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
 from rag_assets.options import Number
 from rag_assets.store.canonical import canonical_json
 

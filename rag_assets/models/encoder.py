@@ -30,8 +30,13 @@ from rag_assets.models.loading import Precision, is_loaded, load_model, quiet_mo
 from rag_assets.models.model_files import declared_max_seq_length, declared_prompt, has_tasks
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.token_counts import batch_lengths, in_batches
-from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
-from rag_assets.models.vector_cache import DENSE_VECTORS, MakeVectors
+from rag_assets.models.vectors import (
+    DENSE_VECTORS,
+    MakeVectors,
+    Vectors,
+    checked_lengths,
+    to_unit_rows,
+)
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.content_cache import text_keys
 

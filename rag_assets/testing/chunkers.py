@@ -12,7 +12,7 @@ import pytest
 
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Embed
 from rag_assets.chunking.pieces import Cutter, cut_documents, indexed_texts
-from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vectors import Vectors
 from rag_assets.schemas import DOCUMENTS
 
 MARKS = (

@@ -20,9 +20,8 @@ from rag_assets.code_versions.versions import (
     root_of,
 )
 from rag_assets.models.encoder import Encoder, TextEncoder
-from rag_assets.models.sparse_encoder import SparseTextEncoder
+from rag_assets.models.other_encoders import SparseTextEncoder, TokenEncoder
 from rag_assets.models.token_counts import token_counts
-from rag_assets.models.token_encoder import TokenEncoder
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer
 from tests.code_versions.made import write
 from tests.conftest import REPOSITORY

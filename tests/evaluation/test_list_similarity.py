@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.list_similarities_stage import intra_list_similarity
-from rag_assets.models.unit_vectors import to_unit_rows
+from rag_assets.models.vectors import to_unit_rows
 
 VECTORS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.0, 1.0]], dtype=np.float32)
 

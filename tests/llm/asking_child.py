@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.llm.openai_compatible import OpenAICompatible
+from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
 from tests.llm.requests import asking, completion
 

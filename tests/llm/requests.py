@@ -10,7 +10,7 @@ from typing import Any
 
 from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Failure, Message
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.llm.openai_compatible import OpenAICompatible
+from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
 from tests.llm.server import Server
 

@@ -18,7 +18,7 @@ HEAVY = {"dagster", "openai", "torch", "transformers"}
 @pytest.mark.parametrize(
     "module",
     [
-        "rag_assets.llm.openai_compatible",
+        "rag_assets.llm.openai_server",
         "rag_assets.labels.generation.question_generation",
     ],
 )

@@ -8,8 +8,7 @@ import pytest
 from rag_assets.errors import UsageError
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Completion
 from rag_assets.llm.endpoint import Endpoint, endpoint_from_environment
-from rag_assets.llm.openai_compatible import OpenAICompatible
-from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
+from rag_assets.llm.openai_server import OpenAICompatible, OpenAIEmbeddings
 from tests.llm import server as replies
 from tests.llm.requests import answers_of, asking, completion, endpoint, failure, model, untimed
 from tests.llm.server import Server

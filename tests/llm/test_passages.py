@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_assets.llm import passages
-from rag_assets.llm.passages import passages_block, passages_mark
+from rag_assets.llm import templates as passages
+from rag_assets.llm.templates import passages_block, passages_mark
 
 TEXTS = st.lists(st.text(alphabet=st.sampled_from("a<>[]1 2end\n\r"), max_size=40), max_size=5)
 

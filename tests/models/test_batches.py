@@ -10,9 +10,8 @@ import pytest
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import load_model
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
-from rag_assets.models.sparse_encoder import SparseTextEncoder
+from rag_assets.models.other_encoders import SparseTextEncoder, TokenEncoder
 from rag_assets.models.token_counts import batch_lengths, count_truncated, in_batches
-from rag_assets.models.token_encoder import TokenEncoder
 from tests.retrieval.reranking.tiny_models import LONGEST, colbert, masked_language_model
 from tests.static_model import save_static_model
 

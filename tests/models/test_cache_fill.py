@@ -20,7 +20,7 @@ from rag_assets.models.cache_fill import (
     numbers,
     objects,
 )
-from rag_assets.models.vector_cache import (
+from rag_assets.models.vectors import (
     DENSE_VECTORS,
     SPARSE_VECTORS,
     TOKEN_VECTORS,

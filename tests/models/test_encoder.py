@@ -17,7 +17,7 @@ from rag_assets.models.cache_fill import ValueCache
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import forget_models
 from rag_assets.models.token_counts import count_truncated
-from rag_assets.models.vector_cache import DENSE_VECTORS
+from rag_assets.models.vectors import DENSE_VECTORS
 from rag_assets.store.content_cache import text_keys
 
 Result = TypeVar("Result")

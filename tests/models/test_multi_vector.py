@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
-from rag_assets.models.token_encoder import TokenEncoder, is_multi_vector
+from rag_assets.models.other_encoders import TokenEncoder, is_multi_vector
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.local import rerank_by_maxsim
 from tests.retrieval.reranking.tiny_models import colbert

@@ -9,8 +9,8 @@ import pytest
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.loading import forget_models
-from rag_assets.models.sparse_encoder import SparseTextEncoder
-from rag_assets.models.vector_cache import SparseVector
+from rag_assets.models.other_encoders import SparseTextEncoder
+from rag_assets.models.vectors import SparseVector
 from tests.retrieval.reranking.tiny_models import masked_language_model
 
 TEXTS = ["a b c", "", "the harbour closes", "a b c", "x " * 500]

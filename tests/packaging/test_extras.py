@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from rag_assets.compute.ray_cluster import connect
 from rag_assets.errors import RagAssetsError
-from rag_assets.llm.openai_compatible import open_client
+from rag_assets.llm.openai_server import open_client
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.retrieval.dense import qdrant
 from rag_assets.retrieval.external.sql import SqlRetriever

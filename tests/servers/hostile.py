@@ -21,8 +21,7 @@ import pytest
 from rag_assets.assets.alerts import post
 from rag_assets.llm.client import ChatRequest, Message
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.llm.openai_compatible import OpenAICompatible
-from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
+from rag_assets.llm.openai_server import OpenAICompatible, OpenAIEmbeddings
 from rag_assets.retrieval.reranking.server import RerankEndpoint
 from rag_assets.servers.transport import Server
 

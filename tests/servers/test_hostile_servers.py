@@ -14,7 +14,7 @@ import pytest
 
 from rag_assets.errors import ModelUnavailable, RagAssetsError, StoreError
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.llm.openai_embeddings import OpenAIEmbeddings, embed_cached
+from rag_assets.llm.openai_server import OpenAIEmbeddings, embed_cached
 from rag_assets.store.remote.address import ENDPOINT_VARIABLES, Address
 from rag_assets.store.remote.objects import Objects
 from tests.llm.server import DIMENSION, embeddings, json_reply, serving

@@ -217,7 +217,7 @@ def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
     config = _configured(pipeline.experiment, name)
     if config is not None:
         return pipeline.chat_model() if name is None else config.chat_model()
-    from rag_assets.llm.openai_compatible import OpenAICompatible
+    from rag_assets.llm.openai_server import OpenAICompatible
 
     return OpenAICompatible(endpoint_from_environment(name))
 

@@ -16,7 +16,7 @@ from rag_assets.models.loading import PACKAGES, precision_facts, resolve_precisi
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import count_truncated, truncation_facts
-from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vectors import Vectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever

@@ -14,9 +14,9 @@ from rag_assets.errors import UsageError
 from rag_assets.llm.budget import MILLION
 from rag_assets.llm.completions import Estimate
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
-from rag_assets.llm.openai_embeddings import OpenAIEmbeddings, embed_cached
+from rag_assets.llm.openai_server import OpenAIEmbeddings, embed_cached
 from rag_assets.models.encoder import Kind, Progress
-from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.query_vectors import dense_table

@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 from rag_assets.errors import DataError, NotServed, UsageError
 from rag_assets.llm.endpoint import key_of
 from rag_assets.models.encoder import Kind
-from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.package_versions import version

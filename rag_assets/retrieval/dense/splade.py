@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from rag_assets.models.sparse_encoder import SparseTextEncoder
-from rag_assets.models.vector_cache import SparseVector
+from rag_assets.models.other_encoders import SparseTextEncoder
+from rag_assets.models.vectors import SparseVector
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.retrieval.array_folder import ArrayFolder, SparseIndex, load_columns
 from rag_assets.retrieval.dense.embedding import LocalModelRetriever

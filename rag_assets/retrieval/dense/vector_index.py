@@ -34,13 +34,13 @@ import pyarrow as pa
 
 from rag_assets.compute.compute import Compute
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.models.unit_vectors import (
+from rag_assets.models.vectors import (
     LENGTH_TOLERANCE,
+    MakeVectors,
     Vectors,
     check_unit_rows,
     checked_lengths,
 )
-from rag_assets.models.vector_cache import MakeVectors
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.dense.query_vectors import dense_matrix

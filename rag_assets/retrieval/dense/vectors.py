@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pydantic import model_validator
 
 from rag_assets.errors import DataError
-from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
+from rag_assets.models.vectors import Vectors, checked_lengths, to_unit_rows
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrieval.dense.query_vectors import dense_table
 from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex, save_vectors

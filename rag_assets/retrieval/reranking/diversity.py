@@ -36,7 +36,7 @@ from rag_assets.models.encoder import Encoder
 from rag_assets.models.known_prompts import prompts_of
 from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.models.unit_vectors import Vectors
+from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.ordering import Positions, byte_order_ranks
 from rag_assets.package_versions import version

@@ -37,7 +37,7 @@ from rag_assets.llm.budget import (
 from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Completion, Failure
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.endpoint import API_KEY_VARIABLE, DEFAULT_BASE_URL, Endpoint
-from rag_assets.llm.openai_compatible import OpenAICompatible
+from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import Number

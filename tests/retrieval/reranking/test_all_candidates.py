@@ -17,7 +17,7 @@ from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.cli import main
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.units import unit_ids
-from rag_assets.models.token_encoder import TokenEncoder, maxsim
+from rag_assets.models.other_encoders import TokenEncoder, maxsim
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.reranking.candidates import best_units, complete_lists

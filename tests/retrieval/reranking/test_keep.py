@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rag_assets.cli import main
-from rag_assets.models.unit_vectors import Vectors, to_unit_rows
+from rag_assets.models.vectors import Vectors, to_unit_rows
 from rag_assets.report.budget import budget_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.reranking.candidates import Candidates

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
-from rag_assets.models.vector_cache import TokenVectors
+from rag_assets.models.other_encoders import NOTHING, TokenEncoder, maxsim
+from rag_assets.models.vectors import TokenVectors
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.local import rerank_by_maxsim
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.unit_vectors import Vectors, to_unit_rows
+from rag_assets.models.vectors import Vectors, to_unit_rows
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.diversity import MMR, mmr_order
 
