@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from rag_assets.compute.compute import ComputeConfig
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.errors import ComputeUnavailable, ModelUnavailable, RagAssetsError, UsageError
 from rag_assets.package_versions import version
 from rag_assets.signal_handlers import sigterm_guard

@@ -15,7 +15,7 @@ from pydantic import (
 from rag_assets.answers.generators import GENERATOR_TYPES, Generator
 from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
-from rag_assets.compute.compute import ComputeConfig
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
 from rag_assets.experiment.schedule import ScheduleConfig

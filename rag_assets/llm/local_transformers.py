@@ -89,6 +89,8 @@ def generated(
     A tokenizer with a chat template gets the messages by it; else their texts, a blank line
     between. Temperature 0 or none takes the most probable, any other draws from all tokens.
     """
+    import torch
+
     started = time.perf_counter()
     asked = _tokens(tokenizer, request).to(model.device)
     n_asked = int(asked["input_ids"].shape[1])
@@ -99,7 +101,21 @@ def generated(
     if positions is not None and needed > positions:
         needs = f"{n_asked} tokens and {request.max_tokens} of the answer"
         return Failure(f"{needs} do not fit into the model's {positions}")
-    rows = _generate(model, asked, request, beams, sequences).tolist()
+    is_drawn = bool(request.temperature)
+    sampling = {"temperature": request.temperature, "top_k": 0} if is_drawn else {}
+    devices = [model.device] if model.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), torch.inference_mode():
+        if request.seed is not None:
+            torch.manual_seed(request.seed)
+        rows = model.generate(
+            input_ids=asked["input_ids"],
+            attention_mask=asked["attention_mask"],
+            max_new_tokens=request.max_tokens,
+            do_sample=is_drawn,
+            num_beams=beams,
+            num_return_sequences=sequences,
+            **sampling,
+        ).tolist()
     # Of an encoder and decoder the first token only says that the answer begins.
     rows = [row[1 if is_encoder_decoder else n_asked :] for row in rows]
     end = model.generation_config.eos_token_id
@@ -127,32 +143,6 @@ def _tokens(tokenizer: Any, request: ChatRequest) -> Any:  # noqa: ANN401 (trans
         )
     text = "\n\n".join(message.content for message in request.messages)
     return tokenizer(text, return_tensors="pt", verbose=False)
-
-
-def _generate(
-    model: Any,  # noqa: ANN401 (transformers)
-    asked: Any,  # noqa: ANN401 (transformers)
-    request: ChatRequest,
-    beams: int,
-    sequences: int,
-) -> Any:  # noqa: ANN401 (torch)
-    import torch
-
-    drawn = bool(request.temperature)
-    sampling = {"temperature": request.temperature, "top_k": 0} if drawn else {}
-    devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), torch.inference_mode():
-        if request.seed is not None:
-            torch.manual_seed(request.seed)
-        return model.generate(
-            input_ids=asked["input_ids"],
-            attention_mask=asked["attention_mask"],
-            max_new_tokens=request.max_tokens,
-            do_sample=drawn,
-            num_beams=beams,
-            num_return_sequences=sequences,
-            **sampling,
-        )
 
 
 @lru_cache(maxsize=1)

@@ -123,12 +123,12 @@ class ReplyStore:
         for table in (journals, *self._cache.tables(columns)):
             if not set(columns) <= set(table.column_names):
                 continue  # of an older version
-            rows = table.filter(pc.starts_with(table["request"], of_model))
-            for name, when in zip(*(rows[one].to_pylist() for one in columns[1:]), strict=True):
+            rows = table.filter(pc.starts_with(table["request"], of_model)).select(columns)
+            for _, name, when in zip(*(column.to_pylist() for column in rows.columns), strict=True):
                 if name is not None:
                     times.setdefault(name, []).append(when or "")
-        found = [Served(name, min(own), max(own), len(own)) for name, own in times.items()]
-        return sorted(found, key=lambda one: (one.first, one.name))
+        served = [Served(name, min(all), max(all), len(all)) for name, all in times.items()]
+        return sorted(served, key=lambda model: (model.first, model.name))
 
     def settle(self) -> None:
         """Make segments of the journals that killed processes left.

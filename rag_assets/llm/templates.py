@@ -84,8 +84,7 @@ class Template:
     @property
     def places(self) -> frozenset[str]:
         """The names of the values that the prompt takes."""
-        found = (_PLACE.findall(message.content) for message in self.messages)
-        return frozenset(name for names in found for name in names)
+        return frozenset(name for _, text in self.messages for name in _PLACE.findall(text))
 
     def filled(self, values: Mapping[str, object]) -> tuple[Message, ...]:
         """Return the messages with each place filled once: braces in a value stay as they are."""
@@ -123,7 +122,13 @@ def read_template(path: Path, needed: Iterable[str], allowed: Iterable[str]) -> 
     if version is None:
         raise ConfigError("the first line must be `version: <number>`", file=path, line=1)
     template = Template(path.stem, version[1], _messages(lines, path))
-    _check_places(template, frozenset(needed), frozenset(allowed), path)
+    required, optional = frozenset(needed), frozenset(allowed)
+    for name in sorted(required - template.places):
+        problem = "the prompt has no place for it; write {" + name + "}"
+        raise ConfigError(problem, file=path, key=name)
+    for name in sorted(template.places - required - optional):
+        names = ", ".join(sorted(required | optional))
+        raise ConfigError(f"nothing fills this place; allowed: {names}", file=path, key=name)
     return template
 
 
@@ -142,15 +147,3 @@ def _messages(lines: list[str], path: Path) -> tuple[Message, ...]:
     if not any(message.role == "user" for message in messages):
         raise ConfigError("the prompt has no message [user]", file=path)
     return messages
-
-
-def _check_places(
-    template: Template, needed: frozenset[str], allowed: frozenset[str], path: Path
-) -> None:
-    for name in sorted(needed - template.places):
-        raise ConfigError(
-            "the prompt has no place for it; write {" + name + "}", file=path, key=name
-        )
-    for name in sorted(template.places - needed - allowed):
-        names = ", ".join(sorted(needed | allowed))
-        raise ConfigError(f"nothing fills this place; allowed: {names}", file=path, key=name)

@@ -8,7 +8,7 @@ sorted by tokens, a hundredth.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -20,6 +20,7 @@ from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.models.cache_fill import (
     MakeArray,
     Progress,
+    Rows,
     Stored,
     ValueCache,
     Values,
@@ -87,10 +88,8 @@ class TextEncoder(ModelByHash, ABC):
             ModelUnavailable: the model's files cannot be had, or it does not encode so.
         """
         self.files = resolve_model(model)
-        self.prompts: Mapping[Kind, str | None] = {
-            "query": query_prompt,
-            "document": document_prompt,
-        }
+        given: Mapping[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
+        self.prompts = given
         self._device, self._precision = device, precision
         self._cache, self._counted, self._compute = cache, counted, compute
 
@@ -169,17 +168,13 @@ class TextEncoder(ModelByHash, ABC):
             prompt=prompt,
             counted=self._counted,
         )
-        work = partial(self.encode_now, kind=kind)
-        return filled(
-            text_keys([prompt + text for text in texts]),
-            self.stored,
-            cache,
-            lambda rows: in_groups(
-                texts, rows, lengths, work, self.batch_size * BATCHES_PER_GROUP, self._compute
-            ),
-            progress=progress,
-            make=make,
-        )
+        work, size = partial(self.encode_now, kind=kind), self.batch_size * BATCHES_PER_GROUP
+
+        def compute(rows: Rows) -> Iterator[tuple[Rows, Values]]:
+            return in_groups(texts, rows, lengths, work, size, self._compute)
+
+        keys = text_keys([prompt + text for text in texts])
+        return filled(keys, self.stored, cache, compute, progress=progress, make=make)
 
     def by_library(
         self,
@@ -222,10 +217,7 @@ class Encoder(TextEncoder):
             model: name or folder, see ``resolve_model``.
             normalise: whether vectors are brought to length 1; else they are the model's own.
             batch_size: texts that are embedded at once; changes vectors by rounding only.
-            options: of :class:`TextEncoder`.
-
-        Raises:
-            ModelUnavailable: the model's files cannot be had.
+            options: of :class:`TextEncoder`, which says what is raised.
         """
         super().__init__(model, **options)
         self._normalise = normalise

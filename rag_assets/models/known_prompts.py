@@ -31,29 +31,23 @@ class KnownModel(NamedTuple):
     document: str = ""
 
 
-_SEARCH = "Instruct: Given a web search query, retrieve relevant passages that answer the query"
+_E5 = (
+    "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
+)
+_BGE = "Represent this sentence for searching relevant passages: "
+_BGE_ZH = (
+    "\u4e3a\u8fd9\u4e2a\u53e5\u5b50\u751f\u6210\u8868\u793a\u4ee5\u7528\u4e8e"
+    "\u68c0\u7d22\u76f8\u5173\u6587\u7ae0\uff1a"
+)
 
 _TABLE: tuple[tuple[str, KnownModel], ...] = (
-    (
-        r"(multilingual-)?e5-(large|mistral-7b)-instruct",
-        KnownModel("E5 instruct", f"{_SEARCH}\nQuery: "),
-    ),
+    (r"(multilingual-)?e5-(large|mistral-7b)-instruct", KnownModel("E5 instruct", _E5)),
     (
         r"(multilingual-)?e5-(small|base|large)(-v2|-unsupervised)?",
         KnownModel("E5", "query: ", "passage: "),
     ),
-    (
-        r"bge-(small|base|large)-en(-v1\.5)?",
-        KnownModel("BGE", "Represent this sentence for searching relevant passages: "),
-    ),
-    (
-        r"bge-(small|base|large)-zh(-v1\.5)?",
-        KnownModel(
-            "BGE",
-            "\u4e3a\u8fd9\u4e2a\u53e5\u5b50\u751f\u6210\u8868\u793a\u4ee5\u7528\u4e8e"
-            "\u68c0\u7d22\u76f8\u5173\u6587\u7ae0\uff1a",
-        ),
-    ),
+    (r"bge-(small|base|large)-en(-v1\.5)?", KnownModel("BGE", _BGE)),
+    (r"bge-(small|base|large)-zh(-v1\.5)?", KnownModel("BGE", _BGE_ZH)),
     (r"bge-m3", KnownModel("BGE-M3")),
     (r"gte-(small|base|large|multilingual-base)(-zh|-en-v1\.5)?", KnownModel("GTE")),
     (

@@ -96,10 +96,7 @@ def _quiet_python() -> Iterator[None]:
 
 
 def resolve_precision(wanted: PrecisionOption) -> Precision:
-    """Return the precision that is used: ``auto`` is bfloat16 where the processor has it.
-
-    It looks at the processor alone, also where a model runs on a GPU, and imports nothing.
-    """
+    """Return the precision that is used: ``auto`` is bfloat16 where the processor has it."""
     if wanted == "auto":
         return "bfloat16" if has_bfloat16(CPUINFO) else "float32"
     return wanted
@@ -107,10 +104,7 @@ def resolve_precision(wanted: PrecisionOption) -> Precision:
 
 @lru_cache
 def has_bfloat16(cpuinfo: Path) -> bool:
-    """Return whether a file such as ``/proc/cpuinfo`` names instructions for bfloat16.
-
-    False where there is no such file: only Linux has it.
-    """
+    """Return whether a file such as ``/proc/cpuinfo``, which Linux has, names such instructions."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -139,13 +133,8 @@ def default_device() -> str:
 def loaded(kind: str, files: ModelFiles, load: Callable[[], Loaded]) -> Loaded:
     """Return what ``load`` gives, called when the libraries are imported.
 
-    Args:
-        kind: what the model is, for the error: ``cross-encoder``.
-        files: its files.
-        load: loads them.
-
     Raises:
-        ModelUnavailable: it cannot be loaded; one line.
+        ModelUnavailable: a model of this ``kind``, such as ``cross-encoder``, cannot be loaded.
     """
     from safetensors import SafetensorError
 
@@ -167,13 +156,7 @@ def load_model(
     precision: Precision = "float32",
     library: str = "SentenceTransformer",
 ) -> Any:  # noqa: ANN401 (a class of sentence-transformers)
-    """Return a model of sentence-transformers.
-
-    Args:
-        files: its files.
-        device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
-        precision: of its weights and of what it computes.
-        library: the class that loads it.
+    """Return a model of sentence-transformers, loaded by its class ``library``.
 
     Raises:
         ModelUnavailable: it cannot be loaded.

@@ -70,10 +70,6 @@ def batch_lengths(
         batch_size: texts that the model reads at once.
         prompt: put before every text.
         counted: folder of the numbers of tokens that are known; None remembers none.
-
-    Raises:
-        ModelUnavailable: ``tokenizer.json`` cannot be read.
-        StoreError: the cache cannot be written.
     """
     limit = declared_max_seq_length(files.path)
     if limit is not None and len(texts) > batch_size:
@@ -96,10 +92,7 @@ def token_counts(
 
     Returns:
         int32, shape (len(texts),); None for a model whose tokenizer is no ``tokenizer.json``.
-
-    Raises:
-        ModelUnavailable: ``tokenizer.json`` cannot be read.
-        StoreError: the cache cannot be written.
+        Errors are those of :func:`counts_by`.
     """
     file = tokenizer_file(files.path)
     return None if file is None else counts_by(file, [prompt + text for text in texts], cache)

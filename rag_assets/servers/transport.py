@@ -84,11 +84,6 @@ class Server:
         path = "" if self.hidden_path else parts.path.rstrip("/")
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
 
-    @property
-    def query(self) -> str:
-        """What belongs to each request behind a question mark."""
-        return urlsplit(self.address).query
-
     @cached_property
     def secrets(self) -> Secrets:
         """All that a server could repeat."""
@@ -257,7 +252,8 @@ class Transport:
         ours = {"accept-encoding": "gzip", **server.credentials}
         hidden = {b"authorization", b"api-key", *(name.lower().encode() for name in ours)}
         headers = [pair for pair in request.headers.raw if pair[0].lower() not in hidden]
-        query = {"query": server.query.encode()} if server.query else {}
+        behind = urlsplit(server.address).query
+        query = {"query": behind.encode()} if behind else {}
         return self._core.Request(
             request.method,
             self._core_url(request.url.copy_with(**query)),

@@ -131,18 +131,6 @@ def test_cost_is_never_passed(server: Server, tmp_path: Path) -> None:
     assert 0 < stopped.budget.cost <= 0.0004
 
 
-def test_failures_are_asked_again(server: Server, tmp_path: Path) -> None:
-    server.on("question 3", replies.broken_json(), replies.says("now"))
-    server.on("question 4", replies.refuses("never"))
-    answers = completions(server, tmp_path).answer(ASKED)
-    assert failure(answers[3]).kind == "answer"
-    assert completion(answers[4]).text == "never"
-    again = completions(server, tmp_path).answer(ASKED)
-    assert completion(again[3]).text == "now"
-    assert again[:3] + again[4:] == answers[:3] + answers[4:]
-    assert len(server.received) == 11
-
-
 def test_a_wrong_key_stops_at_once(server: Server, tmp_path: Path) -> None:
     server.on("question 1", replies.error(401, "who are you"))
     with pytest.raises(ModelUnavailable, match=r"API key is not accepted \(HTTP 401: who are you"):

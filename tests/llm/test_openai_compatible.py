@@ -44,14 +44,6 @@ def test_retries_until_it_is_served(server: Server) -> None:
     assert len(server.received) == 5
 
 
-def test_retry_after_is_honoured(server: Server) -> None:
-    server.on("x", replies.rate_limited("0.2"), replies.says("fine"))
-    waits: list[float] = []
-    slow = OpenAICompatible(endpoint(server, backoff=0.0), sleep=waits.append)
-    assert completion(slow.answer(asking("x"))).text == "fine"
-    assert waits == [0.2]
-
-
 def test_a_server_that_wants_to_be_left_alone_is_so_by_all(server: Server) -> None:
     server.on("x", replies.rate_limited("30"), replies.says("fine"))
     server.on("z", replies.error(503), replies.says("fine"))
@@ -73,13 +65,6 @@ def test_too_long_a_wait_is_a_failure(server: Server) -> None:
     assert found.kind == "transient"
     assert "86400" in found.reason
     assert len(server.received) == 1
-
-
-def test_gives_up_after_the_retries(server: Server) -> None:
-    server.on("x", replies.rate_limited())
-    found = failure(model(server, retries=2).answer(asking("x")))
-    assert found == ("HTTP 429: slow down", "transient", False)
-    assert len(server.received) == 3
 
 
 def test_time_out(server: Server) -> None:
@@ -144,14 +129,6 @@ def test_half_answers_and_refusals_are_answers(server: Server) -> None:
         Completion("", 10, 0, REFUSAL, served_model="tiny"),
         Completion("no bill", None, None, STOP, served_model="tiny"),
     ]
-
-
-def test_nobody_listens() -> None:
-    with replies.serving() as gone:
-        pass
-    found = failure(model(gone, retries=1).answer(asking("x")))
-    assert found.kind == "transient"
-    assert "connection failed" in found.reason
 
 
 def test_the_key_shows_nowhere(
@@ -227,11 +204,3 @@ def test_endpoint_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_settings(settings: dict[str, object], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         Endpoint(**{"model": "m", **settings})  # type: ignore[arg-type]
-
-
-def test_waits_between_attempts_double(server: Server) -> None:
-    server.on("x", replies.error(502))
-    waits: list[float] = []
-    patient = OpenAICompatible(endpoint(server, backoff=10.0), sleep=waits.append)
-    failure(patient.answer(asking("x")))
-    assert waits == [10.0, 20.0, 40.0, 60.0]

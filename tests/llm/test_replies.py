@@ -75,16 +75,6 @@ def test_everything_that_is_asked_is_in_the_address(tmp_path: Path, request_: Ch
     assert store.get(MODEL, [ChatRequest((Message("user", "a"),))]) == [ANSWER]
 
 
-def test_address_is_the_hash_of_what_is_asked(tmp_path: Path) -> None:
-    store_replies(tmp_path, MODEL, [(asking("a", sample=2), ANSWER)])
-    (segment,) = tmp_path.iterdir()
-    text = (
-        '{"model":{"model":"tiny","server":"http://here/v1"},"request":{"max_tokens":256,'
-        '"messages":[["user","a"]],"sample":2,"seed":0,"temperature":0.0}}'
-    )
-    assert pq.read_table(segment)["key"].to_pylist() == [hashlib.sha256(text.encode()).digest()]
-
-
 def test_replies_of_older_versions_are_read(tmp_path: Path) -> None:
     content = {**asking("a").content(), "template": "test/1"}
     del content["sample"]

@@ -11,7 +11,7 @@ from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import load_model
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.other_encoders import SparseTextEncoder, TokenEncoder
-from rag_assets.models.token_counts import batch_lengths, count_truncated, in_batches
+from rag_assets.models.token_counts import batch_lengths
 from tests.retrieval.reranking.tiny_models import LONGEST, colbert, masked_language_model
 from tests.static_model import save_static_model
 
@@ -114,17 +114,6 @@ def test_texts_of_as_many_tokens_are_one_batch(
     kind(models, tmp_path)[1](texts)  # every text was counted before
 
 
-def test_tokens_that_are_counted_for_batches_tell_what_is_not_read(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SparseTextEncoder, "batch_size", 2)
-    encoder = SparseTextEncoder(str(models / "splade"), counted=tmp_path)
-    texts = ["a", "b", "a " * LONGEST]
-    encoder.encode(texts, kind="document")
-    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
-    assert count_truncated(texts, encoder.files, cache=tmp_path) == 1
-
-
 def test_lengths_are_tokens_that_are_read_or_else_letters(models: Path) -> None:
     files = resolve_model(str(models / "splade"))
     texts = ["☃☃☃☃☃", "a b c", "a " * 99]
@@ -134,11 +123,6 @@ def test_lengths_are_tokens_that_are_read_or_else_letters(models: Path) -> None:
     assert batch_lengths([], files, 3).tolist() == []
     fills_up_nothing = resolve_model(str(models / "static"))
     assert batch_lengths(texts, fills_up_nothing, 2).tolist() == [5, 5, 198]
-
-
-def test_batches_keep_the_order() -> None:
-    assert list(in_batches("dacb", 3)) == [["d", "a", "c"], ["b"]]
-    assert list(in_batches("", 3)) == []
 
 
 def test_a_model_that_fills_up_nothing_is_given_a_whole_group(

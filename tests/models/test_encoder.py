@@ -13,12 +13,8 @@ import pytest
 
 from rag_assets.compute.compute import LocalCompute
 from rag_assets.errors import DataError, ModelUnavailable
-from rag_assets.models.cache_fill import ValueCache
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import forget_models
-from rag_assets.models.token_counts import count_truncated
-from rag_assets.models.vectors import DENSE_VECTORS
-from rag_assets.store.content_cache import text_keys
 
 Result = TypeVar("Result")
 Run = Callable[..., CompletedProcess[str]]
@@ -93,16 +89,6 @@ def test_texts_with_most_tokens_come_first_however_many_letters_they_have(
     assert together.seen == [[beyond, most, few, many]]  # one batch: nothing is counted
 
 
-def test_tokens_are_counted_once_for_batches_and_for_what_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = ["one two", "three", "four " * 300]
-    encoder = Encoder(device="cpu", batch_size=2, counted=tmp_path)
-    encoder.encode(texts, kind="document")
-    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
-    assert count_truncated(texts, encoder.files, cache=tmp_path) == 1
-
-
 def test_past_the_cache_nothing_is_looked_up_or_kept(encoder: Encoder, tmp_path: Path) -> None:
     forget_models()
     cached = Encoder(cache=tmp_path, device="cpu")
@@ -138,17 +124,6 @@ def test_vectors_are_written_where_they_stay(fresh: np.ndarray, tmp_path: Path) 
         assert np.array_equal(vectors[0], vectors[4])
 
 
-def test_meaning_is_near(encoder: Encoder) -> None:
-    query = encoder.encode(["When does the boat depart?"], kind="query")
-    documents = encoder.encode([TEXTS[0], TEXTS[5]], kind="document")
-    near, far = (query @ documents.T)[0]
-    assert near > 0.4 > 0.2 > far
-
-
-def test_no_texts(encoder: Encoder) -> None:
-    assert encoder.encode([], kind="query").shape == (0, 0)
-
-
 def test_cached_vectors_equal_new_ones(encoder: Encoder, fresh: np.ndarray, tmp_path: Path) -> None:
     cached = Encoder(cache=tmp_path, device="cpu")
     first = cached.encode(TEXTS, kind="document")
@@ -159,37 +134,6 @@ def test_cached_vectors_equal_new_ones(encoder: Encoder, fresh: np.ndarray, tmp_
     )
     assert np.array_equal(again[::-1], first)
     assert calls == []
-
-
-def test_only_unknown_unique_texts_are_embedded(tmp_path: Path) -> None:
-    encoder = Encoder(cache=tmp_path, device="cpu")
-    encoder.encode(["a", "b"], kind="document")
-    calls: list[tuple[int, int]] = []
-    vectors = encoder.encode(
-        ["b", "c", "a", "c", "d"],
-        kind="document",
-        progress=lambda done, total: calls.append((done, total)),
-    )
-    assert calls == [(2, 2)]
-    assert np.array_equal(vectors[1], vectors[3])
-
-
-@pytest.mark.slow
-def test_second_encode_loads_no_model(run_python: Run, tmp_path: Path) -> None:
-    code = """
-import sys
-from pathlib import Path
-from rag_assets.models.encoder import Encoder
-encoder = Encoder(cache=Path({cache!r}))
-encoder.describe("query")
-assert "torch" not in sys.modules, "describe imports torch"
-vectors = encoder.encode(["one", "two", ""], kind="document")
-print(vectors.shape, "torch" in sys.modules, "sentence_transformers" in sys.modules)
-""".format(cache=str(tmp_path / "cache"))
-    first, second = run_python(code), run_python(code)
-    assert first.stdout == "(3, 384) True True\n", first.stderr
-    assert first.stderr == ""
-    assert second.stdout == "(3, 384) False False\n", second.stderr
 
 
 @pytest.mark.slow
@@ -220,23 +164,6 @@ encoder.Encoder(cache=Path({str(tmp_path)!r}), batch_size=4).encode(
     assert (np.sum(vectors * expected, axis=1) >= 1 - 1e-6).all()
 
 
-def test_interruption_writes_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_assets.models.encoder.BATCHES_PER_GROUP", 1)
-    encoder = Encoder(cache=tmp_path, device="cpu", batch_size=2)
-
-    def interrupt(done: int, total: int) -> None:
-        if done == 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        encoder.encode(list("abcdef"), kind="document", progress=interrupt)
-    calls: list[tuple[int, int]] = []
-    encoder.encode(
-        list("abcdef"), kind="document", progress=lambda done, total: calls.append((done, total))
-    )
-    assert calls == [(2, 2)]
-
-
 def test_prompts_are_put_before_texts_and_have_their_own_space(encoder: Encoder) -> None:
     prompted = Encoder(query_prompt="query: ", device="cpu")
     assert prompted.prompt("document") == ""
@@ -248,12 +175,6 @@ def test_prompts_are_put_before_texts_and_have_their_own_space(encoder: Encoder)
     assert prompted.describe("query") != encoder.describe("query")
     assert prompted.describe("document") == encoder.describe("document")
     assert encoder.describe("query") == encoder.describe("document")
-
-
-def test_description(encoder: Encoder) -> None:
-    described = encoder.describe("document")
-    assert json.loads(json.dumps(described)) == described
-    assert described["precision"] == "float32"
 
 
 @pytest.fixture
@@ -303,17 +224,3 @@ def test_model_without_a_direction_names_the_text(
     with pytest.raises(DataError, match=rf"the query 'the ferry' by .*{what}"):
         encoder.encode(["the ferry"], kind="query")
     assert not (tmp_path / "cache").exists()
-
-
-def test_vector_that_another_process_stored_first_wins(tmp_path: Path) -> None:
-    encoder = Encoder(cache=tmp_path, device="cpu")
-    encoder.encode(["first"], kind="document")
-    (folder,) = tmp_path.iterdir()
-    stored = np.eye(1, 384, dtype=np.float32)
-    other = ValueCache(folder, DENSE_VECTORS)
-    vectors = encoder.encode(
-        ["late"],
-        kind="document",
-        progress=lambda done, total: other.put(text_keys(["late"]), stored),
-    )
-    assert np.array_equal(vectors, stored)

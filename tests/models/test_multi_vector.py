@@ -98,10 +98,3 @@ def test_queries_and_documents_are_never_taken_for_each_other(model: Path, tmp_p
     again = TokenEncoder(str(model), cache=tmp_path)
     np.testing.assert_array_equal(again.encode(["ab"], kind="query")["ab"], as_query)
     assert again.describe("query") != again.describe("document")
-
-
-def test_how_it_is_read_is_in_the_fingerprint(pylate: Path) -> None:
-    before = TokenEncoder(str(pylate)).describe("query")
-    file = pylate / "config_sentence_transformers.json"
-    file.write_text(file.read_text().replace("[Q] ", "[R] "))
-    assert TokenEncoder(str(pylate)).describe("query") != before

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from rag_assets.models import loading as precision
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import (
-    forget_models,
     has_bfloat16,
     precision_facts,
     resolve_precision,
@@ -49,10 +47,6 @@ def test_what_the_processor_says(cpu: Path, content: str, found: bool) -> None:
     assert (resolve_precision("float32"), resolve_precision("bfloat16")) == ("float32", "bfloat16")
 
 
-def test_without_such_a_file_it_is_fp32(cpu: Path) -> None:
-    assert resolve_precision("auto") == "float32"
-
-
 def config(**options: object) -> BiEncoder:
     return BiEncoder.model_validate({"type": "embedding", **options})
 
@@ -69,11 +63,6 @@ def test_what_is_used_is_in_the_fingerprint_and_not_what_was_wished(cpu: Path) -
     for options in ({}, {"precision": "auto"}):
         own = config(**options)
         assert "precision" not in {**own.index_options(), **own.search_config()}
-
-
-def test_a_precision_that_is_none_is_refused() -> None:
-    with pytest.raises(ValidationError, match="'auto', 'float32' or 'bfloat16'"):
-        config(precision="float16")
 
 
 def test_bfloat16_is_said_and_fp32_is_not() -> None:
@@ -100,14 +89,6 @@ def test_vectors_in_bfloat16_are_nearly_those_in_fp32(tmp_path: Path) -> None:
     assert not np.array_equal(reference, found)
     again = Encoder(cache=tmp_path, precision="bfloat16").encode(texts[::-1], kind="document")
     assert np.array_equal(again[::-1], found)
-
-
-def test_each_precision_has_a_model_of_its_own() -> None:
-    forget_models()
-    one, other = Encoder(device="cpu"), Encoder(device="cpu", precision="bfloat16")
-    one.encode_now(["a"], kind="query")
-    assert one.is_loaded
-    assert not other.is_loaded
 
 
 def test_the_index_says_its_precision_beside_its_other_notes(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.loading import forget_models
 from rag_assets.models.other_encoders import SparseTextEncoder
 from rag_assets.models.vectors import SparseVector
 from tests.retrieval.reranking.tiny_models import masked_language_model
@@ -47,23 +46,6 @@ def test_a_masked_language_model_gives_the_vectors_of_splade(model: Path) -> Non
         assert np.allclose(dense(vector, len(expected)), expected, atol=1e-5)
         assert (np.diff(vector.components) > 0).all()
         assert 0 < len(vector.components) < len(expected)
-
-
-def test_what_was_encoded_is_looked_up(model: Path, tmp_path: Path) -> None:
-    counts: list[tuple[int, int]] = []
-    first = SparseTextEncoder(str(model), cache=tmp_path)
-    one = first.encode(TEXTS[:3], kind="query", progress=lambda *c: counts.append(c))
-    assert counts == [(3, 3)]
-    forget_models()
-    again = SparseTextEncoder(str(model), cache=tmp_path)
-    other = again.encode(TEXTS[:3], kind="query", progress=lambda *c: counts.append(c))
-    assert len(counts) == 1
-    assert not again.is_loaded
-    for text, vector in one.items():
-        assert vector.weights.tobytes() == other[text].weights.tobytes()
-    prompted = SparseTextEncoder(str(model), cache=tmp_path, query_prompt="find ")
-    prompted.encode(TEXTS[:3], kind="query", progress=lambda *c: counts.append(c))
-    assert counts[1:] == [(3, 3)]
 
 
 def test_a_prompt_is_put_before_the_text(model: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -55,17 +54,6 @@ def test_minilm_reads_english_and_no_chinese() -> None:
     share = unknown_share(["请问如何申请退款 订单编号在哪里查询"], minilm)
     assert share is not None
     assert share > 0.5
-
-
-@pytest.mark.real_data
-def test_minilm_and_a_real_corpus_in_chinese(shared_data: object) -> None:
-    assert callable(shared_data)
-    rows = json.loads((shared_data("seed_doc_qa") / "doc_qa_dataset.json").read_text("utf-8"))
-    text = json.dumps(rows, ensure_ascii=False)
-    parts = [text[start : start + 2_000] for start in range(0, len(text), 2_000)]
-    share = unknown_share(parts, resolve_model(DEFAULT_MODEL))
-    assert share is not None
-    assert share > 0.3
 
 
 def test_the_line_names_retriever_model_and_share(tmp_path: Path) -> None:

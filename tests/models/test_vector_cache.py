@@ -3,7 +3,6 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +58,6 @@ def test_reader_sees_what_is_written_later(tmp_path: Path) -> None:
     assert reader.get(["a"])[1].all()
 
 
-def test_spaces_are_apart(tmp_path: Path) -> None:
-    VectorCache(tmp_path, SPACE).put(["a"], vectors_of(["a"]))
-    assert not VectorCache(tmp_path, "f" * 64).get(["a"])[1].any()
-
-
 def test_known_texts_are_not_written_again(tmp_path: Path) -> None:
     cache = VectorCache(tmp_path, SPACE)
     cache.put(["a", "b"], vectors_of(["a", "b"]))
@@ -73,16 +67,6 @@ def test_known_texts_are_not_written_again(tmp_path: Path) -> None:
     vectors, _ = cache.get(["b", "c"])
     assert np.array_equal(vectors[0], vectors_of(["b"])[0])
     assert np.array_equal(vectors[1], vectors_of(["c"])[0] + 1)
-
-
-def test_older_segment_wins(tmp_path: Path) -> None:
-    early, late = VectorCache(tmp_path, SPACE), VectorCache(tmp_path, "f" * 64)
-    early.put(["a"], vectors_of(["a"]))
-    late.put(["a"], vectors_of(["a"]) + 1)
-    for file in segments(late):
-        file.rename(early.folder / file.name)
-    vectors, _ = VectorCache(tmp_path, SPACE).get(["a"])
-    assert np.array_equal(vectors, vectors_of(["a"]))
 
 
 def test_file_is_plain_parquet(tmp_path: Path) -> None:
@@ -168,12 +152,6 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     assert found.all()
     assert set(vectors.ravel().tolist()) <= {1.0, 2.0}
     assert np.array_equal(VectorCache(tmp_path, SPACE).get(texts)[0], vectors)
-
-
-def test_threads_write_at_once(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: _write(tmp_path, number), range(1, 5)))
-    assert VectorCache(tmp_path, SPACE).get([f"t{i}" for i in range(210)])[1].all()
 
 
 def test_many_texts_take_about_a_second(tmp_path: Path) -> None:

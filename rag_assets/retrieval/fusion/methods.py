@@ -196,19 +196,8 @@ class Convex(CombSum):
         return weights
 
 
-def _min_max(held: Contributions) -> Floats:
-    low, high = _bounds(held)
-    return _share(held.scores - low, high - low, 1.0)
-
-
-def _theoretical_min_max(held: Contributions) -> Floats:
-    _, high = _bounds(held)
-    return _share(held.scores - held.minima, high - held.minima, 1.0)
-
-
-def _z_score(held: Contributions) -> Floats:
-    low, _ = _bounds(held)
-    return _share(held.scores - low, _mean_and_sd(held)[1], 1.0)
+def _above(held: Contributions, low: Floats, whole: Floats) -> Floats:
+    return _share(held.scores - low, whole, 1.0)
 
 
 def _distribution(held: Contributions) -> Floats:
@@ -217,32 +206,21 @@ def _distribution(held: Contributions) -> Floats:
 
 
 NORMALISED: Mapping[Normalisation, ValueOf] = {
-    "min_max": _min_max,
-    "theoretical_min_max": _theoretical_min_max,
-    "z_score": _z_score,
+    "min_max": lambda held: _above(held, held.lowest, held.highest - held.lowest),
+    "theoretical_min_max": lambda held: _above(held, held.minima, held.highest - held.minima),
+    "z_score": lambda held: _above(held, held.lowest, _mean_and_sd(held)[1]),
     "distribution": _distribution,
     "none": lambda held: held.scores,
 }
 """Normalisation -> the scores that it makes."""
 
 
-def _bounds(held: Contributions) -> tuple[Floats, Floats]:
-    """Return the lowest and the highest score of each row's list."""
-    lists = held.lists
-    n_lists = 1 + int(lists.max(initial=-1))
-    low, high = np.full(n_lists, np.inf), np.full(n_lists, -np.inf)
-    np.minimum.at(low, lists, held.scores)
-    np.maximum.at(high, lists, held.scores)
-    return low[lists], high[lists]
-
-
 def _mean_and_sd(held: Contributions) -> tuple[Floats, Floats]:
     """Return the mean and the standard deviation of each row's list; 0 where all are equal."""
     lists = held.lists
-    low, high = _bounds(held)
     mean = _means(held.scores, lists)
     sd = np.sqrt(_means((held.scores - mean) ** 2, lists))
-    return mean, np.where(low == high, 0.0, sd)
+    return mean, np.where(held.lowest == held.highest, 0.0, sd)
 
 
 def _means(values: Floats, lists: Numbers) -> Floats:

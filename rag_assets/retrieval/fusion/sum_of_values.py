@@ -58,6 +58,20 @@ class Contributions:
         return self.queries * n_inputs + self.inputs
 
     @property
+    def lowest(self) -> Floats:
+        """The lowest score of each row's list."""
+        low = np.full(1 + int(self.lists.max(initial=-1)), np.inf)
+        np.minimum.at(low, self.lists, self.scores)
+        return low[self.lists]
+
+    @property
+    def highest(self) -> Floats:
+        """The highest score of each row's list."""
+        high = np.full(1 + int(self.lists.max(initial=-1)), -np.inf)
+        np.maximum.at(high, self.lists, self.scores)
+        return high[self.lists]
+
+    @property
     def firsts(self) -> Numbers:
         """The first row of each item of a query."""
         return np.flatnonzero(_changes(self.queries, self.items))

@@ -49,10 +49,3 @@ def test_inverse_square_rank() -> None:
     found = scores(inverse_square_rank(tables([["a", "b"], ["c", "a"]]), candidates=9, depth=9))
     assert found == pytest.approx({"a": 2 * (1 + 1 / 4), "c": 1.0, "b": 1 / 4})
     assert list(found) == ["a", "c", "b"]
-
-
-def test_weights() -> None:
-    found = scores(
-        inverse_square_rank(tables([["a"], ["b"]]), candidates=9, depth=9, weights=[1.0, 3.0])
-    )
-    assert found == {"b": 3.0, "a": 1.0}

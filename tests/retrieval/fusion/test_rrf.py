@@ -60,31 +60,11 @@ def test_closed_form() -> None:
     )
 
 
-def test_an_absent_item_gets_nothing() -> None:
-    """Y is in both lists, last; with a penalty rank for absent items it would come last."""
-    rows = fused(one(["X", "a", "Y"], ["b", "c", "Y"]))
-    assert rows[0][3] == "Y"
-    assert rows[0][2] == pytest.approx(2 / 63)
-    assert dict(zip(items(rows), (row[2] for row in rows), strict=True))["X"] == 1 / 61
-
-
 def test_a_duplicate_counts_once_at_its_best_rank() -> None:
     twice = table({"q": [("a", "a1"), ("b", "b1"), ("a", "a2")]})
     (first, second) = fused([twice])
     assert first == ("q", 1, 1 / 61, "a", "a1", "doc of a1")
     assert second == ("q", 2, 1 / 62, "b", "b1", "doc of b1")
-
-
-def test_candidates_are_the_ranks_that_are_read() -> None:
-    rows = fused(one(["a", "b", "c"], ["c", "b", "a"]), candidates=1)
-    assert [(row[3], row[2]) for row in rows] == [("c", 1 / 61), ("a", 1 / 61)]
-
-
-def test_depth_cuts_the_result_not_the_inputs() -> None:
-    tables = one(["a", "b", "c"], ["d", "b", "e"])
-    whole = fused(tables)
-    assert fused(tables, depth=2) == whole[:2]
-    assert items(whole)[0] == "b"
 
 
 def test_ties_are_ordered_by_the_bytes_of_ids_descending() -> None:
@@ -118,17 +98,6 @@ def test_chunk_shown_is_the_one_of_the_best_rank_and_the_first_input_wins_a_tie(
         "b": ("b-first", "doc of b-first"),
         "c": ("c-second", "doc of c-second"),
     }
-
-
-def test_one_input_keeps_its_order() -> None:
-    assert items(fused(one(["b", "c", "a"]))) == ["b", "c", "a"]
-
-
-def test_k_weighs_high_ranks() -> None:
-    tables = one(["top", "x", "both"], ["y", "z", "both"])
-    assert items(fused(tables, k=0))[0] in {"top", "y"}
-    assert items(fused(tables, k=60))[0] == "both"
-    assert fused(tables, k=0.5)[0][2] == pytest.approx(1 / 1.5)
 
 
 def test_empty_inputs() -> None:

@@ -17,7 +17,6 @@ from tests.retrieval.fusion.fusing import (
     Scored,
     comb_mnz,
     comb_sum,
-    expected_order,
     ranking,
     reciprocal_rank_fusion,
     scores,
@@ -82,12 +81,6 @@ def test_equals_the_formula(
     assert found == pytest.approx(expected, abs=1e-9)
 
 
-def test_equal_scores_are_ordered_by_id_descending() -> None:
-    lists = [ranking({"a": 2, "b": 1}), ranking({"b": 2, "a": 1})]
-    found = comb_sum(lists, normalisation="min_max", candidates=10, depth=10)
-    assert found["unit_id"].to_pylist() == ["b", "a"]
-
-
 def test_a_list_at_its_lowest_possible_score_counts_as_one_whose_scores_are_equal() -> None:
     lists = [ranking({"a": 0, "b": 0}), ranking({"b": 1})]
     found = comb_sum(
@@ -140,9 +133,3 @@ def test_as_many_weights_as_inputs() -> None:
     lists = [ranking({"a": 1}), ranking({"a": 1})]
     with pytest.raises(UsageError, match="1 weights for 2 inputs"):
         comb_sum(lists, normalisation="none", candidates=1, depth=1, weights=[1.0])
-
-
-def test_the_order_is_the_one_order() -> None:
-    lists = [ranking({"a": 1, "B": 1, "\u00e9": 1}), ranking({"z": 0.5})]
-    found = scores(comb_sum(lists, normalisation="none", candidates=9, depth=9))
-    assert list(found) == expected_order(found)

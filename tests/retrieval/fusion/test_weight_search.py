@@ -49,11 +49,6 @@ def test_of_equal_values_the_nearest_to_equal_weights_wins_then_the_first() -> N
     assert chosen(search_weights(2, 11, lambda vectors: [0.0] * len(vectors))) == (0.5, 0.5)
 
 
-def test_four_where_one_alone_counts() -> None:
-    found = search_weights(4, 6, lambda vectors: [vector[2] for vector in vectors])
-    assert chosen(found) == (0, 0, 1, 0)
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 5), st.integers(2, 7), st.randoms(use_true_random=False))
 def test_the_chosen_is_the_best_and_no_worse_than_equal_weights(

@@ -8,15 +8,12 @@ import pytest
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.other_encoders import NOTHING, TokenEncoder, maxsim
 from rag_assets.models.vectors import TokenVectors
-from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.local import rerank_by_maxsim
 
 DOCUMENTS = [
     "The southern harbour closes when the wind exceeds 25 metres per second.",
     "A dog needs a ticket of 10 crowns.",
     "",
 ]
-QUERY = "when does the harbour close"
 
 
 def vectors(*rows: list[float]) -> TokenVectors:
@@ -54,21 +51,3 @@ def test_token_vectors_are_unit_vectors_without_special_tokens(encoder: TokenEnc
     assert found[""].shape == (0, 384)
     lengths = np.linalg.norm(found[DOCUMENTS[0]].astype(np.float64), axis=1)
     np.testing.assert_allclose(lengths, 1.0, atol=2e-3)
-
-
-def test_what_is_cached_is_what_is_used(encoder: TokenEncoder, cache: Path) -> None:
-    first = encoder.encode(DOCUMENTS, kind="document")
-    again = TokenEncoder(DEFAULT_MODEL, cache=cache).encode(DOCUMENTS, kind="document")
-    files = sorted(cache.rglob("*.parquet"))
-    for text in DOCUMENTS:
-        np.testing.assert_array_equal(first[text], again[text])
-    encoder.encode(DOCUMENTS, kind="document")
-    assert sorted(cache.rglob("*.parquet")) == files
-
-
-def test_the_document_about_the_question_comes_first(encoder: TokenEncoder) -> None:
-    one = Candidates("q", QUERY, ["d0", "d1", "d2"], DOCUMENTS, np.zeros(3))
-    (scores,) = rerank_by_maxsim([one], encoder)
-    assert scores.argmax() == 0
-    assert scores[2] == NOTHING
-    assert scores.dtype == np.float64

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,10 +75,3 @@ def test_scores_are_one_through_the_rank(tmp_path: Path) -> None:
 
 def test_no_candidates() -> None:
     assert mmr_order(QUERY, np.empty((0, 2), np.float32), [], 0.5).tolist() == []
-
-
-def test_lambda_is_between_zero_and_one() -> None:
-    chosen = MMR.model_validate({"type": "mmr", "input": "bm25", "lambda": 0.25})
-    assert chosen.described()["lambda_"] == 0.25
-    with pytest.raises(ValueError, match="less than or equal to 1"):
-        MMR.model_validate({"type": "mmr", "input": "bm25", "lambda": 1.5})

@@ -115,13 +115,6 @@ def test_a_server_that_does_not_serve_is_left_alone(server: Server, tmp_path: Pa
     assert server.received == []
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_wrong_key_address_or_model_is_one_error(server: Server, status: int) -> None:
-    server.on("wind", error(status))
-    with pytest.raises(ModelUnavailable, match=f"HTTP {status}"):
-        rerank(config(server), ["wind"])
-
-
 def test_the_key_and_how_is_asked_determine_no_result(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.reranking.server import Dialect, RerankEndpoint
-from tests.llm.server import Reply, Server, json_reply
-from tests.retrieval.reranking.servers import DOCUMENTS, QUERY, check_refused, results, settings
+from tests.llm.server import Server, json_reply
+from tests.retrieval.reranking.servers import DOCUMENTS, QUERY, settings
 
 
 def endpoint(server: Server, dialect: Dialect = "cohere", **changed: Any) -> RerankEndpoint:
@@ -34,22 +34,6 @@ def test_a_key_that_no_header_can_hold(
     with pytest.raises(UsageError, match="RERANK_KEY holds no API key") as raised:
         endpoint(server, api_key_variable="RERANK_KEY")
     assert key not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        results(1, "2", 3),
-        results(1, True, 3),
-        results(1, 2, 3, name="value"),
-        Reply(200, b'{"results": [{"index": 0, "score": NaN}]}'),
-        json_reply({"results": [{"index": 0, "score": i} for i in range(3)]}),
-        json_reply({"results": [{"index": i - 1, "score": i} for i in range(3)]}),
-    ],
-)
-def test_what_the_protocol_does_not_say_fails_this_query_only(server: Server, reply: Reply) -> None:
-    server.on(QUERY, reply)
-    check_refused(endpoint(server).score(QUERY, DOCUMENTS), server)
 
 
 def test_what_was_scored_and_what_the_server_counted(server: Server) -> None:

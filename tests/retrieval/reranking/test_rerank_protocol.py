@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rag_assets.errors import ModelUnavailable, UsageError
+from rag_assets.errors import ModelUnavailable
 from rag_assets.retrieval.reranking.server import RerankEndpoint
 from rag_assets.servers.failures import Failed
 from tests.llm.server import (
@@ -20,8 +18,6 @@ from tests.llm.server import (
     error,
     json_reply,
     page,
-    rate_limited,
-    serving,
 )
 from tests.retrieval.reranking.servers import (
     DOCUMENTS,
@@ -112,12 +108,6 @@ def test_the_key_is_sent_and_never_told(server: Server, with_key: RerankEndpoint
     assert KEY not in str(raised.value)
 
 
-def test_a_key_that_is_not_set(reranker: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RERANK_KEY", raising=False)
-    with pytest.raises(UsageError, match="environment variable RERANK_KEY is not set"):
-        reranker(api_key_variable="RERANK_KEY")
-
-
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_what_no_request_can_pass_is_one_error(
     server: Server, reranker: Opened, status: int
@@ -139,61 +129,6 @@ def test_what_may_pass_is_tried_again(
     assert found.tolist() == [1.0, 2.0, 3.0]
     assert sleeps == [0.01, 0.02]
     assert len(server.received) == 3
-
-
-def test_retry_after_is_honoured(server: Server, reranker: Opened, sleeps: list[float]) -> None:
-    server.on(QUERY, rate_limited("7"), results(1, 2, 3))
-    assert isinstance(reranker().score(QUERY, DOCUMENTS), np.ndarray)
-    assert sleeps == [7.0]
-
-
-def test_a_wait_that_is_too_long_ends_the_attempts(server: Server, reranker: Opened) -> None:
-    server.on(QUERY, rate_limited("3600"))
-    found = reranker().score(QUERY, DOCUMENTS)
-    assert isinstance(found, Failed)
-    assert found.reason.endswith(
-        "the server asked for 3600 s (Retry-After); at most 60 s are waited"
-    )
-    assert found.retryable
-    assert len(server.received) == 1
-
-
-def test_retries_end(server: Server, reranker: Opened) -> None:
-    server.on(QUERY, error(503, "busy"))
-    assert reranker().score(QUERY, DOCUMENTS) == Failed("HTTP 503: busy", retryable=True)
-    assert len(server.received) == 3
-
-
-def test_a_time_out_is_tried_again(server: Server, reranker: Opened) -> None:
-    server.on(QUERY, replace(results(1, 2, 3), hang=30), results(1, 2, 3))
-    assert isinstance(reranker(timeout=0.3).score(QUERY, DOCUMENTS), np.ndarray)
-    server.on("slow", replace(results(1), hang=30))
-    found = reranker(timeout=0.2, retries=0).score("slow", ["a"])
-    assert found == Failed("no answer within 0.2 s", retryable=True)
-
-
-def test_an_answer_that_is_cut_off_is_tried_again(server: Server, reranker: Opened) -> None:
-    server.on(QUERY, replace(results(1, 2, 3), cut=20), results(1, 2, 3))
-    assert isinstance(reranker().score(QUERY, DOCUMENTS), np.ndarray)
-
-
-def test_a_server_that_is_not_there(reranker: Opened) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-    found = reranker(base_url=f"http://127.0.0.1:{port}", retries=0).score(QUERY, DOCUMENTS)
-    assert isinstance(found, Failed)
-    assert found.retryable
-    assert found.reason.startswith("the connection failed (")
-
-
-def test_the_key_does_not_follow_a_redirect(server: Server, with_key: RerankEndpoint) -> None:
-    with serving() as other:
-        server.on(QUERY, Reply(302, b"", {"Location": f"{other.root}{PATH}"}))
-        found = with_key.score(QUERY, DOCUMENTS)
-        assert isinstance(found, Failed)
-        assert found.reason.startswith("HTTP 302")
-        assert other.received == []
 
 
 @pytest.mark.parametrize(
