@@ -195,6 +195,7 @@ def connect(address: str) -> None:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
         with sigterm_guard():
             ray.init(address, log_to_driver=False, configure_logging=False)
+        os.environ.pop("PYTHONBREAKPOINT", None)  # a hook of Ray's debugger
     except (RuntimeError, ValueError, ImportError, OSError, OverflowError, RayError) as error:
         where = "on this machine, nor is RAY_ADDRESS set" if address == "auto" else f"at {address}"
         what = " ".join(str(error).split())[:300].rstrip(".")
@@ -211,7 +212,6 @@ def disconnect() -> None:
         import ray
 
         ray.shutdown()
-        os.environ.pop("PYTHONBREAKPOINT", None)  # which Ray sets
         _connected.clear()
 
 

@@ -7,10 +7,15 @@ as the protocol says.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag_assets.errors import UsageError
+import numpy as np
+
+from rag_assets.errors import ModelUnavailable, NotServed, UsageError
+from rag_assets.llm.budget import CallLimit
 from rag_assets.llm.client import (
     REFUSAL,
     STOP,
@@ -22,23 +27,15 @@ from rag_assets.llm.client import (
     now,
 )
 from rag_assets.llm.endpoint import Endpoint
+from rag_assets.models.cache_fill import Progress, Rows, ValueCache, filled
+from rag_assets.models.vectors import DENSE_VECTORS, Vectors, checked_lengths, to_unit_rows
 from rag_assets.servers.failures import ServerFailure, answered, malformed
 from rag_assets.servers.transport import Server, Transport
+from rag_assets.store.canonical import fingerprint
+from rag_assets.store.content_cache import text_keys
 
 if TYPE_CHECKING:
     from openai import OpenAI
-from collections.abc import Iterator, Sequence
-from functools import partial
-from pathlib import Path
-
-import numpy as np
-
-from rag_assets.errors import ModelUnavailable, NotServed
-from rag_assets.llm.budget import CallLimit
-from rag_assets.models.cache_fill import Progress, Rows, ValueCache, filled
-from rag_assets.models.vectors import DENSE_VECTORS, Vectors, checked_lengths, to_unit_rows
-from rag_assets.store.canonical import fingerprint
-from rag_assets.store.content_cache import text_keys
 
 
 class OpenAICompatible:
@@ -55,7 +52,6 @@ class OpenAICompatible:
         server = endpoint.server()
         self._secrets = server.secrets
         self._client = open_client(server)
-        self._quiet_until = 0.0
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -68,23 +64,11 @@ class OpenAICompatible:
         return self._endpoint.concurrency
 
     def answer(self, request: ChatRequest) -> Answer:
-        """Ask, and ask again where the server did not serve.
-
-        A server that says how long it wants to be left alone (``Retry-After``) is left alone by
-        the requests after this one too.
-        """
-        quiet = self._quiet_until - time.monotonic()
-        if quiet > 0:
-            self._retries.sleep(quiet)
+        """Ask, and ask again where the server did not serve."""
         try:
-            place = self._endpoint.place
-            return self._retries.answer(lambda: self._attempt(request), place, self._leave_alone)
+            return self._retries.answer(lambda: self._attempt(request), self._endpoint.place)
         except ServerFailure as failure:
             return self._failed(failure)
-
-    def _leave_alone(self, failure: ServerFailure, seconds: float) -> None:
-        if failure.asked is not None:
-            self._quiet_until = max(self._quiet_until, time.monotonic() + seconds)
 
     def _attempt(self, request: ChatRequest) -> Answer:
         optional = {"temperature": request.temperature, "seed": request.seed}

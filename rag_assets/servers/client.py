@@ -67,38 +67,36 @@ class ServedModelOptions(RequestOptions):
     max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Retries:
     """How often a request is sent again where the server did not serve.
+
+    A server that says how long it wants to be left alone (``Retry-After``) is left alone by the
+    requests after this one too.
 
     Attributes:
         count: further attempts.
         backoff: seconds before the first of them; doubled for each further one.
         longest: seconds before one at most; a longer ``Retry-After`` ends the attempts.
         sleep: waits.
+        quiet_until: when the server may be asked again, on the monotonic clock.
     """
 
     count: int
     backoff: float
     longest: float = MAX_WAIT
     sleep: Callable[[float], None] = time.sleep
+    quiet_until: float = 0.0
 
-    def answer(
-        self,
-        ask: Callable[[], Result],
-        place: str,
-        before_wait: Callable[[ServerFailure, float], None] | None = None,
-    ) -> Result:
-        """Return what an attempt gives.
-
-        Args:
-            ask: makes an attempt.
-            place: who is asked, for the log.
-            before_wait: is told of a failure and of the seconds until the next attempt.
+    def answer(self, ask: Callable[[], Result], place: str) -> Result:
+        """Return what an attempt gives; ``place`` is who is asked, for the log.
 
         Raises:
             ServerFailure: the last attempt failed, or the server asked for too long a wait.
         """
+        quiet = self.quiet_until - time.monotonic()
+        if quiet > 0:
+            self.sleep(quiet)
         for attempt in range(self.count + 1):
             try:
                 return ask()
@@ -113,8 +111,8 @@ class Retries:
                 last = ServerFailure(f"{last}: {reason}", last.kind, last.status, last.asked)
                 break
             _log.info("%s: %s; again in %.1f s", place, last, wait)
-            if before_wait is not None:
-                before_wait(last, wait)
+            if last.asked is not None:
+                self.quiet_until = max(self.quiet_until, time.monotonic() + wait)
             self.sleep(wait)
         raise last  # out here, nothing is its context
 

@@ -57,22 +57,6 @@ def test_equal_requests_are_asked_once_and_never_again(server: Server, tmp_path:
     assert (len(server.received), again.budget.calls) == (10, 0)
 
 
-def test_what_is_asked_again(server: Server, tmp_path: Path) -> None:
-    completions(server, tmp_path).answer(ASKED)
-
-    def sent(requests: list[ChatRequest], **settings: Any) -> int:
-        before = len(server.received)
-        completions(server, tmp_path, **settings).answer(requests)
-        return len(server.received) - before
-
-    assert sent(ASKED) == 0
-    assert sent([*ASKED[:9], asking("question 9, edited")]) == 1
-    assert sent(ASKED, model="large") == 10
-    assert sent([asking(f"question {i}", sample=1) for i in range(10)]) == 10
-    assert sent(ASKED, concurrency=1, retries=3, timeout=9.0, api_key_variable="PATH") == 0
-    assert sent(ASKED, model="large") == 0
-
-
 def test_answers_come_as_they_arrive(server: Server, tmp_path: Path) -> None:
     completions(server, tmp_path).answer(ASKED[5:6])
     server.on("question 0", replies.hangs(0.3))

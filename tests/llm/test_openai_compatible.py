@@ -8,19 +8,10 @@ import pytest
 from rag_assets.errors import UsageError
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Completion
 from rag_assets.llm.endpoint import Endpoint, endpoint_from_environment
-from rag_assets.llm.openai_server import OpenAICompatible, OpenAIEmbeddings
+from rag_assets.llm.openai_server import OpenAICompatible
 from tests.llm import server as replies
 from tests.llm.requests import answers_of, asking, completion, endpoint, failure, model, untimed
 from tests.llm.server import Server
-
-
-def test_answers_come_in_the_order_of_the_requests(server: Server) -> None:
-    asked = [asking(f"question {i}") for i in range(12)]
-    answers = answers_of(model(server), asked)
-    assert untimed(answers) == [
-        Completion(f"answer to: question {i}", 10, 4, STOP, served_model="tiny") for i in range(12)
-    ]
-    assert server.most_at_once <= 4
 
 
 def test_body_holds_what_determines_the_answer(server: Server) -> None:
@@ -144,16 +135,6 @@ def test_the_key_shows_nowhere(
     assert "[key]" in failure(answers[0]).reason
     assert "[key]" in failure(answers[1]).reason
     assert "sk-very-secret" not in f"{answers} {asked.identity} {asked!r} {caplog.text}"
-
-
-def test_where_no_key_is_named_none_is_sent(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
-    completion(model(server, api_key_variable=None).answer(asking("x")))
-    list(OpenAIEmbeddings(endpoint(server, api_key_variable=None)).embed(["x"]))
-    assert len(server.received) == 2
-    assert all("authorization" not in request.headers for request in server.received)
 
 
 def test_key_variable_must_be_set(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

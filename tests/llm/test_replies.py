@@ -187,17 +187,6 @@ def test_the_name_of_the_served_model(tmp_path: Path) -> None:
     assert [one.name for one in store.served(MODEL)] == ["tiny-1", "tiny-2"]
 
 
-def test_damaged_segment_is_asked_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store_replies(tmp_path, MODEL, [(asking("a"), ANSWER)])
-    (segment,) = tmp_path.iterdir()
-    segment.write_bytes(segment.read_bytes()[:-20])
-    store = ReplyStore(tmp_path)
-    assert store.get(MODEL, [asking("a")]) == [None]
-    assert "cache: segment" in caplog.text
-    store_replies(tmp_path, MODEL, [(asking("a"), ANSWER)])
-    assert store.get(MODEL, [asking("a")]) == [ANSWER]
-
-
 def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot write"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,18 +77,3 @@ def test_every_change_is_read(folder: Path, change: Callable[[Path], None]) -> N
     change(folder)
     assert read(folder, "query") == ("query", content(folder)) != before[0]
     assert n_reads == 3
-
-
-def test_what_fails_is_tried_again(tmp_path: Path) -> None:
-    answers: Iterator[ValueError | str] = iter([ValueError("damaged"), "read"])
-
-    @kept_while_unchanged
-    def read(folder: Path) -> str:
-        answer = next(answers)
-        if isinstance(answer, ValueError):
-            raise answer
-        return answer
-
-    with pytest.raises(ValueError, match="damaged"):
-        read(tmp_path / "not there")
-    assert read(tmp_path / "not there") == "read"

@@ -109,12 +109,6 @@ def test_incomplete_snapshot_is_not_used(
     assert "not available" in done.stdout
 
 
-def test_folder_is_taken_as_it_is(small_files: Path) -> None:
-    files = resolve_model(str(small_files))
-    assert (files.source, files.revision, files.path) == ("folder", "", small_files.resolve())
-    assert files.sha256 != resolve_model(DEFAULT_MODEL).sha256
-
-
 def test_changed_weights_change_the_hash(small_files: Path) -> None:
     before = resolve_model(str(small_files))
     time.sleep(0.01)

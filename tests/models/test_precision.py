@@ -9,7 +9,6 @@ from rag_assets.models import loading as precision
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import (
     has_bfloat16,
-    precision_facts,
     resolve_precision,
 )
 from rag_assets.retrieval.dense.embedding import BiEncoder
@@ -63,15 +62,6 @@ def test_what_is_used_is_in_the_fingerprint_and_not_what_was_wished(cpu: Path) -
     for options in ({}, {"precision": "auto"}):
         own = config(**options)
         assert "precision" not in {**own.index_options(), **own.search_config()}
-
-
-def test_bfloat16_is_said_and_fp32_is_not() -> None:
-    assert precision_facts("float32") == {"precision": "float32"}
-    facts = precision_facts("bfloat16")
-    assert facts["precision"] == "bfloat16"
-    assert facts["notes"] == [
-        "vectors were computed in bfloat16 (precision: bfloat16); float32 is the reference"
-    ]
 
 
 def test_vectors_in_bfloat16_are_nearly_those_in_fp32(tmp_path: Path) -> None:

@@ -48,14 +48,6 @@ def test_a_masked_language_model_gives_the_vectors_of_splade(model: Path) -> Non
         assert 0 < len(vector.components) < len(expected)
 
 
-def test_a_prompt_is_put_before_the_text(model: Path) -> None:
-    encoder = SparseTextEncoder(str(model), query_prompt="a b ")
-    with_prompt = encoder.encode(["c"], kind="query")["c"]
-    whole = encoder.encode(["a b c"], kind="document")["a b c"]
-    assert np.allclose(dense(with_prompt, 100), dense(whole, 100), atol=1e-6)
-    assert encoder.describe("query")["prompt"] == "a b "
-
-
 def test_the_model_as_sentence_transformers_saves_it(model: Path, tmp_path: Path) -> None:
     from sentence_transformers import SparseEncoder
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_assets.errors import ModelUnavailable, RagAssetsError, StoreError
+from rag_assets.errors import RagAssetsError, StoreError
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.llm.openai_server import OpenAIEmbeddings, embed_cached
+from rag_assets.llm.openai_server import OpenAIEmbeddings
 from rag_assets.store.remote.address import ENDPOINT_VARIABLES, Address
 from rag_assets.store.remote.objects import Objects
-from tests.llm.server import DIMENSION, embeddings, json_reply, serving
+from tests.llm.server import DIMENSION, embeddings, serving
 from tests.servers.hostile import (
     ANSWERS,
     CLIENTS,
@@ -121,22 +121,6 @@ def test_without_a_key_none_is_sent(name: str) -> None:
 def _server(base_url: str, batch: int = 1) -> Callable[[], OpenAIEmbeddings]:
     endpoint = Endpoint("m", base_url, None, timeout=5, retries=0, concurrency=1)
     return lambda: OpenAIEmbeddings(endpoint, batch_size=batch)
-
-
-def test_a_dimension_that_changes_is_one_line(tmp_path: Path) -> None:
-    five = json_reply({"data": [{"index": 0, "embedding": [1.0] * 5}], "model": "m"})
-    with serving() as server:
-        server.on("b", five)
-        ask = _server(server.base_url)
-        changed = rf"vectors of {DIMENSION} dimensions, then of 5$"
-        with pytest.raises(ModelUnavailable, match=changed):
-            embed_cached(["a", "b"], ask, {"m": 1}, cache=None)
-        embed_cached(["a"], ask, {"m": 1}, cache=tmp_path)
-        with pytest.raises(ModelUnavailable, match=changed):
-            embed_cached(["a", "b"], ask, {"m": 1}, cache=tmp_path)
-        embed_cached(["b"], ask, {"m": 1}, cache=tmp_path)
-        with pytest.raises(StoreError, match=r"holds vectors of \d and of \d dimensions"):
-            embed_cached(["a", "b"], ask, {"m": 1}, cache=tmp_path)
 
 
 def test_a_key_that_is_a_word_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

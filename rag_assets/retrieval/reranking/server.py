@@ -245,7 +245,8 @@ class RerankEndpoint:
         """
         import httpx2
 
-        self._endpoint, self._dialect, self._sleep = endpoint, dialect, sleep
+        self._endpoint, self._dialect = endpoint, dialect
+        self._retries = endpoint.retrying(sleep)
         self._server = endpoint.server()
         self._transport = Transport(httpx2, self._server)
         self._counts: list[tuple[int, int | None]] = []
@@ -273,7 +274,7 @@ class RerankEndpoint:
         """
         end, secrets = self._endpoint, self._server.secrets
         try:
-            return end.retrying(self._sleep).answer(
+            return self._retries.answer(
                 lambda: answered(lambda: self._attempt(query, documents), secrets), end.place
             )
         except ServerFailure as failure:

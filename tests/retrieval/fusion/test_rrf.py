@@ -100,16 +100,6 @@ def test_chunk_shown_is_the_one_of_the_best_rank_and_the_first_input_wins_a_tie(
     }
 
 
-def test_empty_inputs() -> None:
-    assert fused([table({}), table({})]) == []
-    assert items(fused([table({}), *one(["a", "b"])])) == ["a", "b"]
-
-
-def test_a_query_of_one_input_only() -> None:
-    rows = fused([table({"q1": [("a", "a")]}), table({"q2": [("b", "b")]})])
-    assert [(row[0], row[1], row[3]) for row in rows] == [("q1", 1, "a"), ("q2", 1, "b")]
-
-
 RANKINGS = st.dictionaries(
     st.sampled_from(QUERIES),
     st.lists(st.sampled_from(UNITS), max_size=8),

@@ -18,7 +18,6 @@ from tests.retrieval.fusion.fusing import (
     comb_mnz,
     comb_sum,
     ranking,
-    reciprocal_rank_fusion,
     scores,
 )
 
@@ -115,18 +114,6 @@ def test_convex_combinations_of_autorag(shared_data: Callable[[str], Path]) -> N
         )
         assert found["unit_id"].to_pylist() == case["expected_ids"]
         assert found["score"].to_pylist() == pytest.approx(case["expected_scores"], rel=1e-3)
-
-
-@pytest.mark.real_data
-def test_reciprocal_rank_fusions_of_autorag(shared_data: Callable[[str], Path]) -> None:
-    cases = json.loads((shared_data("autorag_sample") / "fusion_cases.json").read_text())
-    assert len(cases["rrf"]) == 2
-    for case in cases["rrf"]:
-        pairs = zip(case["ids"], case["scores"], strict=True)
-        lists = [ranking(dict(zip(ids, values, strict=True))) for ids, values in pairs]
-        found = reciprocal_rank_fusion(lists, k=case["k"], candidates=100, depth=case["top_k"])
-        assert found["unit_id"].to_pylist() == case["expected_ids"]
-        assert found["score"].to_pylist() == pytest.approx(case["expected_scores"])
 
 
 def test_as_many_weights_as_inputs() -> None:

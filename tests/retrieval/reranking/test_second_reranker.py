@@ -6,13 +6,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.attribution import PLACES
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import Tiny
 
@@ -140,26 +137,3 @@ def test_a_reranking_of_a_fusion_of_rerankings(tiny: Tiny) -> None:
     joined = ranked(pipeline, "joined")
     for query, rows in ranked(pipeline, "last").items():
         assert {unit for unit, _ in rows} == {unit for unit, _ in joined[query][:2]}
-
-
-def test_diversity_on_top_is_measured_and_one_table(tiny: Tiny) -> None:
-    tiny.configure("late", candidates=6)
-    tiny.configure("diverse", type="mmr", input="late", candidates=6, **{"lambda": 0.1})
-    for name in ("again", "same"):
-        del tiny.config["retrievers"][name]
-    tiny.write_config()
-    tiny.run()
-    tiny.snapshot()
-    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
-        means = dict(
-            connection.execute(
-                "SELECT retriever, avg(similarity) FROM list_similarities "
-                "WHERE top_k = 3 GROUP BY ALL"
-            ).fetchall()
-        )
-        lost = connection.execute(
-            "SELECT DISTINCT lost_at FROM attributions WHERE retriever IN ('diverse', 'joined')"
-        ).fetchall()
-    assert means.keys() == {"late", "diverse"}
-    assert means["diverse"] < means["late"]
-    assert {place for (place,) in lost} <= set(PLACES)
