@@ -20,8 +20,7 @@ from rag_assets.chunking.pieces import indexed_texts
 from rag_assets.errors import DataError
 from rag_assets.llm.client import Answer, ChatRequest, Failure
 from rag_assets.llm.completions import Completions
-from rag_assets.llm.templates import passages_block
-from rag_assets.llm.templates import Template, packaged_template, read_template
+from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.plain_text import without_obeyed
 from rag_assets.query_sets.model_output import Unusable, parsed_list, parsed_passage

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.models.vectors import Vectors
-from rag_assets.models.vectors import SparseVector
+from rag_assets.models.vectors import SparseVector, Vectors
 from rag_assets.schemas import QUERY_VECTORS
 
 MAX_COMPONENTS = 2**24
