@@ -23,7 +23,7 @@ from rag_assets.retrieval.lexical.analyzers import ANALYZERS, AUTO
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts, SortedTexts
 from rag_assets.retrieval.lexical.words import WordIndex
-from rag_assets.sources.squad import SquadDataset
+from rag_assets.sources.json_datasets import SquadDataset
 
 
 class Measured(NamedTuple):

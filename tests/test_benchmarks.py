@@ -17,7 +17,7 @@ import pytest
 from rag_assets.api import evaluate
 from rag_assets.experiment.load import validate
 from rag_assets.experiment.yaml_file import read_yaml
-from rag_assets.sources.squad import SquadDataset
+from rag_assets.sources.json_datasets import SquadDataset
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BENCHMARKS = REPOSITORY / "benchmarks"

@@ -22,11 +22,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rag_assets.answers.tables import ANSWERS
 from rag_assets.errors import DataError
-from rag_assets.sources.declared_rows import Id, Text, read_rows
-from rag_assets.sources.fields import Place, checked_id, note
-from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.lines import read_text
-from rag_assets.sources.strict_json import JsonError, parse_json, type_name
+from rag_assets.sources.fields import Id, Place, Text, checked_id, note, type_name
+from rag_assets.sources.row_files import read_declared, read_object, read_text
+from rag_assets.sources.tables import UniqueIds
 from rag_assets.text_files import suffix
 
 MISSING = "no prediction"
@@ -119,15 +117,8 @@ def _of_object(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _object(path: Path) -> tuple[Mapping[str, Any], str]:
-    text = read_text(path)
-    try:
-        value = parse_json(text)
-    except JsonError as error:
-        _refuse_repetition(text, path)
-        raise DataError(error.problem, file=path, line=error.line) from error
-    if not isinstance(value, dict):
-        problem = f"found {type_name(value)}; must be one object, question to value"
-        raise DataError(problem, file=path)
+    value, text = read_object(path, "one object, question to value"), read_text(path)
+    _refuse_repetition(text, path)
     return value, text
 
 
@@ -169,7 +160,7 @@ class _Line(msgspec.Struct):
 
 def _of_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     ids = UniqueIds("query")
-    for place, line in read_rows(path, _Line):
+    for place, line in read_declared(path, _Line):
         query_id = checked_id(line.query_id, place, "query_id")
         ids.add(query_id, place, "query_id")
         yield query_id, _columns(line, place)

@@ -34,7 +34,7 @@ from rag_assets.pipeline.circular_models import circular_uses, question_circles
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.retrieval.runs_stage import RunsStage
-from rag_assets.sources.problems import collecting
+from rag_assets.sources.problems import Problems
 from rag_assets.statistics.comparisons import is_tested, regressions
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
@@ -144,16 +144,15 @@ def _sentence(finding: Finding) -> str:
 def unreadable_outcome(pipeline: Pipeline, asset: str, error: DataError) -> CheckOutcome:
     """Return every problem of files of which reading stopped at the first, ``error``."""
     dataset = pipeline.experiment.dataset
-    with collecting() as problems:
-        try:
-            if asset == "qrels":
-                inputs = CheckInputs(pipeline)
-                pipeline.experiment.read_qrels(inputs.documents, inputs.queries)
-            else:
-                {"documents": dataset.read_documents, "queries": dataset.read_queries}[asset]()
-        except DataError as first:
-            problems.append(first)
-    return outcome_of([reading_problems(problems or [error])])
+    problems = Problems(collect=True)
+    with problems:
+        if asset == "qrels":
+            inputs = CheckInputs(pipeline)
+            pipeline.experiment.read_qrels(inputs.documents, inputs.queries, problems)
+        else:
+            read = {"documents": dataset.read_documents, "queries": dataset.read_queries}[asset]
+            read(problems)
+    return outcome_of([reading_problems(problems.collected or [error])])
 
 
 def _documents(inputs: CheckInputs, key: ArtifactKey, artifact: Artifact) -> CheckOutcome:

@@ -54,9 +54,9 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.search_steps_stage import uses_filters
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.problems import ANY, RejectedIds, RowError, collecting
-from rag_assets.sources.rows import WITHOUT_RELEVANT
+from rag_assets.sources.problems import Problems, RowError
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
+from rag_assets.sources.tables import WITHOUT_RELEVANT
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -171,27 +171,27 @@ def _evaluation_checks(
 
 def _read(pipeline: Pipeline) -> _Sources:
     dataset = pipeline.experiment.dataset
-    rejected = RejectedIds()
-    documents = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents, rejected)
+    problems = Problems(collect=True)
+    documents = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents, problems)
     if pipeline.experiment.questions is not None:
         return _with_generated(pipeline, documents)
-    queries = _part(pipeline, QUERIES_KEY, QUERIES, pipeline.experiment.read_queries, rejected)
+    queries = _part(pipeline, QUERIES_KEY, QUERIES, pipeline.experiment.read_queries, problems)
     parts = [documents, queries]
     for kind, part in (("document", documents), ("query", queries)):
         if not part.to_the_end:
-            rejected.add((kind, ANY))
+            problems.record_incomplete(kind)
     if pipeline.experiment.has_qrels:
         read = partial(pipeline.experiment.read_qrels, documents.table, queries.table)
         # Broken documents or queries are not in the store, and labels are checked against both.
         in_store = not (documents.problems or queries.problems)
-        parts.append(_part(pipeline, QRELS_KEY, QRELS, read, rejected, in_store=in_store))
-    problems = [problem for part in parts for problem in part.problems]
-    queried = (problem.query_id for problem in problems if isinstance(problem, RowError))
+        parts.append(_part(pipeline, QRELS_KEY, QRELS, read, problems, in_store=in_store))
+    errors = [error for part in parts for error in part.problems]
+    queried = (error.query_id for error in errors if isinstance(error, RowError))
     return _Sources(
         documents.table,
         queries.table,
         parts[2].table if len(parts) > 2 else QRELS.empty(),
-        reading_problems(problems),
+        reading_problems(errors),
         frozenset(query_id for query_id in queried if query_id is not None),
         not documents.problems,
         tuple(note for part in parts for note in part.notes),
@@ -238,8 +238,8 @@ def _part(
     pipeline: Pipeline,
     key: ArtifactKey,
     schema: TableSchema,
-    read: Callable[[], Read],
-    rejected: RejectedIds,
+    read: Callable[[Problems], Read],
+    problems: Problems,
     *,
     in_store: bool = True,
 ) -> _Part:
@@ -254,11 +254,13 @@ def _part(
         except DataError as error:
             first = [error]
     content: Read | None = None
-    with collecting(rejected) as problems:
-        content = read()
+    part = problems.next_part()
+    with part:
+        content = read(part)
+    errors = part.collected or first
     if content is None:
-        return _Part(schema.empty(), problems or first, [], to_the_end=False)
-    return _Part(content.table, problems or first, _named_notes(key, content.notes))
+        return _Part(schema.empty(), errors, [], to_the_end=False)
+    return _Part(content.table, errors, _named_notes(key, content.notes))
 
 
 def _named_notes(key: ArtifactKey, notes: Iterable[str]) -> list[str]:

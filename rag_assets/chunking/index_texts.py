@@ -25,8 +25,8 @@ from rag_assets.options import FileOptions, Number
 from rag_assets.plain_text import without_obeyed
 from rag_assets.query_sets.model_output import Unusable, parsed_list, parsed_passage
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
-from rag_assets.sources.fields import Place, identifier, note, shown
-from rag_assets.sources.strict_json import read_objects, type_name
+from rag_assets.sources.fields import Place, identifier, note, shown, type_name
+from rag_assets.sources.row_files import read_objects
 
 OWN_TEXT, HEADINGS = "text", "headings"
 SUMMARY, QUESTIONS, CONTEXT = "summary", "questions", "context"
@@ -357,15 +357,14 @@ def _plain(text: str) -> str:
 
 def _file_rows(file: Path) -> Iterator[tuple[int, str, tuple[int, int], list[str]]]:
     keys = ("document_id", "start", "end", "texts")
-    for line, row in read_objects(file):
-        place = Place(file, line)
+    for place, row in read_objects(file):
         for name in row.keys() - set(keys):
             raise place.error(f"unknown; a row has {', '.join(keys)}", name)
         document_id = identifier(row, "document_id", place)
         start, end = (_character(row, name, place) for name in ("start", "end"))
         if start >= end:
             raise place.error(f"is {end}; must be above start, {start}", "end")
-        yield line, document_id, (start, end), _texts(row, place)
+        yield place.line or 0, document_id, (start, end), _texts(row, place)
 
 
 def _character(row: Mapping[str, Any], name: str, place: Place) -> int:

@@ -52,7 +52,7 @@ from rag_assets.report.formats import as_json
 from rag_assets.report.judge_check import check_sheets
 from rag_assets.report.terminal_table import sheets_view
 from rag_assets.schemas import ANSWER_LABELS
-from rag_assets.sources.csv_files import read_csv
+from rag_assets.sources.row_files import read_csv
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings

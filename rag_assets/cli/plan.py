@@ -17,7 +17,8 @@ from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.report.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
 from rag_assets.report.terminal_table import sheet_view
-from rag_assets.sources.folder_labels import QUERIES_FILE, LabelledFolder, examples_left
+from rag_assets.sources.folder_queries import QUERIES_FILE, examples_left
+from rag_assets.sources.labelled_folder import LabelledFolder
 
 
 @click.command("plan")

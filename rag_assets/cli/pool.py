@@ -52,8 +52,7 @@ from rag_assets.labels.sampling.sample_sheet import (
 from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
-from rag_assets.sources.csv_files import CELL_LIMIT, plain
-from rag_assets.sources.rows import unknown_documents
+from rag_assets.sources.sheets import CELL_LIMIT, plain
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
@@ -237,15 +236,15 @@ def _import_sheet(experiment: Experiment, sheet: Path) -> None:
         conflicts.append(DataError(str(error), file=sheet))
         refuse(conflicts)
 
-    with unknown_documents(keep=experiment.keeps_unknown):
-        added = add_judgments(
-            experiment.dataset,
-            [judgment for row in graded for judgment in row.judgments()],
-            documents,
-            queries,
-            judge=experiment.judge,
-            on_conflict=conflict,
-        )
+    added = add_judgments(
+        experiment.dataset,
+        [judgment for row in graded for judgment in row.judgments()],
+        documents,
+        queries,
+        judge=experiment.judge,
+        on_conflict=conflict,
+        keeps_unknown=experiment.keeps_unknown,
+    )
     _say_added(added, f"{n_empty} rows without a grade")
 
 
@@ -280,16 +279,16 @@ def _import_feedback(experiment: Experiment, file: Path) -> None:
     queries = experiment.dataset.read_queries().table
     votes = read_feedback(file, documents, queries)
     conflicts: list[DataError] = []
-    with unknown_documents(keep=experiment.keeps_unknown):
-        added = add_judgments(
-            experiment.dataset,
-            votes.judgments,
-            documents,
-            queries,
-            judge=experiment.judge,
-            on_conflict=conflicts.append,
-            renewed=votes.units,
-        )
+    added = add_judgments(
+        experiment.dataset,
+        votes.judgments,
+        documents,
+        queries,
+        judge=experiment.judge,
+        on_conflict=conflicts.append,
+        renewed=votes.units,
+        keeps_unknown=experiment.keeps_unknown,
+    )
     renewed = f"{added.n_changed} changed and {added.n_withdrawn} taken back, with their votes"
     kept = f"{len(conflicts)} of which with another grade, which is kept"
     _say_added(added, f"{kept}; {renewed}; {votes.n_undecided} undecided")

@@ -22,7 +22,7 @@ from rag_assets.errors import DataError
 from rag_assets.evaluation.run_files import is_json, is_json_lines, is_parquet, nested_numbers
 from rag_assets.schemas import RELEVANT_UNITS
 from rag_assets.sources.fields import Place, Row, checked_grade, identifier
-from rag_assets.sources.row_files import JsonLinesFile, ParquetFile
+from rag_assets.sources.row_files import RowFile
 from rag_assets.trec_lines import BEIR_COLUMNS, BEIR_HEADER, TREC_COLUMNS, qrel_line, read_fields
 
 QUERY, GROUND_TRUTH = "qid", "retrieval_gt"
@@ -75,7 +75,7 @@ def read_labels(path: Path) -> Labels:
         return _labels(_nested_judgments(path), path)
     if not is_parquet(path) and not is_json_lines(path):
         return _labels(_qrels_lines(path), path)
-    rows = list((ParquetFile if is_parquet(path) else JsonLinesFile)(path).rows())
+    rows = list(RowFile(path).rows())
     names = rows[0][1].keys() if rows else {*()}
     if {QUERY, GROUND_TRUTH} <= names:
         return _ground_truth(rows)

@@ -31,8 +31,7 @@ from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import RUNS
 from rag_assets.sources.fields import Place, Row, identifier, shown
-from rag_assets.sources.row_files import ParquetFile
-from rag_assets.sources.strict_json import read_object, read_objects
+from rag_assets.sources.row_files import RowFile, read_object, read_objects
 from rag_assets.text_files import suffix
 from rag_assets.trec_lines import COMMENT, read_fields
 
@@ -278,7 +277,7 @@ def _nested_records(path: Path) -> _Records:
 
 def _parquet_records(path: Path, id_columns: Sequence[str]) -> tuple[str, _Records]:
     """Return the column of the ids, and the rows."""
-    rows = list(ParquetFile(path).rows())
+    rows = list(RowFile(path).rows())
     names = rows[0][1] if rows else {}
     query = next((name for name in QUERY_COLUMNS if name in names), "")
     unit = next((name for name in id_columns if name in names), "")
@@ -324,14 +323,13 @@ def query_objects(path: Path) -> Iterator[tuple[Place, str, Row]]:
     Raises:
         DataError: the file cannot be read, a line is no such object, or a query stands twice.
     """
-    lines: dict[str, int] = {}
-    for number, row in read_objects(path):
-        place = Place(path, number)
+    lines: dict[str, int | None] = {}
+    for place, row in read_objects(path):
         key = next((key for key in QUERY_KEYS if key in row), QUERY_KEYS[0])
         query_id = identifier(row, key, place)
         if query_id in lines:
             raise place.error(f"query '{query_id}' stands already on line {lines[query_id]}", key)
-        lines[query_id] = number
+        lines[query_id] = place.line
         yield place, query_id, row
 
 

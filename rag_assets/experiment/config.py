@@ -45,11 +45,11 @@ else:
 class DatasetConfig(Options):
     """Where documents, queries and qrels come from.
 
-    ``path`` is absolute or relative to the YAML file; for ``format: ir_datasets`` it is an id of
-    that library. Without ``format`` it is detected. ``subset`` chooses ``qrels/<subset>.tsv`` of a
-    BEIR folder, ``qrels.<subset>.txt`` of a TREC folder, ``<subset>.parquet`` with the questions of
-    an AutoRAG folder. ``columns`` maps fields of documents and queries to the names that they have
-    in a jsonl, csv or parquet folder; ``document_id: [source, number]`` joins several with ``/``.
+    ``path`` is absolute or relative to the YAML file. Without ``format`` it is detected. ``subset``
+    chooses ``qrels/<subset>.tsv`` of a BEIR folder, ``qrels.<subset>.txt`` of a TREC folder,
+    ``<subset>.parquet`` with the questions of an AutoRAG folder. ``columns`` maps fields of
+    documents and queries to the names that they have in a jsonl, csv or parquet folder;
+    ``document_id: [source, number]`` joins several with ``/``.
     ``judge`` is the unit that is judged. ``unknown_documents`` says what a judgment of a document
     that is not in the corpus is: an error, or kept: it stays in R and is never found, as in
     trec_eval.

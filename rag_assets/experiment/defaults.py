@@ -9,8 +9,8 @@ from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import ChunkingConfig, RetrieverConfig
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.folder_labels import LabelledFolder
-from rag_assets.sources.query_log import COUNT
+from rag_assets.sources.folder_queries import COUNT
+from rag_assets.sources.labelled_folder import LabelledFolder
 
 
 def default_chunkings(dataset: Dataset) -> dict[str, ChunkingConfig]:

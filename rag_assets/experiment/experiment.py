@@ -40,9 +40,8 @@ from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, Reran
 from rag_assets.retrieval.external.base import UNCHUNKED, ExternalRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import Dataset, Read
-from rag_assets.sources.formats import unread_labels
-from rag_assets.sources.rows import unknown_documents
-from rag_assets.sources.unread_files import unread_files
+from rag_assets.sources.formats import unread_files, unread_labels
+from rag_assets.sources.problems import FIRST, Problems
 
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
 
@@ -130,16 +129,18 @@ class Experiment:
         """
         return read_marks(self.question_marks_file) if self.marks is None else self.marks
 
-    def read_queries(self) -> Read:
+    def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the questions, without those that people left out, in their new wording.
 
         Raises:
             DataError: they break their format, or none is left.
         """
-        read, marks = self.dataset.read_queries(), self.question_marks()
+        read, marks = self.dataset.read_queries(problems), self.question_marks()
         return marked_queries(read, marks, self.question_marks_file) if marks else read
 
-    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+    def read_qrels(
+        self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
+    ) -> Read:
         """Return the labels of questions; those of questions that are left out are no error.
 
         Judgments of unknown documents are kept where that is wanted.
@@ -150,8 +151,8 @@ class Experiment:
         everything = with_left_out(queries, self.question_marks())
         read = Read(QRELS.empty(), [])
         if self.dataset.has_qrels or not self.has_graded_pool:
-            with unknown_documents(keep=self.keeps_unknown):
-                read = self.dataset.read_qrels(documents, everything)
+            part = problems.keeping_unknown(self.keeps_unknown)
+            read = self.dataset.read_qrels(documents, everything, part)
         if self.has_graded_pool:
             table = with_graded_pool(read.table, self.judgments_log, documents, self.judge)
             read = read._replace(table=table)

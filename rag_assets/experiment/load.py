@@ -65,8 +65,7 @@ from rag_assets.sources.formats import (
     unread_labels,
     with_columns,
 )
-from rag_assets.sources.ir_datasets import IrDataset
-from rag_assets.sources.rows import KEEP
+from rag_assets.sources.tables import KEEP
 
 EXPERIMENT_FILE = "experiment.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -303,7 +302,7 @@ def _default_name(source: Path, *, has_file: bool) -> str:
 
 def _open(source: Path, config: DatasetConfig, *, has_file: bool) -> Dataset:
     path = config.path
-    if has_file and config.format != IrDataset.format:
+    if has_file:
         path = (source.parent / path).resolve()
     key = "subset" if config.subset is not None and path.exists() else "path"
     try:

@@ -23,9 +23,9 @@ import pyarrow as pa
 from msgspec import Meta
 
 from rag_assets.schemas import ANSWER_LABELS
-from rag_assets.sources.csv_files import Sheet, fitting, is_shown_as
-from rag_assets.sources.declared_rows import Chance, Id, Text, read_rows
-from rag_assets.sources.fields import Place, checked_id, shown
+from rag_assets.sources.fields import Chance, Id, Place, Text, checked_id, shown
+from rag_assets.sources.row_files import read_declared
+from rag_assets.sources.sheets import Sheet, fitting, is_shown_as
 from rag_assets.store.atomic import append_line
 
 SHEET = Sheet(("id", "question", "right_answers", "answer", "correct"))
@@ -216,7 +216,7 @@ def read_answer_labels(file: Path) -> pa.Table:
         DataError: a line is not of the form above; names file, line and key.
     """
     rows: dict[tuple[str, str], dict[str, object]] = {}
-    for place, line in read_rows(file, _Line):
+    for place, line in read_declared(file, _Line):
         query_id = checked_id(line.query_id, place, "query_id")
         rows[query_id, line.answer] = {**msgspec.structs.asdict(line), "query_id": query_id}
     return ANSWER_LABELS.from_rows([rows[key] for key in sorted(rows)])

@@ -30,8 +30,8 @@ from rag_assets.judges.base import (
     item_digest,
 )
 from rag_assets.judges.verdict_lines import parse
-from rag_assets.sources.declared_rows import Id, Text, read_rows
-from rag_assets.sources.fields import Place, checked_id
+from rag_assets.sources.fields import Id, Place, Text, checked_id
+from rag_assets.sources.row_files import read_declared
 
 ABSENT = "not in the file"
 EDITED = "recorded of another text"
@@ -113,7 +113,7 @@ def read_recorded(path: Path) -> dict[Key, RecordedVerdict]:
             the line and the key.
     """
     records: dict[Key, RecordedVerdict] = {}
-    for place, line in read_rows(path, _Line):
+    for place, line in read_declared(path, _Line):
         key = _key_of(line, place)
         if key in records:
             raise place.error(f"was already judged on line {records[key].line}", "query_id")

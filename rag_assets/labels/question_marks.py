@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from rag_assets.errors import DataError
 from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.declared_rows import Id, Text, read_rows
-from rag_assets.sources.fields import checked_id
+from rag_assets.sources.fields import Id, Text, checked_id
+from rag_assets.sources.row_files import read_declared
 from rag_assets.store.atomic import append_line
 from rag_assets.store.canonical import canonical_json
 
@@ -88,7 +88,7 @@ def mark_lines(file: Path) -> Iterator[QuestionMark]:
     Raises:
         DataError: a line breaks the format.
     """
-    for place, line in read_rows(file, _Line) if file.is_file() else ():
+    for place, line in read_declared(file, _Line) if file.is_file() else ():
         query_id, *rest = msgspec.structs.astuple(line)
         yield QuestionMark(checked_id(query_id, place, "query_id"), *rest)
 

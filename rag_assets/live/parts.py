@@ -22,7 +22,7 @@ from rag_assets.live.records import Placed, Records, document_rows
 from rag_assets.models.encoder import Encoder
 from rag_assets.retrieval.lexical import bm25
 from rag_assets.schemas import RELEVANT_UNITS
-from rag_assets.sources.record_folders import JsonlDataset
+from rag_assets.sources.labelled_folder import JsonlDataset
 
 Run = Mapping[Any, Mapping[Any, float] | Sequence[Any]]
 """Query id -> document id -> score, or a list of document ids, best first; texts or integers."""

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.folder_labels import JUDGMENTS, NAMES, QUERIES
+from rag_assets.sources.fields import type_name
+from rag_assets.sources.folder_queries import QUERIES
+from rag_assets.sources.labelled_folder import JUDGMENTS, NAMES
 from rag_assets.sources.problems import RowError
-from rag_assets.sources.strict_json import type_name
 from rag_assets.store.atomic import write_text
 
 DOCUMENTS = "documents"

@@ -40,7 +40,7 @@ from rag_assets.pipeline.stages import STAGES, stages_in_order
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.lines import unreadable
+from rag_assets.sources.row_files import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest, save_table
 from rag_assets.store.content_cache import CACHE, COMPLETIONS
 from rag_assets.store.file_stamps import SourceFiles

@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.query_sets.query_set import ComputedQuerySet, Variants
 from rag_assets.query_sets.variants import folded, variant_table
-from rag_assets.sources.fields import Inside, Place, checked_id, identifier, shown
-from rag_assets.sources.lines import read_text
-from rag_assets.sources.strict_json import JsonError, parse_json, read_objects, type_name
+from rag_assets.sources.fields import Place, checked_id, identifier, shown, type_name
+from rag_assets.sources.row_files import read_object, read_objects
 from rag_assets.text_files import suffix
 
 LINES_SUFFIXES = (".jsonl", ".ndjson")
@@ -91,9 +90,9 @@ def _entries(path: Path) -> Iterator[_Entry]:
     if suffix(path) in LINES_SUFFIXES:
         yield from _from_lines(path)
         return
-    content, place = _content(path), Place(path)
+    content, place = read_object(path, _FORMS), Place(path)
     if isinstance(content.get("queries"), dict):
-        place = Inside(path, "queries")
+        place = Place(path, path="queries")
         for query_id, text in content["queries"].items():
             checked_id(query_id, place, query_id)
             yield _Entry(query_id, False, [_text(text, place, query_id)])
@@ -108,26 +107,13 @@ def _entries(path: Path) -> Iterator[_Entry]:
 
 
 def _from_lines(path: Path) -> Iterator[_Entry]:
-    seen: dict[str, int] = {}
-    for line, row in read_objects(path):
-        place = Place(path, line)
+    seen: dict[str, int | None] = {}
+    for place, row in read_objects(path):
         query_id = identifier(row, "query_id", place)
-        first = seen.setdefault(query_id, line)
-        if first != line:
+        first = seen.setdefault(query_id, place.line)
+        if first != place.line:
             raise place.error(f"{shown(query_id)} was on line {first} already", "query_id")
         yield _Entry(query_id, False, _texts(row.get("variants"), place, "variants"))
-
-
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        value = parse_json(read_text(path))
-    except JsonError as error:
-        raise DataError(
-            f"{error.problem}; allowed: {_FORMS}", file=path, line=error.line
-        ) from error
-    if not isinstance(value, dict):
-        raise DataError(f"found {type_name(value)}; allowed: {_FORMS}", file=path)
-    return value
 
 
 def _texts(value: object, place: Place, key: str) -> list[str]:

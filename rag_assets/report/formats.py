@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rag_assets.plain_text import json_safe, markdown
-from rag_assets.sources.csv_files import shielded
+from rag_assets.sources.sheets import shielded
 
 FORMATS = ("table", "json", "csv", "markdown")
 """What ``--format`` takes; ``table`` is drawn for a terminal."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
@@ -20,14 +20,13 @@ from rag_assets.sources.fields import (
     checked_id,
     identifier,
     metadata_json,
+    missing_key,
     note,
     string,
 )
-from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.problems import skipping_bad_rows
-from rag_assets.sources.row_files import ParquetFile
-from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
-from rag_assets.sources.strict_json import type_name
+from rag_assets.sources.problems import FIRST, Problems
+from rag_assets.sources.row_files import RowFile
+from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
 
 GROUND_TRUTH = "retrieval_gt"
 CORPUS = "corpus"
@@ -65,14 +64,12 @@ class AutoragDataset:
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether there are Parquet files of both kinds."""
-        corpora, questions = _files(path)
-        return bool(corpora and questions)
+        return all(cls.parts(path).values())
 
     @classmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
         """Return the two files, and which are there."""
-        corpora, questions = _files(path)
-        return {f"{CORPUS}.parquet": bool(corpora), f"{QA}.parquet": bool(questions)}
+        return {f"{part}.parquet": bool(files) for part, files in _files(path).items()}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
@@ -84,16 +81,14 @@ class AutoragDataset:
         """
         if not path.is_dir():
             raise DataError(f"not {cls.layout}", file=path)
-        corpora, questions = _files(path)
-        missing = [
-            f"{part}.parquet" for part, files in ((CORPUS, corpora), (QA, questions)) if not files
-        ]
+        missing = [part for part, is_there in cls.parts(path).items() if not is_there]
         if missing:
             raise DataError(f"not an AutoRAG folder: {', '.join(missing)} missing", file=path)
-        if subset is not None and subset not in questions:
-            raise UsageError(f"{path}: no subset {allowed_names(subset, questions)}")
-        chosen = questions[subset] if subset is not None else _only(questions, QA, path)
-        return cls(path, _only(corpora, CORPUS, path), chosen)
+        files = _files(path)
+        if subset is not None and subset not in files[QA]:
+            raise UsageError(f"{path}: no subset {allowed_names(subset, files[QA])}")
+        qa = files[QA][subset] if subset is not None else _only(files[QA], QA, path)
+        return cls(path, _only(files[CORPUS], CORPUS, path), qa)
 
     def document_files(self) -> list[Path]:
         """Return the corpus."""
@@ -107,44 +102,55 @@ class AutoragDataset:
         """Return the file of the questions, which holds the ground truth."""
         return [self.qa]
 
-    def read_documents(self) -> Read:
+    def read_documents(self, problems: Problems = FIRST) -> Read:
         """Return the corpus, without titles; rows are counted from 1 in messages."""
-        source, rows = ParquetFile(self.corpus), DocumentRows()
-        ids = UniqueIds("document")
+        source, rows = RowFile(self.corpus), DocumentRows()
+        ids = UniqueIds("document", problems)
         for place, row in source.rows():
-            with skipping_bad_rows():
+            with problems:
                 document_id = identifier(row, "doc_id", place)
                 ids.add(document_id, place, "doc_id")
                 text = string(row, "contents", place)
                 rows.add(document_id, "", text, metadata_json(_present(row), _DOCUMENT_KEYS))
         return rows.read(Place(self.corpus), source.notes())
 
-    def read_queries(self) -> Read:
+    def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the questions, without tags."""
-        source, rows = ParquetFile(self.qa), QueryRows()
-        ids = UniqueIds("query")
+        source, rows = RowFile(self.qa), QueryRows()
+        ids = UniqueIds("query", problems)
         for place, row in source.rows():
-            with skipping_bad_rows():
+            with problems:
                 query_id = identifier(row, "qid", place)
                 ids.add(query_id, place, "qid")
                 text = string(row, "query", place)
                 rows.add(query_id, text, [], metadata_json(_present(row), _QUERY_KEYS))
         return rows.read(Place(self.qa), source.notes())
 
-    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
-        """Return a judgment of grade 1 for each id of the ground truth.
+    def read_qrels(
+        self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
+    ) -> Read:
+        """Return a judgment of grade 1 for each id of the ground truth, once in its group.
 
-        Notes count queries with empty groups beside others, and with an id twice in one group.
+        The outer list of ids is an AND, an inner list an OR. ``[[]]``, ``[[""]]``, ``[]`` and null
+        mean that a query has no ground truth. Notes count queries with empty entries beside others,
+        and with an id twice in one group.
         """
-        rows = QrelRows(documents, queries)
+        rows = QrelRows(documents, queries, problems)
         empty, repeated = list[str](), list[str]()
-        for place, row in ParquetFile(self.qa).rows():
-            with skipping_bad_rows():
+        for place, row in RowFile(self.qa).rows():
+            with problems:
                 query_id = identifier(row, "qid", place)
-                truth = _ground_truth(row, place)
-                empty += [query_id] if truth.empty else []
-                repeated += [query_id] if truth.repeated else []
-                _add(rows, place, query_id, truth.groups)
+                listed = _ground_truth(row, place)
+                groups = [ids for group in listed if (ids := [i for i in group if i])]
+                for number, group in enumerate(groups, start=1):
+                    for document_id in dict.fromkeys(group):
+                        key = f"{GROUND_TRUTH}[{number - 1}]"
+                        rows.resolve(query_id, document_id, place, ("qid", key))
+                        rows.add(place, query_id, document_id, GRADE, str(number))
+                if groups and groups != listed:
+                    empty.append(query_id)
+                if any(len(set(group)) < len(group) for group in groups):
+                    repeated.append(query_id)
         singular = "query has empty entries beside the ground truth, left out"
         notes = note(singular, singular.replace("query has", "queries have"), empty)
         singular = "query has an id twice in one group, taken once"
@@ -152,36 +158,23 @@ class AutoragDataset:
         return rows.read(Place(self.qa), notes)
 
 
-def _add(rows: QrelRows, place: Place, query_id: str, groups: list[list[str]]) -> None:
-    for group, alternatives in enumerate(groups):
-        for document_id in alternatives:
-            rows.resolve(query_id, document_id, place, ("qid", f"{GROUND_TRUTH}[{group}]"))
-            rows.add(place, query_id, document_id, GRADE, str(group + 1))
-
-
-def _files(path: Path) -> tuple[dict[str, Path], dict[str, Path]]:
+def _files(path: Path) -> dict[str, dict[str, Path]]:
     """Return the files that may be the corpus, and those that may be the questions, by name."""
-    corpora: dict[str, Path] = {}
-    questions: dict[str, Path] = {}
-    for file in sorted(path.glob("*.parquet")) if path.is_dir() else []:
-        if not file.is_file() or file.name.startswith("."):
-            continue
-        if CORPUS in file.stem.lower():
-            corpora[file.stem] = file
-        elif QA in file.stem.lower():
-            questions[file.stem] = file
-    return corpora, questions
+    files: dict[str, dict[str, Path]] = {CORPUS: {}, QA: {}}
+    for file in sorted(path.glob("[!.]*.parquet")) if path.is_dir() else []:
+        part = next((part for part in files if part in file.stem.lower()), None)
+        if part is not None and file.is_file():
+            files[part][file.stem] = file
+    return files
 
 
 def _only(files: dict[str, Path], part: str, path: Path) -> Path:
     """Return the file that is named exactly like the part, or else the only one."""
-    if part in files:
-        return files[part]
-    if len(files) > 1:
+    if part not in files and len(files) > 1:
         names = ", ".join(file.name for file in files.values())
         subset = f"choose with subset: {next(iter(files))}" if part == QA else "keep one"
         raise DataError(f"more than one file may be {part}.parquet: {names}; {subset}", file=path)
-    return next(iter(files.values()))
+    return files.get(part) or next(iter(files.values()))
 
 
 def _present(row: Row) -> dict[str, Any]:
@@ -195,46 +188,25 @@ def _present(row: Row) -> dict[str, Any]:
     return present
 
 
-class _GroundTruth(NamedTuple):
-    """The groups with their ids, and what was left out of them."""
-
-    groups: list[list[str]]
-    empty: bool
-    repeated: bool
-
-
-def _ground_truth(row: Row, place: Place) -> _GroundTruth:
-    """Return the groups of a query, each id of a group once.
-
-    The outer list is an AND, an inner list an OR. ``[[]]``, ``[[""]]``, ``[]`` and null mean that
-    the query has no ground truth. Beside groups with ids, ``empty`` tells of groups or ids without
-    content that were left out, ``repeated`` of ids that a group has twice.
+def _ground_truth(row: Row, place: Place) -> list[list[str]]:
+    """Return the groups of a query; an empty or missing id is an empty text.
 
     Raises:
         DataError: it is not a list of lists of ids.
     """
     if GROUND_TRUTH not in row:
-        raise place.error(f"is missing; found columns: {', '.join(row)}", GROUND_TRUTH)
-    groups: list[list[str]] = []
-    empty = repeated = False
+        raise place.error(missing_key(row), GROUND_TRUTH)
+    groups = []
     for number, group in enumerate(_listed(row[GROUND_TRUTH], place, GROUND_TRUTH, "lists of ids")):
-        inside = f"{GROUND_TRUTH}[{number}]"
-        listed = _listed(group, place, inside, "ids")
-        ids = [
-            checked_id(item, place, f"{inside}[{position}]")
-            for position, item in enumerate(listed)
-            if item is not None and item != ""
-        ]
-        empty = empty or len(ids) < max(len(listed), 1)
-        repeated = repeated or len(set(ids)) < len(ids)
-        if ids:
-            groups.append(list(dict.fromkeys(ids)))
-    return _GroundTruth(groups, empty and bool(groups), repeated)
+        key = f"{GROUND_TRUTH}[{number}]"
+        ids = enumerate(_listed(group, place, key, "ids"))
+        groups.append([checked_id(i, place, f"{key}[{n}]") if i or i == 0 else "" for n, i in ids])
+    return groups
 
 
 def _listed(value: object, place: Place, key: str, of: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise place.error(f"is {type_name(value)}; must be a list of {of}", key)
+        raise place.wrong(value, f"a list of {of}", key)
     return value

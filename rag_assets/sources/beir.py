@@ -1,63 +1,112 @@
-"""BEIR datasets: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/<subset>.tsv``, and kin."""
+"""BEIR datasets: a corpus, queries, and qrels by subset, as text or as Parquet.
+
+- The corpus: ``corpus.jsonl`` (``.gz`` too), ``corpus.parquet``, or shards in ``corpus/``.
+- The queries, likewise.
+- The qrels: ``qrels/<subset>.tsv``, ``.jsonl`` or ``.parquet``, or one file ``qrels`` of such a
+  kind; beside Parquet also shards in ``data/``, where MTEB has them.
+
+Shards are named as Hugging Face names them: ``test-00000-of-00002.parquet``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
+import msgspec
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.beir_files import (
-    DOCUMENT_KEY,
-    QUERY_KEY,
-    Parts,
-    ScoredPair,
-    Split,
-    beir_parts,
-    files_of,
-    read_scored_pairs,
-)
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import (
     DocumentFields,
+    Grade,
+    Id,
     Place,
     Row,
+    declared,
     identifier,
     metadata_json,
     note,
     string,
 )
-from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.problems import skipping_bad_rows
-from rag_assets.sources.row_files import JsonLinesFile, Rows, row_file
-from rag_assets.sources.rows import DocumentRows, Parse, QrelRows, QueryRows, Record, read_in_blocks
-from rag_assets.sources.strict_json import parse_object
+from rag_assets.sources.problems import FIRST, Problems
+from rag_assets.sources.row_files import (
+    PARQUET,
+    Record,
+    RowFile,
+    parse_object,
+    read_lines,
+    read_rows,
+)
+from rag_assets.sources.tables import (
+    Document,
+    DocumentRows,
+    QrelRows,
+    QueryRows,
+    UniqueIds,
+    read_in_blocks,
+)
 from rag_assets.store.blocks import KnownBlocks
+from rag_assets.text_files import plain_name, suffix
+from rag_assets.trec_lines import integral
 
-CORPUS = "corpus.jsonl"
-QUERIES_FILE = "queries.jsonl"
-QRELS_FOLDER = "qrels"
+CORPUS = "corpus"
+QUERIES = "queries"
+QRELS = "qrels"
 DEFAULT_SUBSET = "test"
+PAIR_KEYS = ("query-id", "corpus-id", "score")
+
+_LINES = ".jsonl"
+_TEXTS = (_LINES, PARQUET)
+_PAIRS = (".tsv", _LINES, PARQUET)
+_SHARD = re.compile(r"(?P<split>.+)-[0-9]{5}-of-(?P<count>[0-9]{5})")
+_HEADER_END = frozenset({"score", "grade", "relevance", "rel"})
 
 _ID_KEYS = ("_id", "id")
 _FIELDS = {key: DocumentFields((key,)) for key in _ID_KEYS}
 
+Splits = Mapping[str, list[Path]]
+
+
+class _Parts(NamedTuple):
+    """The files of each part by split; the qrels by subset."""
+
+    corpus: Splits
+    queries: Splits
+    qrels: Splits
+    has_qrels_folder: bool
+
+    @property
+    def present(self) -> dict[str, bool]:
+        """The parts as they are called in a folder, and whether they are there."""
+        return {
+            f"{CORPUS}{_LINES}": bool(self.corpus),
+            f"{QUERIES}{_LINES}": bool(self.queries),
+            f"{QRELS}/": bool(self.qrels) or self.has_qrels_folder,
+        }
+
+
+class _Pair(msgspec.Struct):
+    query_id: Id = msgspec.field(name=PAIR_KEYS[0])
+    document_id: Id = msgspec.field(name=PAIR_KEYS[1])
+    score: Grade = msgspec.field(name=PAIR_KEYS[2])
+
 
 @dataclass(frozen=True)
 class BeirDataset:
-    """One subset of a BEIR folder, of text or of Parquet as at Hugging Face.
+    """One subset of a BEIR folder.
 
-    See :mod:`rag_assets.sources.beir_files` for what may lie where. A document's fields beside
-    ``_id`` (or ``id``), ``title`` and ``text`` are its metadata; a query's tags are
-    ``metadata.tags`` where that is a list of strings. A judgment is an evidence of its own.
+    A document's fields beside ``_id`` (or ``id``), ``title`` and ``text`` are its metadata; a
+    query's tags are ``metadata.tags`` where that is a list of strings. A judgment is an evidence of
+    its own.
     """
 
     format: ClassVar[str] = "beir"
-    layout: ClassVar[str] = f"a folder with {CORPUS}, {QUERIES_FILE} and {QRELS_FOLDER}/"
+    layout: ClassVar[str] = f"a folder with {CORPUS}{_LINES}, {QUERIES}{_LINES} and {QRELS}/"
     default_judge: ClassVar[str] = "document"
     default_chunking: ClassVar[str] = "none"
 
@@ -67,13 +116,12 @@ class BeirDataset:
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether the folder has all three parts."""
-        return not beir_parts(path).missing
+        return all(_parts(path).present.values())
 
     @classmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
         """Return the three parts, and which are there."""
-        missing = beir_parts(path).missing
-        return {name: name not in missing for name in (CORPUS, QUERIES_FILE, f"{QRELS_FOLDER}/")}
+        return _parts(path).present
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
@@ -83,63 +131,75 @@ class BeirDataset:
             DataError: a part of the folder is missing, or no subset can be chosen.
             UsageError: there is no subset of this name.
         """
-        parts = beir_parts(path)
-        if parts.missing and parts.missing != [f"{QRELS_FOLDER}/"]:
-            raise DataError(f"not a BEIR folder: {', '.join(parts.missing)} missing", file=path)
-        return cls(path, _chosen(parts.qrels, subset, path))
+        parts = _parts(path)
+        missing = [name for name, is_there in parts.present.items() if not is_there]
+        if missing and missing != [f"{QRELS}/"]:
+            raise DataError(f"not a BEIR folder: {', '.join(missing)} missing", file=path)
+        names = list(parts.qrels)
+        if subset is not None and subset not in names:
+            raise UsageError(f"{path / QRELS}: no subset {allowed_names(subset, names)}")
+        if subset is None and len(names) > 1 and DEFAULT_SUBSET not in names:
+            problem = f"has no {DEFAULT_SUBSET}.tsv; choose a subset: {', '.join(names)}"
+            raise DataError(problem, file=path / QRELS)
+        default = names[0] if len(names) == 1 else DEFAULT_SUBSET
+        return cls(path, subset or default)
 
     @property
     def has_qrels(self) -> bool:
         """Whether the subset has its file; a folder without any has no labels yet."""
-        return self.subset in self._parts.qrels
-
-    @property
-    def _parts(self) -> Parts:
-        return beir_parts(self.root)
+        return self.subset in _parts(self.root).qrels
 
     def document_files(self) -> list[Path]:
         """Return the files of the corpus."""
-        return files_of(self._parts.corpus, self.subset)
+        return self._files_of(_parts(self.root).corpus)
 
     def query_files(self) -> list[Path]:
         """Return the queries and, where there are several subsets, what divides them."""
-        parts = self._parts
+        parts = _parts(self.root)
         dividing = [file for files in parts.qrels.values() for file in files]
-        queries = files_of(parts.queries, self.subset)
-        return [*queries, *(dividing if len(parts.qrels) > 1 else [])]
+        return [*self._files_of(parts.queries), *(dividing if len(parts.qrels) > 1 else [])]
 
     def qrels_files(self) -> list[Path]:
         """Return the files of the subset; where it has none, the file that would hold it."""
-        none = [self.root / QRELS_FOLDER / f"{self.subset}.tsv"]
-        return self._parts.qrels.get(self.subset, none)
+        none = [self.root / QRELS / f"{self.subset}.tsv"]
+        return _parts(self.root).qrels.get(self.subset, none)
+
+    def _files_of(self, splits: Splits) -> list[Path]:
+        """Return the files of a part for the subset: its own where there are such, else all."""
+        return splits.get(self.subset) or [file for files in splits.values() for file in files]
 
     def read_document_blocks(self, known: KnownBlocks) -> Read | None:
         """Return the corpus where it stands in lines."""
-        source = _Rows(files_of(self._parts.corpus, self.subset))
-        return read_in_blocks(known, source.raw_rows(), _parser) if source.has_lines else None
+        sources = [RowFile(file) for file in self.document_files()]
+        if not all(source.has_records for source in sources):
+            return None
+        records = (record for source in sources for record in source.records())
+        return read_in_blocks(known, records, lambda _: ("beir", _document))
 
-    def read_documents(self) -> Read:
+    def read_documents(self, problems: Problems = FIRST) -> Read:
         """Return the corpus."""
-        source = _Rows(files_of(self._parts.corpus, self.subset))
-        rows, ids = DocumentRows(), UniqueIds("document")
-        for place, row in source.rows():
-            with skipping_bad_rows():
-                document = _FIELDS[_id_key(row)].read(row, place)
-                ids.add(document[0], place, _ID_KEYS[0])
-                rows.add(*document)
-        return rows.read(source.place, source.notes())
+        sources = [RowFile(file, problems) for file in self.document_files()]
+        rows, ids = DocumentRows(), UniqueIds("document", problems)
+        for place, row in read_rows(sources):
+            with problems:
+                fields = _FIELDS[_id_key(row)]
+                document_id = fields.read_id(row, place)
+                ids.add(document_id, place, _ID_KEYS[0])
+                rows.add(document_id, *fields.read_rest(row, place))
+        return rows.read(Place(sources[0].file), _notes(sources))
 
-    def read_queries(self) -> Read:
+    def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the queries of the subset.
 
         A query that other subsets alone hold relevant documents for belongs to them; such queries
         are left out and counted in a note. One without any relevant document is kept.
         """
-        source = _Rows(files_of(self._parts.queries, self.subset))
+        files = self._files_of(_parts(self.root).queries)
+        sources = [RowFile(file, problems) for file in files]
         elsewhere = self._relevant_elsewhere()
-        rows, ids, left_out = QueryRows(), UniqueIds("query"), list[str]()
-        for place, row in source.rows():
-            with skipping_bad_rows():
+        rows, ids, left_out = QueryRows(), UniqueIds("query", problems), list[str]()
+        for place, row in read_rows(sources):
+            with problems:
                 key = _id_key(row)
                 query_id = identifier(row, key, place)
                 ids.add(query_id, place, _ID_KEYS[0])
@@ -151,68 +211,42 @@ class BeirDataset:
                     rows.add(query_id, text, tags, metadata_json(rest, frozenset({key, "text"})))
         singular = f"query that is not of subset {self.subset} is left out"
         many = f"queries that are not of subset {self.subset} are left out"
-        return rows.read(source.place, [*source.notes(), *note(singular, many, left_out)])
+        return rows.read(Place(files[0]), [*_notes(sources), *note(singular, many, left_out)])
 
-    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+    def read_qrels(
+        self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
+    ) -> Read:
         """Return the judgments of the subset, negative and zero grades included."""
         files = self.qrels_files()
-        rows = QrelRows(documents, queries)
-        for pair in _pairs(files):
-            keys = (QUERY_KEY, DOCUMENT_KEY)
-            with skipping_bad_rows():
-                rows.resolve(pair.query_id, pair.document_id, pair.place, keys)
-                rows.add(pair.place, pair.query_id, pair.document_id, pair.grade)
+        rows = QrelRows(documents, queries, problems)
+        for place, pair in _pairs(files, problems):
+            with problems:
+                query_id, document_id = str(pair.query_id), str(pair.document_id)
+                rows.resolve(query_id, document_id, place, (PAIR_KEYS[0], PAIR_KEYS[1]))
+                rows.add(place, query_id, document_id, pair.score)
         return rows.read(Place(files[0]), [])
 
     def _relevant_elsewhere(self) -> set[str]:
-        qrels = self._parts.qrels
+        qrels = _parts(self.root).qrels
         others = [file for name, files in qrels.items() if name != self.subset for file in files]
         if not others:
             return set()
-        here = {pair.query_id for pair in _pairs(qrels[self.subset])}
-        return {pair.query_id for pair in _pairs(others) if pair.grade > 0} - here
+        here = {str(pair.query_id) for _, pair in _pairs(qrels[self.subset])}
+        return {str(pair.query_id) for _, pair in _pairs(others) if pair.score > 0} - here
 
 
-def _parser(_: Record) -> tuple[str, Parse]:
-    def parse(block: Sequence[Record]) -> pa.Table:
-        rows = DocumentRows()
-        for place, content in block:
-            row = parse_object(content, place.file, place.line)
-            rows.add(*_FIELDS[_id_key(row)].read(row, place))
-        return rows.table()
-
-    return "beir", parse
-
-
-class _Rows:
-    """The rows of JSON lines or Parquet, file after file."""
-
-    def __init__(self, files: list[Path]) -> None:
-        self._sources = [row_file(file) for file in files]
-        self.place = Place(files[0])
-
-    def rows(self) -> Rows:
-        return chain.from_iterable(source.rows() for source in self._sources)
-
-    @property
-    def has_lines(self) -> bool:
-        return all(isinstance(source, JsonLinesFile) for source in self._sources)
-
-    def raw_rows(self) -> Iterator[Record]:
-        return chain.from_iterable(
-            JsonLinesFile(source.file).raw_rows() for source in self._sources
-        )
-
-    def notes(self) -> list[str]:
-        return list(dict.fromkeys(line for source in self._sources for line in source.notes()))
+def _document(record: Record) -> Document:
+    place, row = parse_object(record)
+    fields = _FIELDS[_id_key(row)]
+    return (fields.read_id(row, place), *fields.read_rest(row, place))
 
 
 def _id_key(row: Row) -> str:
     return next((key for key in _ID_KEYS if key in row), _ID_KEYS[0])
 
 
-def _pairs(files: Iterable[Path]) -> Iterator[ScoredPair]:
-    return chain.from_iterable(map(read_scored_pairs, files))
+def _notes(sources: Iterable[RowFile]) -> list[str]:
+    return list(dict.fromkeys(line for source in sources for line in source.notes()))
 
 
 def _split_tags(row: Row) -> tuple[list[str], Row]:
@@ -220,20 +254,98 @@ def _split_tags(row: Row) -> tuple[list[str], Row]:
     tags = metadata.get("tags") if isinstance(metadata, dict) else None
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         return [], row
-    rest = {key: value for key, value in metadata.items() if key != "tags"} if metadata else {}
+    rest = {key: value for key, value in (metadata or {}).items() if key != "tags"}
     return list(dict.fromkeys(tags)), {**row, "metadata": rest}
 
 
-def _chosen(subsets: Split, name: str | None, path: Path) -> str:
-    if name is not None:
-        if name not in subsets:
-            raise UsageError(f"{path / QRELS_FOLDER}: no subset {allowed_names(name, subsets)}")
-        return name
-    if DEFAULT_SUBSET in subsets or not subsets:
-        return DEFAULT_SUBSET
-    if len(subsets) > 1:
-        names = ", ".join(subsets)
-        raise DataError(
-            f"has no {DEFAULT_SUBSET}.tsv; choose a subset: {names}", file=path / QRELS_FOLDER
-        )
-    return next(iter(subsets))
+def _parts(path: Path) -> _Parts:
+    """Return what of a BEIR dataset is at a path, judged from names only.
+
+    Raises:
+        DataError: a part is there in two forms, or a shard is missing.
+    """
+    corpus, queries = (_part(path, name, _TEXTS, (PARQUET,)) for name in (CORPUS, QUERIES))
+    qrels = _part(path, QRELS, _PAIRS, _PAIRS)
+    is_parquet = any(suffix(file) == PARQUET for files in corpus.values() for file in files)
+    if not qrels and is_parquet:
+        qrels = _splits(_in_folder(path / "data"), (PARQUET,))
+    return _Parts(corpus, queries, qrels, (path / QRELS).is_dir())
+
+
+def _part(path: Path, part: str, kinds: tuple[str, ...], inner: tuple[str, ...]) -> Splits:
+    flat = _splits((file for file in _in_folder(path) if _split_of(file)[0] == part), kinds)
+    deep = _splits(_in_folder(path / part), inner)
+    if flat and deep:
+        problem = f"{flat[part][0].name} exists too; keep one of them"
+        raise DataError(problem, file=next(iter(deep.values()))[0])
+    return flat or deep
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [entry for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+
+
+def _splits(files: Iterable[Path], kinds: tuple[str, ...]) -> Splits:
+    splits: dict[str, list[Path]] = {}
+    for file in files:
+        if suffix(file) in kinds:
+            splits.setdefault(_split_of(file)[0], []).append(file)
+    for split in splits.values():
+        n_shards = max(_split_of(file)[1] for file in split)
+        if len(split) > n_shards:
+            raise DataError(f"{split[0].name} exists too; keep one of them", file=split[1])
+        if len(split) < n_shards:
+            problem = f"is one of {n_shards} shards; only {len(split)} are there"
+            raise DataError(problem, file=split[0])
+    return splits
+
+
+def _split_of(file: Path) -> tuple[str, int]:
+    """Return the name of a file without shard and kind, and how many shards there are."""
+    stem = Path(plain_name(file)).stem
+    shard = _SHARD.fullmatch(stem) if suffix(file) == PARQUET else None
+    return (shard["split"], int(shard["count"])) if shard else (stem, 1)
+
+
+def _pairs(files: Iterable[Path], problems: Problems = FIRST) -> Iterator[tuple[Place, _Pair]]:
+    """Yield every row of qrels files, ``.jsonl`` and ``.parquet`` by name, any other as a table.
+
+    A table may have a header, which is skipped, and a column of iterations as TREC has, second of
+    four, which is ignored. Columns are separated by tabs, or by any number of blanks: copies of
+    classic collections have both, sometimes in one file. Ids may hold blanks only where tabs part
+    the columns. In JSON and Parquet the fields have the names of that header.
+
+    Raises:
+        DataError: a row has not three columns or four, or its score is not an integer (``1.0`` is
+            one).
+    """
+    for file in files:
+        is_table = suffix(file) not in (_LINES, PARQUET)
+        rows = _table(file, problems) if is_table else RowFile(file, problems).rows()
+        yield from problems.each(_pair, rows)
+
+
+def _pair(row: tuple[Place, Row]) -> tuple[Place, _Pair]:
+    return row[0], declared(row[1], _Pair, row[0], is_text=True)
+
+
+def _table(file: Path, problems: Problems) -> Iterator[tuple[Place, Row]]:
+    lines = problems.each(_columns, read_lines(file, problems))
+    for number, (place, columns) in enumerate(lines):
+        if number or columns[-1].lower() not in _HEADER_END:
+            score = integral(columns[-1])
+            cells = (columns[0], columns[-2], columns[-1] if score is None else score)
+            yield place, dict(zip(PAIR_KEYS, cells, strict=True))
+
+
+def _columns(line: tuple[Place, str]) -> tuple[Place, list[str]]:
+    place, text = line
+    columns = [column.strip(" ") for column in text.split("\t")]
+    if len(columns) not in (3, 4):
+        columns = text.split()
+    if len(columns) not in (3, 4):
+        query, document, score = PAIR_KEYS
+        forms = f"{query}, {document}, {score} or {query}, iteration, {document}, {score}"
+        raise place.error(f"found {len(columns)} columns; must be {forms}")
+    return place, columns

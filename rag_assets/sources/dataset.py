@@ -1,31 +1,22 @@
-"""What every dataset format offers: its files, its three tables, and what fits it by default.
-
-Also what formats share that are one JSON file, and what a file of a folder of documents holds.
-"""
+"""What every dataset format offers: its files, its three tables, and what fits it by default."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
-from rag_assets.errors import DataError, UsageError
+from rag_assets.sources.problems import FIRST, Problems
 from rag_assets.store.artifacts import Block
 from rag_assets.store.blocks import KnownBlocks
-from rag_assets.text_files import opened, suffix
-
-EXTRA = "documents"
-"""The optional dependencies that read HTML and PDF."""
 
 
 class Read(NamedTuple):
     """A table that was read, with one line for each repaired, dropped or odd thing in it.
 
-    ``blocks`` are those that it was read in; see :mod:`rag_assets.sources.document_blocks`.
+    ``blocks`` are those that it was read in; see :mod:`rag_assets.store.blocks`.
     """
 
     table: pa.Table
@@ -37,7 +28,8 @@ class Dataset(Protocol):
     """Documents, queries and qrels of one format at one place.
 
     Opening one costs next to nothing; the tables are read when they are asked for, and nothing is
-    kept, so a second call sees the files as they are then.
+    kept, so a second call sees the files as they are then. ``problems`` says whether reading stops
+    at the first problem.
     """
 
     format: ClassVar[str]
@@ -101,7 +93,7 @@ class Dataset(Protocol):
         """Return the files that determine the qrels, besides those of documents and queries."""
         ...
 
-    def read_documents(self) -> Read:
+    def read_documents(self, problems: Problems = FIRST) -> Read:
         """Return the documents (``schemas.DOCUMENTS``).
 
         Raises:
@@ -109,7 +101,7 @@ class Dataset(Protocol):
         """
         ...
 
-    def read_queries(self) -> Read:
+    def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the queries (``schemas.QUERIES``).
 
         Raises:
@@ -117,7 +109,9 @@ class Dataset(Protocol):
         """
         ...
 
-    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+    def read_qrels(
+        self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
+    ) -> Read:
         """Return the qrels (``schemas.QRELS``), each checked against the two tables.
 
         Raises:
@@ -140,90 +134,3 @@ class BlockwiseDataset(Protocol):
             known: blocks of earlier tables, which are not parsed again.
         """
         ...
-
-
-class FileDocument(NamedTuple):
-    """One document; ``metadata`` is canonical JSON, a remark says what was lost or repaired.
-
-    A remark continues the words "1 file " or "3 files ", as ``with pages without text``.
-    """
-
-    title: str
-    text: str
-    metadata: str = "{}"
-    remarks: tuple[str, ...] = ()
-
-
-def needs_package(path: Path, package: str) -> DataError:
-    """Return the error for a file whose reader is not installed."""
-    return DataError(
-        f"reading {suffix(path)} files needs the package {package}: "
-        f"pip install 'rag-assets[{EXTRA}]'",
-        file=path,
-    )
-
-
-_HEAD_BYTES = 4096
-_SEARCHED_BYTES = 1_000_000
-
-
-@dataclass(frozen=True)
-class SingleFileDataset:
-    """One ``.json`` file, ``.gz`` too, told from others by how it begins (``head``)."""
-
-    format: ClassVar[str]
-    layout: ClassVar[str]
-    head: ClassVar[re.Pattern[bytes]]
-    keys: ClassVar[tuple[str, ...]]
-    default_chunking: ClassVar[str] = "none"
-    has_qrels: ClassVar[bool] = True
-
-    file: Path
-
-    @classmethod
-    def recognises(cls, path: Path) -> bool:
-        """Return whether a ``.json`` file begins as this format does."""
-        if suffix(path) != ".json" or not path.is_file():
-            return False
-        with opened(path) as stream:
-            return cls.head.match(stream.read(_HEAD_BYTES)) is not None
-
-    @classmethod
-    def parts(cls, path: Path) -> Mapping[str, bool]:
-        """Return the keys of the format, and which stand near the beginning of the file."""
-        if suffix(path) != ".json" or not path.is_file():
-            return {}
-        with opened(path) as stream:
-            beginning = stream.read(_SEARCHED_BYTES)
-        return {f"`{key}`": f'"{key}"'.encode() in beginning for key in cls.keys}
-
-    @classmethod
-    def open(cls, path: Path, subset: str | None = None) -> Self:
-        """Return the file.
-
-        Raises:
-            DataError: it is not a file.
-            UsageError: a subset is asked for; such a file has none.
-        """
-        if subset is not None:
-            raise UsageError(f"{path}: subset '{subset}': a {cls.format} file has no subsets")
-        if not path.is_file():
-            raise DataError(f"not {cls.layout}", file=path)
-        return cls(path)
-
-    @property
-    def root(self) -> Path:
-        """The folder of the file."""
-        return self.file.parent
-
-    def document_files(self) -> list[Path]:
-        """Return the file."""
-        return [self.file]
-
-    def query_files(self) -> list[Path]:
-        """Return the file."""
-        return [self.file]
-
-    def qrels_files(self) -> list[Path]:
-        """Return the file."""
-        return [self.file]

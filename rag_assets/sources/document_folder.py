@@ -1,45 +1,29 @@
 """Folders of Markdown, text, HTML and PDF files, with their queries and judgments.
 
-Also which files of a folder are documents, in what order, and what reads each type.
+Also which files of a folder are documents, in what order.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ClassVar, NamedTuple, NoReturn
 
-from rag_assets.code_versions.closure import Root
 from rag_assets.errors import DataError
 from rag_assets.regular_files import special_kind
-from rag_assets.sources.dataset import FileDocument, Read
+from rag_assets.sources.dataset import Read
+from rag_assets.sources.document_files import READERS, read_file
 from rag_assets.sources.fields import Place, checked_id, note
-from rag_assets.sources.folder_labels import LabelledFolder
-from rag_assets.sources.html_document import read_html
-from rag_assets.sources.lines import unreadable
-from rag_assets.sources.markdown_document import read_markdown
-from rag_assets.sources.pdf_document import read_pdf
-from rag_assets.sources.problems import record_id, skipping_bad_rows
-from rag_assets.sources.rows import DocumentRows
+from rag_assets.sources.labelled_folder import LabelledFolder
+from rag_assets.sources.problems import FIRST, Problems
+from rag_assets.sources.row_files import unreadable
+from rag_assets.sources.tables import DocumentRows
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.file_stamps import readable_name
 from rag_assets.store.locks import LEASES_DIR
 from rag_assets.text_files import GZIP, existing, plain_name, suffix
-
-READERS: dict[str, Callable[[Path], FileDocument]] = {
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".txt": read_markdown,
-    ".html": read_html,
-    ".htm": read_html,
-    ".pdf": read_pdf,
-}
-"""A reader for each suffix, in lower case. A new type of file is added here."""
-
-_PACKAGES = {".html": "selectolax", ".htm": "selectolax", ".pdf": "pypdfium2"}
 
 UNREAD = frozenset(
     {".adoc", ".doc", ".docx", ".epub", ".ipynb", ".mdx", ".odt", ".org", ".pptx", ".rst"}
@@ -47,8 +31,7 @@ UNREAD = frozenset(
 )
 """Suffixes of what people would call a document and no reader is for: such files are noted."""
 
-KNOWN = tuple(f"{suffix}{end}" for suffix in (*READERS, *UNREAD) for end in ("", GZIP))
-README = "readme"
+_KNOWN = tuple(f"{suffix}{end}" for suffix in (*READERS, *UNREAD) for end in ("", GZIP))
 
 
 class Listing(NamedTuple):
@@ -62,14 +45,24 @@ class Listing(NamedTuple):
     links: list[str]
     unread: list[str]
 
+    def left_out(self) -> list[str]:
+        """Return a note on each kind of file that is passed over."""
+        links = ("link that leads to no file inside is", "links that lead to no file inside are")
+        unread = ("file of a type that cannot be read is", "files of types that cannot be read are")
+        readme = ("file at the top is not a document", "files at the top are not documents")
+        return [
+            *note(*readme, self.readme),
+            *note(f"{links[0]} not followed", f"{links[1]} not followed", self.links),
+            *note(f"{unread[0]} left out", f"{unread[1]} left out", self.unread),
+        ]
+
 
 @dataclass(frozen=True)
 class MarkdownDataset(LabelledFolder):
     """The documents below a folder; a document's id is its path, as ``guides/fares.md``.
 
-    Text may be compressed: the document of ``fares.md.gz`` is ``fares.md``.
-
-    Every type of file in :data:`READERS` is a document; types may be mixed.
+    Text may be compressed: the document of ``fares.md.gz`` is ``fares.md``. Every type of file in
+    :data:`document_files.READERS` is a document; types may be mixed.
     """
 
     format: ClassVar[str] = "markdown"
@@ -79,7 +72,10 @@ class MarkdownDataset(LabelledFolder):
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether there is a document anywhere below the folder."""
-        return path.is_dir() and has_documents(path)
+        return path.is_dir() and any(
+            _is_read(file) and file.is_file() and not _is_readme(file, path)
+            for file in _candidates(path)
+        )
 
     @classmethod
     def opens(cls, path: Path) -> bool:
@@ -90,17 +86,17 @@ class MarkdownDataset(LabelledFolder):
         """Return the documents, sorted by path."""
         return document_paths(self.root).files
 
-    def read_documents(self) -> Read:
+    def read_documents(self, problems: Problems = FIRST) -> Read:
         """Return the documents; notes name what was lost or repaired."""
-        listing = document_paths(self.root)
         rows = DocumentRows()
         remarks: dict[str, list[str]] = {}
-        for file in listing.files:
+        for file in self.document_files():
             name = file.relative_to(self.root).with_name(plain_name(file)).as_posix()
-            with skipping_bad_rows():
-                _check_alone(file)
+            with problems:
+                if plain_name(file) != file.name:
+                    existing(file.with_name(plain_name(file)))  # both would have one id
                 document_id = checked_id(name, Place(self.root), "document_id")
-                record_id("document", document_id)
+                problems.record_id("document", document_id)
                 document = read_file(file)
                 rows.add(document_id, document.title, document.text, document.metadata)
                 for remark in document.remarks:
@@ -125,12 +121,12 @@ def document_paths(root: Path) -> Listing:
     listing = Listing([], [], [], [])
     for path in _candidates(root):
         name = readable_name(path.relative_to(root).as_posix(), root)
-        if path.is_symlink() and not _is_file_inside(path, inside):
+        if path.is_symlink() and not (path.is_file() and path.resolve().is_relative_to(inside)):
             listing.links.append(name)
         elif not path.is_file():
             if kind := special_kind(path):
                 raise DataError(f"is {kind}, not a file", file=path)
-        elif not is_read(path):
+        elif not _is_read(path):
             listing.unread.append(name)
         elif _is_readme(path, root):
             listing.readme.append(name)
@@ -138,14 +134,6 @@ def document_paths(root: Path) -> Listing:
             listing.files.append(path)
     listing.files.sort(key=lambda path: path.relative_to(root).as_posix())
     return listing
-
-
-def has_documents(root: Path) -> bool:
-    """Return whether there is a document below ``root``; stops at the first."""
-    return any(
-        is_read(path) and path.is_file() and not _is_readme(path, root)
-        for path in _candidates(root)
-    )
 
 
 def _candidates(root: Path) -> Iterator[Path]:
@@ -159,80 +147,21 @@ def _candidates(root: Path) -> Iterator[Path]:
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         here = Path(folder)
-        # Names, not paths, until one may be a document: a folder may hold much else.
-        yield from (here / name for name in sorted(files) if _may_be_document(name))
+        for name in sorted(files):
+            # Names, not paths, until one may be a document: a folder may hold much else.
+            if not name.startswith(".") and name.lower().endswith(_KNOWN):
+                yield here / name
         yield from (here / name for name in folders if (here / name).is_symlink())
 
 
-def _may_be_document(name: str) -> bool:
-    return not name.startswith(".") and name.lower().endswith(KNOWN)
-
-
-def _is_readme(path: Path, root: Path) -> bool:
-    return path.parent == root and Path(plain_name(path)).stem.lower() == README
-
-
-def _is_file_inside(link: Path, inside: Path) -> bool:
-    try:
-        target = link.resolve(strict=True)
-    except (OSError, RuntimeError):
-        return False
-    return target.is_file() and target.is_relative_to(inside)
-
-
-def _raise(error: OSError) -> NoReturn:
-    raise unreadable(Path(str(error.filename)), error) from error
-
-
-def is_read(path: Path) -> bool:
+def _is_read(path: Path) -> bool:
     """Return whether there is a reader for a file: text may be compressed, a PDF may not."""
     return suffix(path) in READERS and not path.name.lower().endswith(f".pdf{GZIP}")
 
 
-def read_file(path: Path) -> FileDocument:
-    """Return the document of a file.
-
-    Raises:
-        DataError: it cannot be read, is damaged, or its reader is not installed.
-    """
-    return READERS[suffix(path)](path)
+def _is_readme(path: Path, root: Path) -> bool:
+    return path.parent == root and Path(plain_name(path)).stem.lower() == "readme"
 
 
-def reader_code(files: Iterable[Path]) -> list[Root]:
-    """Return the roots of the code that reads ``files``."""
-    suffixes = {suffix(path) for path in files} & READERS.keys()
-    return [f"{__name__}:READERS[{name}]" for name in ("", *sorted(suffixes))]
-
-
-def engine_versions(files: Iterable[Path]) -> dict[str, str]:
-    """Return the versions of the packages that read ``files``: the text depends on them too."""
-    packages = {_PACKAGES.get(suffix(path)) for path in files}
-    return {package: _version(package) for package in sorted(filter(None, packages))}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
-
-
-def left_out(listing: Listing) -> list[str]:
-    """Return a note on each kind of file that is passed over."""
-    links = ("link that leads to no file inside is", "links that lead to no file inside are")
-    unread = ("file of a type that cannot be read is", "files of types that cannot be read are")
-    return [
-        *note(
-            "file at the top is not a document",
-            "files at the top are not documents",
-            listing.readme,
-        ),
-        *note(f"{links[0]} not followed", f"{links[1]} not followed", listing.links),
-        *note(f"{unread[0]} left out", f"{unread[1]} left out", listing.unread),
-    ]
-
-
-def _check_alone(file: Path) -> None:
-    """Refuse a compressed file beside the same one as plain text: they would have one id."""
-    if plain_name(file) != file.name:
-        existing(file.with_name(plain_name(file)))
+def _raise(error: OSError) -> NoReturn:
+    raise unreadable(Path(str(error.filename)), error) from error

@@ -1,51 +1,66 @@
 """Typed access to the fields of a row, with errors that name the file, the line and the key.
 
-Objects inside objects of one JSON file are told by the whole path of a key. And the notes about
-rows that are odd but no error.
+A row whose fields are fixed is declared as a msgspec struct; fields that have other names in each
+file are read one by one. Every error says what stands there and what is allowed.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec import Meta
 
-from rag_assets.sources.problems import FORMAT, RowError, record_id
-from rag_assets.sources.strict_json import type_name
+from rag_assets.sources.problems import FORMAT, RowError
 from rag_assets.store.canonical import canonical_json
 
 GRADE_LIMIT = 2**31
 """Grades are stored as signed 32-bit integers."""
 
+Id = Annotated[
+    Annotated[str, Meta(min_length=1, pattern=r"^[^\n\r\0]*\Z")] | int,
+    Meta(description="an id: a text of one line that is not empty, or an integer"),
+]
+"""Run files hold ids, so a line end or NUL is refused; an integer is taken as its decimal text."""
 
-ID_MARK = "/"
-"""Between the parts of an id that several fields make."""
+Text = Annotated[str, Meta(description="a string")]
+Position = Annotated[int, Meta(ge=0, le=2**63 - 1, description="an integer from 0 on")]
+Chance = Annotated[float, Meta(gt=0, le=1, description="a number above 0 and at most 1, or null")]
+Grade = Annotated[
+    int,
+    Meta(ge=-GRADE_LIMIT, lt=GRADE_LIMIT, description="a grade: an integer that fits 32 bits"),
+]
+Tags = Annotated[
+    list[Annotated[str, Meta(min_length=1)]],
+    Meta(description="a list of different strings that are not empty"),
+]
 
 Row = Mapping[str, Any]
-_PLAIN = frozenset({str, int, bool, type(None)})
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+Declared = TypeVar("Declared", bound=msgspec.Struct)
 
 MAX_NAMED = 5
 """So many are named in a note; the rest is counted."""
 
-
-class Place(NamedTuple):
-    """Where a row comes from: a file, and a line where the format has lines."""
-
-    file: Path
-    line: int | None = None
-
-    def error(self, problem: str, key: str | None = None, check: str = FORMAT) -> RowError:
-        """Return the error for a problem of the kind ``check`` at this place."""
-        return RowError(problem, file=self.file, line=self.line, key=key, check=check)
+_TYPE_NAMES: dict[type, str] = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+}
+_KEY = re.compile(r"`\$\.([^`.\[]+)|field `([^`]+)`")
+_PLAIN = frozenset({str, int, bool, type(None)})
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def shown(text: str, length: int = 60) -> str:
@@ -53,32 +68,86 @@ def shown(text: str, length: int = 60) -> str:
     return repr(text if len(text) <= length else f"{text[:length]}...")
 
 
+def type_name(value: object) -> str:
+    """Return how people call the JSON type of ``value``, with its article."""
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
+
+
+def missing_key(row: Row) -> str:
+    """Return the problem of a key that a row lacks."""
+    keys = ", ".join(shown(key, 30) for key in list(row)[:8]) or "none"
+    return f"is missing; found keys: {keys}"
+
+
+class Place(NamedTuple):
+    """Where a row comes from.
+
+    Attributes:
+        file: the file.
+        line: counted from 1, where the format has lines.
+        path: where it stands inside the JSON value of a file, as ``data[0].paragraphs[2]``.
+    """
+
+    file: Path
+    line: int | None = None
+    path: str = ""
+
+    def inside(self, key: str | None) -> str | None:
+        """Return the path of ``key`` from the top of the file."""
+        return f"{self.path}.{key}" if key and self.path else key or self.path or None
+
+    def error(self, problem: str, key: str | None = None, check: str = FORMAT) -> RowError:
+        """Return the error for a problem of the kind ``check`` at this place."""
+        key = self.inside(key)
+        return RowError(problem, file=self.file, line=self.line, key=key, check=check)
+
+    def wrong(self, value: object, allowed: str, key: str | None = None) -> RowError:
+        """Return the error for a value that is not as it must be."""
+        return self.error(f"is {_described(value)}; must be {allowed}", key)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, int | float | list) and not isinstance(value, bool):
+        return shown(str(value))[1:-1]
+    return type_name(value)
+
+
+def checked_id(value: object, place: Place, key: str) -> str:
+    """Return ``value`` as an id (:data:`Id`).
+
+    Raises:
+        DataError: it is none.
+    """
+    return str(_converted(value, Id, place, key, strict=True))
+
+
+def checked_grade(value: object, place: Place, key: str) -> int:
+    """Return ``value`` as a grade; ``1.0`` and the text ``1`` are taken as 1.
+
+    Raises:
+        DataError: it is no integer, or too large.
+    """
+    grade: int = _converted(value, Grade, place, key)
+    return grade
+
+
+def _converted(value: object, kind: Any, place: Place, key: str, *, strict: bool = False) -> Any:  # noqa: ANN401
+    try:
+        return msgspec.convert(value, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise place.wrong(value, _allowed(kind), key) from error
+
+
 def identifier(row: Row, key: str, place: Place) -> str:
-    """Return the id under ``key``; an integer is taken as its decimal text."""
-    if key not in row:
-        raise place.error(missing_key(row), key)
-    return checked_id(row[key], place, key)
+    """Return the id under ``key``."""
+    return checked_id(_present(row, key, place), place, key)
 
 
 def joined_id(row: Row, keys: Sequence[str], place: Place) -> str:
     """Return the id under a key, or those under several keys with ``/`` between."""
-    return ID_MARK.join(identifier(row, key, place) for key in keys)
-
-
-def checked_id(value: object, place: Place, key: str) -> str:
-    """Return ``value`` as an id: a string that is not empty, or an integer.
-
-    Blanks are kept; a line end or NUL is refused, because run files could not hold it.
-    """
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str):
-        raise place.error(f"is {type_name(value)}; an id must be a string or an integer", key)
-    if not value:
-        raise place.error("is empty; an id must have a character", key)
-    if "\n" in value or "\r" in value or "\0" in value:
-        raise place.error(f"id {shown(value)} holds a line end or NUL", key)
-    return value
+    return "/".join(identifier(row, key, place) for key in keys)
 
 
 def string(row: Row, key: str, place: Place) -> str:
@@ -86,9 +155,7 @@ def string(row: Row, key: str, place: Place) -> str:
     value = row.get(key)
     if isinstance(value, str):
         return value
-    if key not in row:
-        raise place.error(missing_key(row), key)
-    raise place.error(f"is {type_name(value)}; must be a string", key)
+    raise place.wrong(_present(row, key, place), "a string", key)
 
 
 def optional_string(row: Row, key: str, place: Place) -> str | None:
@@ -96,38 +163,74 @@ def optional_string(row: Row, key: str, place: Place) -> str | None:
     return string(row, key, place) if row.get(key) is not None else None
 
 
-def optional_grade(row: Row, key: str, place: Place, default: int) -> int:
-    """Return the grade under ``key``, an integer; ``default`` when it is absent or null."""
-    value = row.get(key)
-    if value is None:
-        return default
-    return checked_grade(value, place, key)
-
-
-def checked_grade(value: object, place: Place, key: str) -> int:
-    """Return ``value`` as a grade: an integer that fits the column; ``1.0`` is taken as 1."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, float):
-        raise place.error(f"is {value}; a grade must be an integer", key)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise place.error(f"is {type_name(value)}; a grade must be an integer", key)
-    if not -GRADE_LIMIT <= value < GRADE_LIMIT:
-        raise place.error("a grade must fit 32 bits", key)
-    return value
-
-
 def optional_tags(row: Row, key: str, place: Place) -> list[str]:
-    """Return the tags under ``key``: different strings that are not empty; none when absent."""
-    value = row.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(tag, str) and tag for tag in value):
-        raise place.error("must be a list of strings that are not empty", key)
-    if len(set(value)) != len(value):
-        twice = next(tag for tag, count in Counter(value).items() if count > 1)
-        raise place.error(f"holds {shown(twice)} twice", key)
-    return value
+    """Return the tags under ``key``; none when absent."""
+    tags: list[str] = _converted(row.get(key) or [], Tags, place, key)
+    if len(set(tags)) < len(tags):
+        raise place.wrong(tags, _allowed(Tags), key)
+    return tags
+
+
+def _present(row: Row, key: str, place: Place) -> Any:  # noqa: ANN401 (whatever JSON can hold)
+    if key not in row:
+        raise place.error(missing_key(row), key)
+    return row[key]
+
+
+def items(row: Row, key: str, place: Place) -> Iterator[tuple[dict[str, Any], Place]]:
+    """Yield every object of the list under ``key`` with its place.
+
+    Raises:
+        DataError: the key is missing, or does not hold a list of objects.
+    """
+    values = _present(row, key, place)
+    if not isinstance(values, list):
+        raise place.wrong(values, "a list of objects", key)
+    for index, item in enumerate(values):
+        inside = place._replace(path=f"{place.inside(key)}[{index}]")
+        if not isinstance(item, dict):
+            raise inside.wrong(item, "an object")
+        yield item, inside
+
+
+def declared(row: Row, kind: type[Declared], place: Place, *, is_text: bool = False) -> Declared:
+    """Return a row as the struct that declares its fields.
+
+    Args:
+        row: names to values.
+        kind: the fields; others are ignored unless it forbids them.
+        place: of the row.
+        is_text: whether numbers may be written as text, as in CSV.
+
+    Raises:
+        DataError: the row breaks the declaration.
+    """
+    try:
+        return msgspec.convert(row, kind, strict=not is_text)
+    except msgspec.ValidationError as error:
+        match = _KEY.search(str(error))
+        key = (match[1] or match[2]) if match else ""
+        if key not in row:
+            raise place.error(missing_key(row), key or None) from error
+        fields = _fields(kind)
+        if key not in fields:
+            raise place.error(f"unknown key; allowed: {', '.join(fields)}", key) from error
+        raise place.wrong(row[key], fields[key], key) from error
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """Return key -> what may stand under it, in words."""
+    return {field.encode_name: _allowed(field.type) for field in msgspec.structs.fields(kind)}
+
+
+def _allowed(annotation: Any) -> str:  # noqa: ANN401 (a type, however it is written)
+    for meta in getattr(annotation, "__metadata__", ()):
+        if isinstance(meta, Meta) and meta.description:
+            return meta.description
+    if get_origin(annotation) is Literal:
+        return f"one of {', '.join(map(str, get_args(annotation)))}"
+    return next((words for part in get_args(annotation) if (words := _allowed(part))), "")
 
 
 def metadata_json(row: Row, used: frozenset[str]) -> str:
@@ -144,7 +247,12 @@ def metadata_json(row: Row, used: frozenset[str]) -> str:
         rest.update(nested)
     elif nested is not None:
         rest["metadata"] = nested
-    return _canonical(rest)
+    if all(type(value) in _PLAIN for value in rest.values()):
+        try:  # the compiled encoder writes the same where there is no float
+            return _encode_sorted(rest).decode()
+        except (msgspec.MsgspecError, OverflowError, ValueError):
+            pass
+    return canonical_json(rest)
 
 
 @dataclass(frozen=True)
@@ -167,26 +275,14 @@ class DocumentFields:
         one_id = self.document_id if len(self.document_id) == 1 else ()
         return frozenset((*one_id, self.title, self.text))
 
-    def read(self, row: Row, place: Place) -> tuple[str, str, str, str]:
-        """Return id, title, text and metadata of a row.
+    def read_id(self, row: Row, place: Place) -> str:
+        """Return the id of a document."""
+        return joined_id(row, self.document_id, place)
 
-        Raises:
-            DataError: a field breaks the contract.
-        """
-        document_id = joined_id(row, self.document_id, place)
-        record_id("document", document_id)
+    def read_rest(self, row: Row, place: Place) -> tuple[str, str, str]:
+        """Return title, text and metadata of a document."""
         title = optional_string(row, self.title, place) or ""
-        return document_id, title, string(row, self.text, place), metadata_json(row, self._used)
-
-
-def _canonical(fields: dict[str, Any]) -> str:
-    """Return canonical JSON; the compiled encoder writes the same where there is no float."""
-    if all(type(value) in _PLAIN for value in fields.values()):
-        try:
-            return _encode_sorted(fields).decode()
-        except (msgspec.MsgspecError, OverflowError, ValueError):
-            pass
-    return canonical_json(fields)
+        return title, string(row, self.text, place), metadata_json(row, self._used)
 
 
 def json_value(value: object, not_finite: Callable[[], None] = lambda: None) -> object:
@@ -209,62 +305,14 @@ def json_value(value: object, not_finite: Callable[[], None] = lambda: None) -> 
     return value.hex() if isinstance(value, bytes) else value
 
 
-def missing_key(row: Row) -> str:
-    """Return the problem of a key that a row lacks."""
-    keys = ", ".join(shown(key, 30) for key in list(row)[:8]) or "none"
-    return f"is missing; found keys: {keys}"
-
-
-def note(one: str, many: str, names: Sequence[str]) -> list[str]:
+def note(one: str, many: str, names: Iterable[str]) -> list[str]:
     """Return ``['2 empty documents: 471, 995']``, or nothing when there is nothing to tell."""
+    names = list(names)
     if not names:
         return []
-    listed = ", ".join(_plain(name) for name in names[:MAX_NAMED])
+    plain = (
+        name if name.isprintable() and len(name) <= 60 else shown(name)
+        for name in names[:MAX_NAMED]
+    )
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return [f"{len(names)} {one if len(names) == 1 else many}: {listed}{more}"]
-
-
-def _plain(name: str) -> str:
-    return name if name.isprintable() and len(name) <= 60 else shown(name)
-
-
-class Inside(Place):
-    """A place inside the JSON value of a file, as ``data[0].paragraphs[2]``."""
-
-    path: str
-
-    def __new__(cls, file: Path, path: str = "") -> Self:
-        """Return the place at ``path``; the whole value without one."""
-        place = super().__new__(cls, file)
-        place.path = path
-        return place
-
-    def error(self, problem: str, key: str | None = None, check: str = FORMAT) -> RowError:
-        """Return the error for a problem at this place, with the whole path of ``key``."""
-        return super().error(problem, self.inside(key), check)
-
-    def inside(self, key: str | None) -> str | None:
-        """Return the path of ``key`` from the top of the file."""
-        return f"{self.path}.{key}" if key and self.path else key or self.path or None
-
-
-def full_key(place: Place, key: str) -> str:
-    """Return ``key`` with the path that leads to it, where the place has one."""
-    return (place.inside(key) if isinstance(place, Inside) else None) or key
-
-
-def items(row: dict[str, Any], key: str, place: Inside) -> Iterator[tuple[dict[str, Any], Inside]]:
-    """Yield every object of the list under ``key`` with its place.
-
-    Raises:
-        DataError: the key is missing, or does not hold a list of objects.
-    """
-    if key not in row:
-        raise place.error(missing_key(row), key)
-    if not isinstance(row[key], list):
-        raise place.error(f"is {type_name(row[key])}; must be a list of objects", key)
-    for index, item in enumerate(row[key]):
-        inside = Inside(place.file, f"{place.inside(key)}[{index}]")
-        if not isinstance(item, dict):
-            raise inside.error(f"is {type_name(item)}; must be an object")
-        yield item, inside
+    return [f"{len(names)} {one if len(names) == 1 else many}: {', '.join(plain)}{more}"]

@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.plugins import Kind, members
 from rag_assets.regular_files import special_kind
 from rag_assets.sources.autorag import AutoragDataset
-from rag_assets.sources.beir import QRELS_FOLDER, BeirDataset
+from rag_assets.sources.beir import QRELS, BeirDataset
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.document_folder import MarkdownDataset
+from rag_assets.sources.document_folder import MarkdownDataset, document_paths
 from rag_assets.sources.fields import note
-from rag_assets.sources.folder_labels import JUDGMENTS, Columns, LabelledFolder
-from rag_assets.sources.ir_datasets import IrDataset
-from rag_assets.sources.lines import unreadable
-from rag_assets.sources.llamaindex import LlamaIndexDataset
-from rag_assets.sources.record_folders import CsvDataset, JsonlDataset, ParquetDataset
-from rag_assets.sources.squad import SquadDataset
+from rag_assets.sources.json_datasets import LlamaIndexDataset, SquadDataset
+from rag_assets.sources.labelled_folder import (
+    JUDGMENTS,
+    Columns,
+    CsvDataset,
+    JsonlDataset,
+    LabelledFolder,
+    ParquetDataset,
+    RecordFolder,
+)
+from rag_assets.sources.row_files import unreadable
 from rag_assets.sources.trec import TrecDataset
 from rag_assets.text_files import suffix
 
@@ -48,7 +55,6 @@ _OWN: tuple[type[Dataset], ...] = (
     CsvDataset,
     ParquetDataset,
     MarkdownDataset,
-    IrDataset,
 )
 
 _ATTRIBUTES = tuple(
@@ -84,7 +90,7 @@ def open_dataset(path: Path, format: str | None = None, subset: str | None = Non
     """Return the dataset at ``path``; nothing is parsed yet.
 
     Args:
-        path: a folder or file; the id of a dataset for the format ``ir_datasets``.
+        path: a folder or file.
         format: a name of :data:`FORMATS`; recognised by the layout when absent.
         subset: one of several sets of queries or qrels, where the format has such.
 
@@ -95,8 +101,6 @@ def open_dataset(path: Path, format: str | None = None, subset: str | None = Non
     if format is not None and format not in FORMATS:
         raise UsageError(f"unknown dataset format {allowed_names(format, FORMATS)}")
     try:
-        if format == IrDataset.format:
-            return IrDataset.open(path, subset)
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
         _refuse_special_files(path)
@@ -111,31 +115,30 @@ def with_columns(dataset: Dataset, columns: Mapping[str, str | Sequence[str]]) -
 
     Args:
         dataset: a dataset whose format has columns.
-        columns: field of :data:`folder_labels.NAMES` to the name that it has in the files; the id
+        columns: field of :data:`labelled_folder.NAMES` to the name that it has in the files; the id
             of a document may have several, whose values are joined.
 
     Raises:
         UsageError: a field is unknown, or the format has fixed names.
     """
-    if not isinstance(dataset, LabelledFolder) or dataset.format == MarkdownDataset.format:
+    if not isinstance(dataset, RecordFolder):
         named = ", ".join((JsonlDataset.format, CsvDataset.format, ParquetDataset.format))
         raise UsageError(f"format {dataset.format} has fixed names; columns are for {named}")
-    return dataset.with_columns(Columns.of(columns))
+    return replace(dataset, columns=Columns.of(columns))
 
 
 def _recognised(path: Path) -> type[Dataset]:
     for reader in FORMATS.values():
         if reader.recognises(path):
             return reader
-    readers = {name: reader for name, reader in FORMATS.items() if name != IrDataset.format}
-    near = nearest(path, readers)
-    looked_for = "; ".join(f"{reader.layout} ({name})" for name, reader in readers.items())
+    near = _nearest(path)
+    looked_for = "; ".join(f"{reader.layout} ({name})" for name, reader in FORMATS.items())
     raise DataError(f"{_what(path)}; {near or f'looked for: {looked_for}'}", file=path)
 
 
 def _refuse_special_files(path: Path) -> None:
     """Refuse what looks like a file of the data set and is none; readers would pass it over."""
-    for folder in (path, path / QRELS_FOLDER):
+    for folder in (path, path / QRELS):
         if not folder.is_dir():
             continue
         with os.scandir(folder) as entries:
@@ -153,32 +156,22 @@ def _what(path: Path) -> str:
     return "a folder of no known format" if any(path.iterdir()) else "an empty folder"
 
 
-def nearest(path: Path, readers: Mapping[str, type[Dataset]]) -> str | None:
+def _nearest(path: Path) -> str | None:
     """Return the layout of which most is there, and what is missing; None where nothing is.
 
-    Args:
-        path: a file or folder that no reader recognises.
-        readers: all formats by name; of equally near ones the first is told.
+    Of equally near ones the first is told.
     """
-    best: tuple[int, int, str] | None = None
-    for name, reader in readers.items():
-        parts = reader.parts(path)
-        n_present = sum(parts.values())
-        if n_present and (best is None or (n_present, -len(parts)) > best[:2]):
-            missing = [part for part, is_there in parts.items() if not is_there]
-            best = (n_present, -len(parts), _layout_text(name, reader, missing))
-    if best is not None:
-        return best[2]
-    named = _BY_SUFFIX.get(suffix(path)) if path.is_file() else None
-    if named is None:
-        return None
-    return f"nearest: {readers[named].layout} ({named}); a folder is read, not one file of it"
-
-
-def _layout_text(name: str, reader: type[Dataset], missing: list[str]) -> str:
-    if not missing:
-        return f"nearest: {reader.layout} ({name}), but it begins otherwise; say `format: {name}`"
-    return f"nearest: {reader.layout} ({name}), where there is no {', no '.join(missing)}"
+    found = {name: reader.parts(path) for name, reader in FORMATS.items()}
+    name = max(found, key=lambda name: (sum(found[name].values()), -len(found[name])))
+    if not any(found[name].values()):
+        name = _BY_SUFFIX.get(suffix(path), "") if path.is_file() else ""
+        wanted = "; a folder is read, not one file of it"
+        return f"nearest: {FORMATS[name].layout} ({name}){wanted}" if name else None
+    layout = f"nearest: {FORMATS[name].layout} ({name})"
+    missing = [part for part, is_there in found[name].items() if not is_there]
+    if missing:
+        return f"{layout}, where there is no {', no '.join(missing)}"
+    return f"{layout}, but it begins otherwise; say `format: {name}`"
 
 
 def unread_labels(dataset: Dataset) -> str | None:
@@ -204,23 +197,57 @@ def unread_labels(dataset: Dataset) -> str | None:
 
 def _label_like(root: Path) -> Iterator[Path]:
     """Yield the files, as paths below ``root``; nothing deeper than one folder is looked at."""
-    try:
+    with suppress(OSError):  # what cannot be looked at is not told to be there
         for entry in root.iterdir():
-            if not _is_named_so(entry.name):
-                continue
-            if entry.is_dir():
-                yield from (file.relative_to(root) for file in entry.iterdir() if _may_be(file))
-            elif _may_be(entry):
-                yield entry.relative_to(root)
-    except OSError:  # what cannot be looked at is not told to be there
-        return
+            if _WORD_OF_LABELS.search(entry.name.lower()) is not None:
+                files = entry.iterdir() if entry.is_dir() else [entry]
+                yield from (file.relative_to(root) for file in files if _may_be_labels(file))
 
 
-def _is_named_so(name: str) -> bool:
-    return _WORD_OF_LABELS.search(name.lower()) is not None
+def _may_be_labels(file: Path) -> bool:
+    is_other = file.name in (ANSWER_LABELS, PASSAGE_LABELS) or file.name.startswith(".")
+    return bool(_ENDS.fullmatch(file.suffix)) and not is_other and file.is_file()
 
 
-def _may_be(file: Path) -> bool:
-    if file.name in (ANSWER_LABELS, PASSAGE_LABELS):
-        return False
-    return bool(_ENDS.fullmatch(file.suffix)) and not file.name.startswith(".") and file.is_file()
+def unread_files(dataset: Dataset, named: Collection[Path]) -> list[str]:
+    """Return a line for each kind of file in the folder that may not be read as its owner thinks.
+
+    They are looked for each time, and stored with no table: folders with equal documents share the
+    stored table, whatever else lies in each of them. What cannot be looked at is not told to be
+    there.
+
+    Args:
+        dataset: whose folder is looked at.
+        named: files that the experiment reads besides it, such as prompts.
+    """
+    lines: list[str] = []
+    with suppress(DataError, OSError):
+        lines += _about_documents(dataset, {file.resolve() for file in named})
+    return [*lines, *question_like(dataset, named)]
+
+
+def question_like(dataset: Dataset, named: Collection[Path]) -> list[str]:
+    """Return those of the lines that are about files whose names say that they hold questions."""
+    if not isinstance(dataset, LabelledFolder):
+        return []
+    documents: list[Path] = []
+    if isinstance(dataset, MarkdownDataset):
+        with suppress(DataError, OSError):
+            documents = dataset.document_files()
+    return dataset.question_like(documents, {file.resolve() for file in named})
+
+
+def _about_documents(dataset: Dataset, named: Collection[Path]) -> list[str]:
+    if not isinstance(dataset, LabelledFolder | BeirDataset):
+        return []
+    listing = document_paths(dataset.root)
+    names = {file.relative_to(dataset.root).as_posix(): file.resolve() for file in listing.files}
+    if isinstance(dataset, MarkdownDataset):
+        also_named = [name for name, file in names.items() if file in named]
+        one = "file that the experiment names is read as a document too"
+        many = "files that the experiment names are read as documents too"
+        return [*listing.left_out(), *note(one, many, also_named)]
+    read = {*map(Path.resolve, dataset.document_files()), *named}
+    stray = [name for name, file in names.items() if file not in read]
+    one, many = "file beside the documents is not read", "files beside the documents are not read"
+    return note(one, many, stray)

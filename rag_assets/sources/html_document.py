@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_assets.errors import DataError
-from rag_assets.sources.dataset import FileDocument, needs_package
-from rag_assets.store.canonical import canonical_json
 from rag_assets.text_files import read_bytes
 
 if TYPE_CHECKING:
@@ -53,8 +51,8 @@ _BOMS = (
 _META = frozenset({"author", "date", "description", "keywords"})
 
 
-def read_html(path: Path) -> FileDocument:
-    """Return the document of a page.
+def read_html(path: Path) -> tuple[str, str, dict[str, str]]:
+    """Return title, text and metadata of a page.
 
     The title is ``<title>``, or else the first ``<h1>``. The text has a line for each block and a
     blank line around headings, which keep their level as ``#`` marks. Metadata: the language and
@@ -62,21 +60,20 @@ def read_html(path: Path) -> FileDocument:
     order mark, or else the declared one, or else UTF-8.
 
     Raises:
-        DataError: the file cannot be read, its encoding is unknown or broken, its elements lie too
-            deep in each other, or selectolax is not installed.
+        DataError: the file cannot be read, its encoding is unknown or broken, or its elements lie
+            too deep in each other.
+        ImportError: selectolax is not installed.
     """
-    try:
-        from selectolax.lexbor import LexborHTMLParser
-    except ImportError as error:
-        raise needs_package(path, "selectolax") from error
+    from selectolax.lexbor import LexborHTMLParser
+
     content = _decoded(read_bytes(path), path)
-    if nests_too_much(content):
+    if _nests_too_much(content):
         problem = "has too many elements that stay open inside each other to be read as HTML"
         raise DataError(problem, file=path)
     page = LexborHTMLParser(content)
     title = _words(page, "title") or _words(page, "h1")
-    text = visible_text(page.body) if page.body is not None else ""
-    return FileDocument(title, text, canonical_json(_metadata(page)))
+    text = _visible_text(page.body) if page.body is not None else ""
+    return title, text, _metadata(page)
 
 
 def _decoded(data: bytes, path: Path) -> str:
@@ -120,7 +117,7 @@ def _metadata(page: LexborHTMLParser) -> dict[str, str]:
     return {**fields, "lang": language} if language else fields
 
 
-def visible_text(body: LexborNode) -> str:
+def _visible_text(body: LexborNode) -> str:
     """Return the text below a node: one line a block, a blank line around paragraphs.
 
     Walks without recursion, since pages may nest as deep as they like.
@@ -245,7 +242,7 @@ _CLOSED_BY_OTHERS = _NEVER_OPEN | {
 }
 
 
-def nests_too_much(page: str) -> bool:
+def _nests_too_much(page: str) -> bool:
     """Return whether a page would cost a parser too much, by its tags; comments hold none."""
     if page.count("<") < MIN_TAGS:
         return False

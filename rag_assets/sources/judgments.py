@@ -8,49 +8,60 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.sources.csv_files import read_csv
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import (
+    Grade,
+    Id,
     Place,
+    Position,
     Row,
-    identifier,
+    Text,
+    declared,
     joined_id,
     note,
-    optional_grade,
-    optional_string,
     shown,
 )
-from rag_assets.sources.lines import read_lines
 from rag_assets.sources.problems import (
+    FIRST,
     FORMAT,
     QUOTE_MOVED,
     QUOTE_TWICE,
     QUOTE_VANISHED,
+    Problems,
     error_context,
-    parse_each,
-    skipping_bad_rows,
 )
-from rag_assets.sources.row_files import Rows, row_file
-from rag_assets.sources.rows import QrelRows
+from rag_assets.sources.row_files import RowFile, read_csv, read_lines
+from rag_assets.sources.tables import QrelRows
 from rag_assets.store.canonical import fingerprint
 from rag_assets.text_files import suffix
-from rag_assets.trec_lines import integral
 
 QUOTE = "quote"
 
 MAX_SEARCHED_QUOTES = 500
 """For so many absent quotes the whole corpus is searched."""
 
-START = "start"
-SOURCE = "source"
-_KEYS = frozenset({"query_id", "doc_id", QUOTE, START, "relevance", "evidence_id", SOURCE})
-_OPTIONAL = frozenset({QUOTE, START, "relevance", "evidence_id", SOURCE})
 _A_QUOTE = re.compile(rf'"{QUOTE}"\s*:\s*"')
+
+
+class _Judgment(msgspec.Struct):
+    query_id: Id
+    doc_id: Id
+    quote: Text | None = None
+    start: Position | None = None
+    relevance: Grade | None = None
+    evidence_id: Id | None = None
+    source: Any = None
+
+
+_REQUIRED = frozenset({"query_id", "doc_id"})
+_NUMBERS = frozenset({"start", "relevance"})
+_KEYS = frozenset(_Judgment.__struct_fields__)
 
 
 def has_quotes(path: Path) -> bool:
@@ -65,7 +76,11 @@ def has_quotes(path: Path) -> bool:
 
 
 def read_judgments(
-    path: Path, documents: pa.Table, queries: pa.Table, id_parts: Sequence[str] = ()
+    path: Path,
+    documents: pa.Table,
+    queries: pa.Table,
+    problems: Problems = FIRST,
+    id_parts: Sequence[str] = (),
 ) -> Read:
     """Return the judgments of a file as qrels.
 
@@ -81,71 +96,49 @@ def read_judgments(
         DataError: a line breaks the format, names an unknown id, quotes what is not there exactly
             once, or repeats a judgment.
     """
-    rows = QrelRows(documents, queries)
+    rows = QrelRows(documents, queries, problems)
     quotes = Quotes(documents)
     ignored: dict[str, None] = {}
-    for place, given in _rows(path):
+    for place, given in RowFile(path, problems).rows():
         row = given
-        with skipping_bad_rows():
-            row = _with_id(given, id_parts, place)
-            _add(row, place, rows, quotes)
+        with problems:
+            if "doc_id" not in row and id_parts and row.keys() >= {*id_parts}:
+                row = {key: value for key, value in given.items() if key not in id_parts}
+                row["doc_id"] = joined_id(given, id_parts, place)
+            if suffix(path) == ".csv":
+                row = _without_empty_cells(row)
+            with error_context(_text(row, "query_id"), _text(row, "doc_id")):
+                judgment = declared(row, _Judgment, place, is_text=True)
+            _add(judgment, place, rows, quotes)
         ignored.update(dict.fromkeys(row.keys() - _KEYS))
     unused = ("key is not understood and ignored", "keys are not understood and ignored")
     return rows.read(Place(path), note(*unused, sorted(ignored)))
 
 
-def _with_id(row: Row, parts: Sequence[str], place: Place) -> Row:
-    if "doc_id" in row or not all(part in row for part in parts) or not parts:
-        return row
-    rest = {key: value for key, value in row.items() if key not in parts}
-    return {**rest, "doc_id": joined_id(row, parts, place)}
+def _without_empty_cells(row: Row) -> Row:
+    """Return a row of CSV as one of JSON: an empty cell of an optional column is absent."""
+    cells = {key: cell.strip() if key in _NUMBERS else cell for key, cell in row.items()}
+    return {key: cell for key, cell in cells.items() if cell or key in _REQUIRED}
 
 
-def _rows(path: Path) -> Rows:
-    rows = row_file(path).rows()
-    if suffix(path) != ".csv":
-        return rows
-    return parse_each(lambda row: (row[0], _of_cells(*row)), rows)
+def _text(row: Row, key: str) -> str | None:
+    value = row.get(key)
+    return value if isinstance(value, str) else None
 
 
-def _of_cells(place: Place, cells: Row) -> Row:
-    """Return a row of CSV as one of JSON: without empty cells, its grade a number."""
-    row = {key: cell for key, cell in cells.items() if cell or key not in _OPTIONAL}
-    return {**row, "relevance": _grade(row["relevance"], place)} if "relevance" in row else row
-
-
-def _grade(cell: str, place: Place) -> int:
-    grade = integral(cell.strip())
-    if grade is None:
-        raise place.error(f"is {shown(cell)}; a grade must be an integer", "relevance")
-    return grade
-
-
-def _add(row: Row, place: Place, rows: QrelRows, quotes: Quotes) -> None:
-    query_id = identifier(row, "query_id", place)
-    document_id = identifier(row, "doc_id", place)
+def _add(row: _Judgment, place: Place, rows: QrelRows, quotes: Quotes) -> None:
+    query_id, document_id = str(row.query_id), str(row.doc_id)
     document_row = rows.resolve(query_id, document_id, place, ("query_id", "doc_id"))
-    named = row.get("evidence_id") is not None
-    evidence_id = identifier(row, "evidence_id", place) if named else None
-    with error_context(query_id, document_id, evidence_id):
-        quote = optional_string(row, QUOTE, place)
-        start = _start(row, place)
-        span = None
-        if quote is not None and document_row is not None:
-            span = quotes.locate(quote, document_row, place, start)
-        elif quote is not None:  # of a document that is not there, so it has no place in it
-            evidence_id = evidence_id or f"{document_id}#{fingerprint(quote)[:8]}"
-        grade = optional_grade(row, "relevance", place, default=1)
+    evidence_id = str(row.evidence_id) if row.evidence_id is not None else None
+    span = None
+    if row.quote is not None and document_row is None:
+        # Of a document that is not there, so it has no place in it.
+        evidence_id = evidence_id or f"{document_id}#{fingerprint(row.quote)[:8]}"
+    elif row.quote is not None and document_row is not None:
+        with error_context(query_id, document_id, evidence_id):
+            span = quotes.locate(row.quote, document_row, place, row.start)
+    grade = 1 if row.relevance is None else row.relevance
     rows.add(place, query_id, document_id, grade, evidence_id, span)
-
-
-def _start(row: Row, place: Place) -> int | None:
-    value = row.get(START)
-    if isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
-        return value
-    raise place.error("must be the number of the quote's first character, from 0", START)
 
 
 class Unlocated(NamedTuple):

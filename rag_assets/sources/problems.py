@@ -1,15 +1,14 @@
 """What is wrong in a file: raised at the first problem, or collected until the end.
 
-Readers raise :class:`RowError`. They read each row inside ``with skipping_bad_rows():``. This
-changes nothing unless a caller is ``collecting()``: then the problem is kept, its row is left out,
-and the reader goes on. So there is one code path, whether the first problem is wanted or all.
+A reader is given :class:`Problems` and reads each row inside ``with problems:``. So there is one
+code path, whether the first problem is wanted or all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -27,6 +26,9 @@ QUOTE_TWICE = "quote_twice"
 EMPTY = "empty"
 FOLLOWS = "follows"
 """A judgment of what stands in the files, but was refused there: nothing to mend where it is."""
+
+Raw = TypeVar("Raw")
+Parsed = TypeVar("Parsed")
 
 
 class RowError(DataError):
@@ -77,50 +79,20 @@ def error_context(
         raise
 
 
-_COLLECTED: ContextVar[list[DataError] | None] = ContextVar("collected", default=None)
+class Problems:
+    """What a reader does with a problem: raise it, or collect it and leave the row out.
 
-RejectedIds = set[tuple[str, str]]
-"""Kind (``document``, ``query``) and id of every row that was read; rejected if in no table."""
-
-ANY = ""
-"""In place of an id: the reader ended at a problem, so that nobody knows which rows there are."""
-
-_REJECTED: ContextVar[RejectedIds | None] = ContextVar("rejected_ids", default=None)
-
-
-@contextmanager
-def collecting(rejected: RejectedIds | None = None) -> Iterator[list[DataError]]:
-    """Let readers go on after a problem; gives the list that all problems are put into.
-
-    What still ends a reader, such as a file that cannot be opened, is put there too. ``rejected``
-    is shared by the parts of one dataset: a judgment of a row that was refused then is no unknown
-    id, but ``follows`` from that problem.
+    Attributes:
+        collected: the problems so far; None: the first one is raised.
+        keeps_unknown: judgments of documents that are not in the corpus are no problem: such a
+            document stays in R and is never found, as in trec_eval.
     """
-    problems: list[DataError] = []
-    token, rejected_token = _COLLECTED.set(problems), _REJECTED.set(rejected)
-    try:
-        with skipping_bad_rows():
-            yield problems
-    finally:
-        _COLLECTED.reset(token)
-        _REJECTED.reset(rejected_token)
 
-
-def record_id(kind: str, name: str) -> None:
-    """Remember that there is a row with this id, where somebody collects."""
-    rejected = _REJECTED.get()
-    if rejected is not None:
-        rejected.add((kind, name))
-
-
-def was_rejected(kind: str, name: str) -> bool:
-    """Return whether there is a row with this id; False where nobody collects."""
-    rejected = _REJECTED.get()
-    return rejected is not None and not rejected.isdisjoint({(kind, name), (kind, ANY)})
-
-
-class _SkippingBadRows:
-    """Keeps a ``DataError`` and goes on behind the block, when somebody collects."""
+    def __init__(self, *, collect: bool = False, keeps_unknown: bool = False) -> None:
+        self.collected: list[DataError] | None = [] if collect else None
+        self.keeps_unknown = keeps_unknown
+        self._ids: dict[str, set[str]] = {}
+        self._incomplete: set[str] = set()
 
     def __enter__(self) -> None:
         """Do nothing."""
@@ -131,31 +103,46 @@ class _SkippingBadRows:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        """Return whether the error was taken."""
-        problems = _COLLECTED.get()
-        if problems is None or not isinstance(error, DataError):
+        """Collect a problem, where problems are collected, and go on behind the block."""
+        if self.collected is None or not isinstance(error, DataError):
             return False
-        problems.append(error)
+        self.collected.append(error)
         return True
 
+    def next_part(self) -> Problems:
+        """Return the same for the next table of a dataset, which knows the rows of this one."""
+        part = copy(self)
+        part.collected = [] if self.collected is not None else None
+        return part
 
-_SKIPPING = _SkippingBadRows()
+    def keeping_unknown(self, keep: bool) -> Problems:
+        """Return the same, which keeps judgments of unknown documents, or does not."""
+        part = copy(self)
+        part.keeps_unknown = keep
+        return part
+
+    def each(self, parse: Callable[[Raw], Parsed], rows: Iterable[Raw]) -> Iterator[Parsed]:
+        """Yield what each row is parsed to; a bad row is raised, or collected and left out."""
+        if self.collected is None:
+            yield from map(parse, rows)
+            return
+        for raw in rows:
+            with self:
+                yield parse(raw)
+
+    def record_id(self, kind: str, row_id: str) -> None:
+        """Remember that the files have a row with this id, even if it is refused afterwards."""
+        if self.collected is not None:
+            self._ids.setdefault(kind, set()).add(row_id)
+
+    def record_incomplete(self, kind: str) -> None:
+        """Remember that reading ended early, so that nobody knows which rows there are."""
+        self._incomplete.add(kind)
+
+    def was_rejected(self, kind: str, row_id: str) -> bool:
+        """Return whether the files may have a row with this id that is in no table."""
+        return kind in self._incomplete or row_id in self._ids.get(kind, ())
 
 
-def skipping_bad_rows() -> _SkippingBadRows:
-    """Return the block around one row."""
-    return _SKIPPING
-
-
-Raw = TypeVar("Raw")
-Parsed = TypeVar("Parsed")
-
-
-def parse_each(parse: Callable[[Raw], Parsed], rows: Iterable[Raw]) -> Iterator[Parsed]:
-    """Yield what each row is parsed to; a bad one is skipped where somebody collects."""
-    for raw in rows:
-        parsed: Parsed | None = None
-        with skipping_bad_rows():
-            parsed = parse(raw)
-        if parsed is not None:
-            yield parsed
+FIRST = Problems()
+"""Raises the first problem; it holds nothing, so all readers may share it."""

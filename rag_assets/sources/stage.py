@@ -21,10 +21,9 @@ from rag_assets.labels.generation.question_tables import qrels_of, queries_of
 from rag_assets.labels.question_marks import acting, marked_queries
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import BlockwiseDataset, Read
-from rag_assets.sources.document_folder import engine_versions, reader_code
-from rag_assets.sources.folder_labels import LabelledFolder
-from rag_assets.sources.ir_datasets import IrDataset
-from rag_assets.sources.rows import KEEP, UNKNOWN_DOCUMENTS
+from rag_assets.sources.document_files import engine_versions, reader_code
+from rag_assets.sources.labelled_folder import LabelledFolder
+from rag_assets.sources.tables import KEEP, UNKNOWN_DOCUMENTS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.blocks import KnownBlocks
 
@@ -54,7 +53,7 @@ class _SourceStage(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         dataset = context.experiment.dataset
-        origin: dict[str, Any] = {"id": dataset.identity} if isinstance(dataset, IrDataset) else {}
+        origin: dict[str, Any] = {}
         if isinstance(dataset, LabelledFolder) and dataset.columns.given:
             origin = {"columns": dict(dataset.columns.given)}
         return {"format": dataset.format, "files": context.source_digests[self.name], **origin}

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Self
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.sources import sgml
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import Place
-from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.problems import skipping_bad_rows
-from rag_assets.sources.rows import DocumentRows, Parse, QrelRows, QueryRows, Record, read_in_blocks
-from rag_assets.sources.trec_corpus import parsed_document, raw_documents, read_corpus_file
-from rag_assets.sources.trec_topics import read_topics
+from rag_assets.sources.fields import DocumentFields, Place, checked_id
+from rag_assets.sources.problems import FIRST, Problems
+from rag_assets.sources.row_files import Record, decoded, parse_object, read_raw_lines
+from rag_assets.sources.tables import (
+    Document,
+    DocumentRows,
+    QrelRows,
+    QueryRows,
+    UniqueIds,
+    read_in_blocks,
+)
 from rag_assets.store.blocks import KnownBlocks
 from rag_assets.text_files import suffix
 from rag_assets.trec_lines import qrel_line, read_fields
@@ -26,18 +31,21 @@ from rag_assets.trec_lines import qrel_line, read_fields
 TOPICS = "topics"
 QRELS = "qrels"
 QUERIES = "queries"
-CORPUS_NAMES = ("corpus", "collection", "documents", "docs")
+CORPUS = "corpus"
+CORPUS_NAMES = (CORPUS, "collection", "documents", "docs")
 
 _PARTS = {
     TOPICS: f"{TOPICS}.* or {QUERIES}.tsv",
     QRELS: f"{QRELS}*",
-    "corpus": "corpus.*, corpus/ or collection.tsv",
+    CORPUS: "corpus.*, corpus/ or collection.tsv",
 }
 _QUERIES_KINDS = (".tsv", ".txt", ".xml")
 _OTHER_FORMATS = frozenset({".md", ".markdown", ".json", ".jsonl", ".csv", ".parquet"})
 _EXTENSIONS = frozenset({".txt", ".tsv", ".trec", ".xml", ".qrels", ".topics", ".gz"})
 _STEM = re.compile(rf"({TOPICS}|{QUERIES})[._-]")
 _PART = re.compile(rf"(?:{TOPICS}|{QUERIES}|{QRELS})[._-]*", re.IGNORECASE)
+_ID_KEYS = ("_id", "id", "docno", "doc_id")
+_TEXT_KEYS = ("text", "contents")
 
 
 @dataclass(frozen=True)
@@ -92,14 +100,15 @@ class TrecDataset:
         # Qrels of several subsets may share the only topics.
         subset_of_topics = subset if len(parts[TOPICS]) > 1 else None
         topics = _chosen(parts[TOPICS], subset_of_topics, path, TOPICS)
-        return cls(path, topics, qrels, _only(parts["corpus"], path, "the corpus"))
+        return cls(path, topics, qrels, _chosen(parts[CORPUS], None, path, "the corpus"))
 
     def document_files(self) -> list[Path]:
         """Return the corpus, sorted by path where it is a folder."""
         if not self.corpus.is_dir():
             return [self.corpus]
-        files = (f for f in self.corpus.rglob("*") if f.is_file() and not _hidden(f, self.corpus))
-        return sorted(files, key=lambda file: file.relative_to(self.corpus).as_posix())
+        names = {file.relative_to(self.corpus): file for file in self.corpus.rglob("*")}
+        visible = (name for name in names if not any(part.startswith(".") for part in name.parts))
+        return [names[name] for name in sorted(visible, key=Path.as_posix) if names[name].is_file()]
 
     def query_files(self) -> list[Path]:
         """Return the topics."""
@@ -114,33 +123,39 @@ class TrecDataset:
         files = self.document_files()
         if len({suffix(file) for file in files}) != 1:
             return None
-        return read_in_blocks(known, chain.from_iterable(map(raw_documents, files)), _parser)
+        records = (record for file in files for record in _records(file))
+        return read_in_blocks(
+            known, records, lambda first: (f"trec{suffix(first[0].file)}", _document)
+        )
 
-    def read_documents(self) -> Read:
+    def read_documents(self, problems: Problems = FIRST) -> Read:
         """Return the documents of all files of the corpus."""
-        files = self.document_files()
-        rows, ids = DocumentRows(), UniqueIds("document")
-        for file in files:
-            for place, key, document_id, title, text, metadata in read_corpus_file(file):
-                with skipping_bad_rows():
-                    ids.add(document_id, place, key)
-                    rows.add(document_id, title, text, metadata)
+        rows, ids = DocumentRows(), UniqueIds("document", problems)
+        for file in self.document_files():
+            key = "id" if suffix(file) in (".jsonl", ".tsv") else "DOCNO"
+            for record in _records(file):
+                with problems:
+                    document = _document(record)
+                    ids.add(document[0], record[0], key)
+                    rows.add(*document)
         return rows.read(Place(self.corpus), [])
 
-    def read_queries(self) -> Read:
+    def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the topics."""
-        rows, ids = QueryRows(), UniqueIds("query")
-        for place, query_id, text, metadata in read_topics(self.topics):
-            with skipping_bad_rows():
+        rows, ids = QueryRows(), UniqueIds("query", problems)
+        for place, (query_id, text, metadata) in sgml.read_topics(self.topics, problems):
+            with problems:
                 ids.add(query_id, place, "num")
                 rows.add(query_id, text, [], metadata)
         return rows.read(Place(self.topics), [])
 
-    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+    def read_qrels(
+        self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
+    ) -> Read:
         """Return the judgments, negative and zero grades included."""
-        rows = QrelRows(documents, queries)
+        rows = QrelRows(documents, queries, problems)
         for number, fields in read_fields(self.qrels):
-            with skipping_bad_rows():
+            with problems:
                 place = Place(self.qrels, number)
                 _, query_id, document_id, grade = qrel_line(self.qrels, number, fields)
                 rows.resolve(query_id, document_id, place, ("query", "document"))
@@ -148,54 +163,71 @@ class TrecDataset:
         return rows.read(Place(self.qrels), [])
 
 
-def _parser(first: Record) -> tuple[str, Parse]:
-    def parse(block: Sequence[Record]) -> pa.Table:
-        rows = DocumentRows()
-        for place, record in block:
-            rows.add(*parsed_document(place, record)[2:])
-        return rows.table()
+def _records(file: Path) -> Iterator[Record]:
+    """Yield place and bytes of every document of a file."""
+    return read_raw_lines(file) if suffix(file) in (".jsonl", ".tsv") else sgml.read_documents(file)
 
-    return f"trec{suffix(first[0].file)}", parse
+
+def _document(record: Record) -> Document:
+    """Return the document of a record.
+
+    Lines of ``.jsonl`` hold an id (``_id``, ``id``, ``docno``, ``doc_id``), ``text`` or
+    ``contents``, and if wanted ``title``. Lines of ``.tsv`` hold ``id<TAB>text``, as MS MARCO's
+    ``collection.tsv``, or ``id<TAB>text<TAB>title``. Every other file holds ``<DOC>`` blocks.
+
+    Raises:
+        DataError: it breaks the format or has no id.
+    """
+    place, content = record
+    kind = suffix(place.file)
+    if kind == ".jsonl":
+        _, row = parse_object(record)
+        id_key, text_key = (
+            next((key for key in keys if key in row), keys[0]) for keys in (_ID_KEYS, _TEXT_KEYS)
+        )
+        fields = DocumentFields((id_key,), text=text_key)
+        return (fields.read_id(row, place), *fields.read_rest(row, place))
+    text = decoded(content, place)
+    if kind != ".tsv":
+        return sgml.document(place, text)
+    columns = text.rstrip("\r\n").split("\t")
+    if len(columns) not in (2, 3):
+        forms = "id<TAB>text or id<TAB>text<TAB>title"
+        raise place.error(f"found {len(columns)} columns, separated by tabs; must be {forms}")
+    title = columns[2].strip() if len(columns) == 3 else ""
+    return checked_id(columns[0].strip(), place, "id"), title, columns[1], "{}"
 
 
 def _parts(path: Path) -> dict[str, list[Path]]:
     """Return what could be each part of the folder, sorted by name."""
     parts: dict[str, list[Path]] = {part: [] for part in _PARTS}
-    for entry in sorted(path.iterdir(), key=lambda entry: entry.name):
-        stem = entry.name.lower().split(".")[0]
-        if stem in CORPUS_NAMES and (entry.is_dir() or entry.is_file()):
-            parts["corpus"].append(entry)
+    queries: list[Path] = []
+    for entry in sorted(path.iterdir()):
+        name = entry.name.lower()
+        if name.split(".")[0] in CORPUS_NAMES and (entry.is_dir() or entry.is_file()):
+            parts[CORPUS].append(entry)
         elif entry.is_file() and suffix(entry) not in _OTHER_FORMATS:
-            for part in _candidate_parts(entry):
-                parts[part].append(entry)
-    topics = [file for file in parts[TOPICS] if file.name.lower().startswith(TOPICS)]
-    return {**parts, TOPICS: topics or parts[TOPICS]}
-
-
-def _candidate_parts(file: Path) -> Iterator[str]:
-    name = file.name.lower()
-    stem = _STEM.match(name)
-    if stem and (stem[1] == TOPICS or suffix(file) in _QUERIES_KINDS):
-        yield TOPICS
-    if name.startswith(QRELS):
-        yield QRELS
+            stem = _STEM.match(name)
+            if name.startswith(QRELS):
+                parts[QRELS].append(entry)
+            elif stem and stem[1] == TOPICS:
+                parts[TOPICS].append(entry)
+            elif stem and suffix(entry) in _QUERIES_KINDS:
+                queries.append(entry)
+    return {**parts, TOPICS: parts[TOPICS] or queries}
 
 
 def _chosen(files: list[Path], subset: str | None, path: Path, part: str) -> Path:
-    if subset is None:
-        return _only(files, path, part)
-    names = {_subset(file): file for file in files}
-    if subset not in names:
-        raise UsageError(f"{path}: no {part} of subset {allowed_names(subset, names)}")
-    return names[subset]
-
-
-def _only(files: list[Path], path: Path, part: str) -> Path:
-    if len(files) > 1:
+    if subset is None and len(files) > 1:
         names = ", ".join(file.name for file in files)
         hint = "; choose a subset" if part in (TOPICS, QRELS) else "; keep one"
         raise DataError(f"more than one file for {part}: {names}{hint}", file=path)
-    return files[0]
+    if subset is None:
+        return files[0]
+    subsets = {_subset(file): file for file in files}
+    if subset not in subsets:
+        raise UsageError(f"{path}: no {part} of subset {allowed_names(subset, subsets)}")
+    return subsets[subset]
 
 
 def _subset(file: Path) -> str:
@@ -204,7 +236,3 @@ def _subset(file: Path) -> str:
     while Path(name).suffix.lower() in _EXTENSIONS:
         name = Path(name).stem
     return _PART.sub("", name, count=1)
-
-
-def _hidden(file: Path, root: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(root).parts)

@@ -1,8 +1,7 @@
 """Writers: from documents, queries and qrels to the formats of other tools.
 
-One function a format; a new one is added to :data:`WRITERS`. Each returns a note on each kind of
-thing that its format does not keep. Evidence becomes plain pairs of query and document for formats
-that know nothing else.
+One function a format; a new one is added to :data:`WRITERS`. Each counts what its format does not
+keep. Evidence becomes plain pairs of query and document for formats that know nothing else.
 """
 
 from __future__ import annotations
@@ -17,17 +16,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.beir import CORPUS, DEFAULT_SUBSET, QRELS_FOLDER, QUERIES_FILE
-from rag_assets.sources.beir_files import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY
-from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
-from rag_assets.sources.llamaindex import CORPUS_KEY, QUERIES_KEY, RELEVANT_KEY
-from rag_assets.sources.record_folders import JSONL_DOCUMENTS
+from rag_assets.sources.beir import CORPUS, DEFAULT_SUBSET, PAIR_KEYS, QRELS
+from rag_assets.sources.folder_queries import QUERIES
+from rag_assets.sources.json_datasets import CORPUS_KEY, QUERIES_KEY, RELEVANT_KEY
+from rag_assets.sources.labelled_folder import JSONL_DOCUMENTS, JUDGMENTS
 from rag_assets.store.atomic import atomic_directory
 from rag_assets.store.canonical import canonical_json
 from rag_assets.trec_lines import COMMENT
 
 BATCH_ROWS = 4096
 _LINE_END = re.compile(r"[\r\n]+")
+
+Row = dict[str, Any]
+Losses = Counter[str]
+"""What a format does not keep -> how often it occurs."""
 
 
 class Tables(NamedTuple):
@@ -53,47 +55,39 @@ def write_dataset(tables: Tables, format: str, folder: Path) -> list[str]:
         raise UsageError(f"unknown format to write {allowed_names(format, WRITERS)}")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(f"{folder}: already exists; choose a new folder")
+    losses = Losses()
     with atomic_directory(folder) as temporary:
-        return WRITERS[format](tables, temporary)
+        WRITERS[format](tables, temporary, losses)
+    return [f"{loss}: {count}" for loss, count in losses.items() if count]
 
 
-def write_jsonl(tables: Tables, folder: Path) -> list[str]:
+def write_jsonl(tables: Tables, folder: Path, losses: Losses) -> None:
     """Write ``documents.jsonl``, ``queries.jsonl`` and, where there are labels, judgments.
 
     JSON lines hold all that the tables hold. A span is written as a quote and its first character.
     A span that is blank cannot be quoted, and a tag without a character is none.
     """
     write_lines(folder / JSONL_DOCUMENTS, document_lines(tables.documents))
-    write_lines(folder / f"{QUERIES}.jsonl", _jsonl_query_lines(tables.queries))
-    blank: list[str] = []
+    write_lines(folder / f"{QUERIES}.jsonl", _query_lines(tables, losses))
     if tables.qrels.num_rows:
-        write_lines(folder / f"{JUDGMENTS}.jsonl", _judgment_lines(tables, blank))
-    empty = sum("" in row["tags"] for row in _rows(tables.queries))
-    return [
-        *_note(
-            len(blank),
-            "span of blanks is written as its whole document",
-            "spans of blanks are written as their whole documents",
-        ),
-        *_note(empty, "query loses an empty tag", "queries lose an empty tag"),
-    ]
+        write_lines(folder / f"{JUDGMENTS}.jsonl", _judgment_lines(tables, losses))
+
+
+def _query_lines(tables: Tables, losses: Losses) -> Iterator[str]:
+    for row in _queries(tables):
+        losses["queries that lose an empty tag"] += "" in row["tags"]
+        tags = [tag for tag in row["tags"] if tag]
+        yield _line({**_text_of(row), "tags": tags}, _metadata(row))
 
 
 def document_lines(documents: pa.Table, id_key: str = "document_id") -> Iterator[str]:
     """Yield documents as lines of ``documents.jsonl``, each id under ``id_key``."""
     for row in _rows(documents):
         line = {id_key: row["document_id"], "title": row["title"], "text": row["text"]}
-        yield _with_metadata(line, _metadata(row))
+        yield _line(line, _metadata(row))
 
 
-def _jsonl_query_lines(queries: pa.Table) -> Iterator[str]:
-    for row in _rows(queries):
-        tags = [tag for tag in row["tags"] if tag]
-        line = {"query_id": row["query_id"], "text": row["text"], "tags": tags}
-        yield _with_metadata(line, _metadata(row))
-
-
-def _judgment_lines(tables: Tables, blank: list[str]) -> Iterator[str]:
+def _judgment_lines(tables: Tables, losses: Losses) -> Iterator[str]:
     texts = tables.documents.column("text")
     ids = tables.documents.column("document_id").to_pylist()
     numbers = {document_id: number for number, document_id in enumerate(ids)}
@@ -107,57 +101,43 @@ def _judgment_lines(tables: Tables, blank: list[str]) -> Iterator[str]:
             if quote.strip():
                 line |= {"quote": quote, "start": row["start"]}
             else:
-                blank.append(row["query_id"])
+                losses["spans of blanks, written as their whole documents"] += 1
         yield canonical_json(line)
 
 
-def write_beir(tables: Tables, folder: Path) -> list[str]:
+def write_beir(tables: Tables, folder: Path, losses: Losses) -> None:
     """Write ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/test.tsv``.
 
-    Spans, groups of alternatives and evidence ids are not kept. A query's tags are
-    ``metadata.tags``, where this reader's own and other tools look for them.
-
     Raises:
-        DataError: an id holds a tab, or a blank at an end.
+        DataError: an id holds a tab, or begins or ends with a blank.
     """
     _refuse_ids(
         tables,
         lambda name: "\t" in name or name != name.strip(" "),
         "holds a tab or begins or ends with a blank: qrels cannot hold it",
     )
-    write_lines(folder / CORPUS, document_lines(tables.documents, "_id"))
-    write_lines(folder / QUERIES_FILE, _beir_query_lines(tables.queries))
-    grades, notes = _grades(tables.qrels)
-    (folder / QRELS_FOLDER).mkdir()
-    rows = (f"{query}\t{document}\t{grade}" for (query, document), grade in grades.items())
-    lines = (f"{QUERY_KEY}\t{DOCUMENT_KEY}\t{SCORE_KEY}", *rows)
-    write_lines(folder / QRELS_FOLDER / f"{DEFAULT_SUBSET}.tsv", lines)
-    displaced = sum(_gives_way(row, _metadata(row)) for row in _rows(tables.queries))
-    return notes + _note(
-        displaced,
-        "metadata field `tags` gives way to the tags",
-        "metadata fields `tags` give way to the tags",
-    )
+    write_lines(folder / f"{CORPUS}.jsonl", document_lines(tables.documents, "_id"))
+    write_lines(folder / f"{QUERIES}.jsonl", _beir_query_lines(tables, losses))
+    (folder / QRELS).mkdir()
+    pairs = ("\t".join(map(str, pair)) for pair in _grades(tables.qrels, losses))
+    write_lines(folder / QRELS / f"{DEFAULT_SUBSET}.tsv", ("\t".join(PAIR_KEYS), *pairs))
 
 
-def _beir_query_lines(queries: pa.Table) -> Iterator[str]:
-    for row in _rows(queries):
+def _beir_query_lines(tables: Tables, losses: Losses) -> Iterator[str]:
+    for row in _queries(tables):
         metadata = _metadata(row)
-        if _gives_way(row, metadata):
+        field = metadata.get("tags")
+        # A list of strings would be read back as the tags of the query.
+        is_tags = isinstance(field, list) and all(isinstance(tag, str) for tag in field)
+        if "tags" in metadata and (row["tags"] or is_tags):
+            losses["metadata fields `tags` that give way to the tags"] += 1
             del metadata["tags"]
         if row["tags"]:
             metadata["tags"] = row["tags"]
-        yield _with_metadata({"_id": row["query_id"], "text": row["text"]}, metadata)
+        yield _line(_text_of(row, "_id"), metadata)
 
 
-def _gives_way(row: dict[str, Any], metadata: dict[str, Any]) -> bool:
-    """Return whether a metadata field would be read back as the tags of the query."""
-    tags = metadata.get("tags", "")
-    is_tags = isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)
-    return "tags" in metadata and (bool(row["tags"]) or is_tags)
-
-
-def write_trec(tables: Tables, folder: Path) -> list[str]:
+def write_trec(tables: Tables, folder: Path, losses: Losses) -> None:
     """Write ``topics.tsv``, ``qrels.txt`` and ``corpus.jsonl``.
 
     Of queries only id and text are kept, of qrels the plain pairs.
@@ -171,57 +151,37 @@ def write_trec(tables: Tables, folder: Path) -> list[str]:
         "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot hold it",
     )
     write_lines(folder / "corpus.jsonl", document_lines(tables.documents, "_id"))
-    texts = ((row["query_id"], _LINE_END.sub(" ", row["text"])) for row in _rows(tables.queries))
+    texts = ((row["query_id"], _LINE_END.sub(" ", row["text"])) for row in _queries(tables))
     write_lines(folder / "topics.tsv", (f"{query_id}\t{text}" for query_id, text in texts))
-    grades, notes = _grades(tables.qrels)
-    lines = (f"{query} 0 {document} {grade}" for (query, document), grade in grades.items())
+    pairs = _grades(tables.qrels, losses)
+    lines = (f"{query} 0 {document} {grade}" for query, document, grade in pairs)
     write_lines(folder / "qrels.txt", lines)
-    several = sum(_LINE_END.search(row["text"]) is not None for row in _rows(tables.queries))
-    return [
-        *notes,
-        *_note(
-            several,
-            "query of several lines is written as one line",
-            "queries of several lines are written as one line each",
-        ),
-        *_lost_query_fields(tables.queries),
-    ]
+    several = sum(_LINE_END.search(row["text"]) is not None for row in _queries(tables))
+    losses["queries of several lines, written as one line each"] = several
+    _count_lost_fields(tables, losses)
 
 
-def write_llamaindex(tables: Tables, folder: Path) -> list[str]:
+def write_llamaindex(tables: Tables, folder: Path, losses: Losses) -> None:
     """Write ``dataset.json``; only ids, texts and which documents are relevant are kept."""
-    grades, notes = _grades(tables.qrels)
-    facts: Counter[str] = Counter()
     corpus: dict[str, str] = {}
     for row in _rows(tables.documents):
         corpus[row["document_id"]] = row["text"]
-        facts["titles"] += bool(row["title"])
-        facts["metadata"] += row["metadata"] != "{}"
-    queries = {row["query_id"]: row["text"] for row in _rows(tables.queries)}
+        losses["documents that lose their title"] += bool(row["title"])
+        losses["documents that lose their metadata"] += row["metadata"] != "{}"
+    queries = {row["query_id"]: row["text"] for row in _queries(tables)}
     relevant: dict[str, list[str]] = {query_id: [] for query_id in queries}
-    for (query_id, document_id), grade in grades.items():
+    for query_id, document_id, grade in _grades(tables.qrels, losses):
+        losses["judgments of grades below 1, left out"] += grade <= 0
+        losses["grades above 1, written as 1"] += grade > 1
         if grade > 0:
             relevant[query_id].append(document_id)
     content = {QUERIES_KEY: queries, CORPUS_KEY: corpus, RELEVANT_KEY: relevant, "mode": "text"}
     with (folder / "dataset.json").open("w", encoding="utf-8") as stream:
         json.dump(content, stream, ensure_ascii=False)
-    below = sum(grade <= 0 for grade in grades.values())
-    above = sum(grade > 1 for grade in grades.values())
-    return [
-        *notes,
-        *_note(
-            below,
-            "judgment of a grade below 1 is not kept",
-            "judgments of grades below 1 are not kept",
-        ),
-        *_note(above, "grade above 1 is written as 1", "grades above 1 are written as 1"),
-        *_note(facts["titles"], "document loses its title", "documents lose their titles"),
-        *_note(facts["metadata"], "document loses its metadata", "documents lose their metadata"),
-        *_lost_query_fields(tables.queries),
-    ]
+    _count_lost_fields(tables, losses)
 
 
-WRITERS: dict[str, Callable[[Tables, Path], list[str]]] = {
+WRITERS: dict[str, Callable[[Tables, Path, Losses], None]] = {
     "jsonl": write_jsonl,
     "beir": write_beir,
     "trec": write_trec,
@@ -236,33 +196,33 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         stream.writelines(f"{line}\n" for line in lines)
 
 
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+def _rows(table: pa.Table) -> Iterator[Row]:
     """Yield the rows of a table, never all at once."""
     for batch in table.to_batches(BATCH_ROWS):
         yield from batch.to_pylist()
 
 
-def _metadata(row: dict[str, Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(row["metadata"])
+def _queries(tables: Tables) -> Iterator[Row]:
+    return _rows(tables.queries)
+
+
+def _text_of(query: Row, id_key: str = "query_id") -> Row:
+    return {id_key: query["query_id"], "text": query["text"]}
+
+
+def _metadata(row: Row) -> Row:
+    fields: Row = json.loads(row["metadata"])
     return fields
 
 
-def _with_metadata(line: dict[str, Any], metadata: dict[str, Any]) -> str:
-    return canonical_json({**line, "metadata": metadata} if metadata else line)
+def _line(fields: Row, metadata: Row) -> str:
+    return canonical_json({**fields, "metadata": metadata} if metadata else fields)
 
 
-def _note(number: int, one: str, many: str) -> list[str]:
-    """Return the note ``'2 titles are not kept'``, or none for 0."""
-    return [f"{number} {one if number == 1 else many}"] if number else []
-
-
-def _lost_query_fields(queries: pa.Table) -> list[str]:
-    tags = sum(bool(row["tags"]) for row in _rows(queries))
-    metadata = sum(row["metadata"] != "{}" for row in _rows(queries))
-    return [
-        *_note(tags, "query loses its tags", "queries lose their tags"),
-        *_note(metadata, "query loses its metadata", "queries lose their metadata"),
-    ]
+def _count_lost_fields(tables: Tables, losses: Losses) -> None:
+    for row in _queries(tables):
+        losses["queries that lose their tags"] += bool(row["tags"])
+        losses["queries that lose their metadata"] += row["metadata"] != "{}"
 
 
 def _refuse_ids(tables: Tables, unfit: Callable[[str], bool], why: str) -> None:
@@ -281,44 +241,29 @@ def _refuse_ids(tables: Tables, unfit: Callable[[str], bool], why: str) -> None:
                 raise DataError(f"{kind} id {name!r} {why}")
 
 
-def _grades(qrels: pa.Table) -> tuple[dict[tuple[str, str], int], list[str]]:
-    """Return the highest grade of every query and document, and what that loses."""
+def _grades(qrels: pa.Table, losses: Losses) -> list[tuple[str, str, int]]:
+    """Return every query and document with its highest grade, and count what that loses."""
     grades: dict[tuple[str, str], int] = {}
     documents: dict[tuple[str, str], set[str]] = {}
     named: set[tuple[str, str]] = set()
-    spans = merged = 0
     for row in _rows(qrels):
         pair = (row["query_id"], row["document_id"])
-        spans += row["start"] is not None
-        merged += pair in grades
+        losses["spans, written as their whole documents"] += row["start"] is not None
+        losses["judgments of a document that is judged already; the highest grade counts"] += (
+            pair in grades
+        )
         grades[pair] = max(row["grade"], grades.get(pair, row["grade"]))
         evidence = (row["query_id"], row["evidence_id"])
         documents.setdefault(evidence, set()).add(row["document_id"])
         if row["evidence_id"] != _default_evidence_id(row):
             named.add(evidence)
     groups = {evidence for evidence, judged in documents.items() if len(judged) > 1}
-    return grades, [
-        *_note(
-            spans,
-            "span is written as its whole document",
-            "spans are written as their whole documents",
-        ),
-        *_note(
-            merged,
-            "judgment of a document that is judged already is merged into one of the highest grade",
-            "judgments of a document that is judged already are merged into one of the highest "
-            "grade",
-        ),
-        *_note(
-            len(groups),
-            "group of alternatives is written as judgments of their own",
-            "groups of alternatives are written as judgments of their own",
-        ),
-        *_note(len(named - groups), "evidence id is not kept", "evidence ids are not kept"),
-    ]
+    losses["groups of alternatives, written as judgments of their own"] = len(groups)
+    losses["evidence ids, left out"] = len(named - groups)
+    return [(*pair, grade) for pair, grade in grades.items()]
 
 
-def _default_evidence_id(row: dict[str, Any]) -> str:
+def _default_evidence_id(row: Row) -> str:
     """Return the id of an evidence that nobody has named."""
     if row["start"] is None:
         return str(row["document_id"])

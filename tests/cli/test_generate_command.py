@@ -16,7 +16,7 @@ from rag_assets.evaluation.query_facts import metadata_of
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.sources.record_folders import JsonlDataset
+from rag_assets.sources.labelled_folder import JsonlDataset
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 from tests.llm import server as replies

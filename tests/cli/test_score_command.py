@@ -513,7 +513,7 @@ def test_every_format_can_be_read_again(
     assert result.stdout == f"{folder}: documents 1, queries 1, qrels 1\n"
     said = " ".join(result.stderr.split())
     assert said.count(f"note: {to}: ") == losses
-    assert (f"note: {to}: 1 span is written as its whole document" in said) == (to != "jsonl")
+    assert (f"note: {to}: spans, written as their whole documents: 1" in said) == (to != "jsonl")
     dataset = open_dataset(folder / file)
     assert dataset.format == to
     assert dataset.read_documents().table.column("document_id").to_pylist() == ["d.md"]

@@ -20,8 +20,9 @@ from rag_assets.query_sets.file import FileQuerySet
 from rag_assets.query_sets.rewriting import HydeQuerySet, StepBackQuerySet
 from rag_assets.query_sets.stage import writer_code
 from rag_assets.retrieval.registry import OWN_TYPES
-from rag_assets.sources.document_folder import MarkdownDataset, reader_code
-from rag_assets.sources.record_folders import JsonlDataset
+from rag_assets.sources.document_files import reader_code
+from rag_assets.sources.document_folder import MarkdownDataset
+from rag_assets.sources.labelled_folder import JsonlDataset
 from rag_assets.sources.trec import TrecDataset
 
 N_CHANGES = 100
@@ -185,7 +186,7 @@ ORIGINAL = {"query_sets original"}
         ("retrieval/lexical/analyzers/stemmed.py", "token] or token", "token]", SNOWBALL),
         ("retrieval/lexical/bm25.py", "EPSILON = 0.25", "EPSILON = 0.5", BM25),
         ("retrieval/lexical/analyzers/auto.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
-        ("sources/pdf_document.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
+        ("sources/document_files.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/metric_sql.py", "nth_group) + 1", "nth_group) + 2", {"metrics"}),
         ("query_sets/rewriting.py", "parsed_passage, s", "parsed_line, s", {"query_sets hyde"}),
         ("query_sets/variants.py", "def originals(", "def originals(a=1, *", ORIGINAL),

@@ -70,10 +70,10 @@ def test_compressed_lists(tmp_path: Path) -> None:
     [
         ("", ": holds no queries"),
         ("[1]\n", ":1: found a list; each line must be one JSON object"),
-        ('{"qid": "q"', ":1: malformed JSON at column 12 (Expecting"),
-        ('{"qid": "q", "retrieved_ids": [], "s": NaN}', ":1: NaN is not a JSON value; each line"),
+        ('{"qid": "q"', ":1: malformed JSON"),
+        ('{"qid": "q", "retrieved_ids": [], "s": NaN}', ":1: malformed JSON at byte"),
         ('{"retrieved_ids": []}', ":1: `qid`: is missing; found keys: 'retrieved_ids'"),
-        ('{"qid": [], "retrieved_ids": []}', ":1: `qid`: is a list; an id must be a string or an"),
+        ('{"qid": [], "retrieved_ids": []}', ":1: `qid`: is []; must be an id"),
         ('{"qid": "q"}', ":1: `retrieved_ids`: is missing; found keys: qid"),
         ('{"qid": "q", "retrieved_ids": ["a", 1]}', ":1: `retrieved_ids`: must be a list of texts"),
         (
@@ -82,7 +82,7 @@ def test_compressed_lists(tmp_path: Path) -> None:
         ),
         (
             '{"qid": "q", "retrieved_ids": ["a"], "scores": [1e999]}',
-            ":1: number 1e999 is out of range; each line must be one JSON object",
+            ":1: malformed JSON (number out of range)",
         ),
         (
             '{"qid": "q", "retrieved_ids": ["a"], "retrieve_scores": []}',
@@ -154,10 +154,13 @@ def test_judgments_as_json_lines(tmp_path: Path) -> None:
     ("row", "problem"),
     [
         ({"doc_id": "a"}, "`query_id`: is missing; found keys: 'doc_id'"),
-        ({"query_id": "q", "doc_id": ""}, "`doc_id`: is empty; an id must have a character"),
+        (
+            {"query_id": "q", "doc_id": ""},
+            "`doc_id`: is ''; must be an id: a text of one line that is not empty, or an integer",
+        ),
         (
             {"query_id": "q", "doc_id": "a", "relevance": 1.5},
-            "`relevance`: is 1.5; a grade must be an integer",
+            "`relevance`: is 1.5; must be a grade: an integer that fits 32 bits",
         ),
         (
             {"query_id": "q", "doc_id": "a", "quote": "..."},

@@ -161,18 +161,17 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     "a list for a query": (as_text("r.json", '{"q1": ["d1"]}'), f": `q1`: {FORM}"),
     "no number": (
         as_text("r.json", '{"q1": {"d1": NaN}}'),
-        ": NaN is not a JSON value",
+        ":1: malformed JSON at byte",
     ),
-    "too large": (as_text("r.json", '{"q1": {"d1": 1e999}}'), ": number 1e999 is out of range"),
+    "too large": (
+        as_text("r.json", '{"q1": {"d1": 1e999}}'),
+        ":1: malformed JSON (number out of range)",
+    ),
     "JSON cut off": (
         as_text("r.json", '{"q1":\n {"d1": 1'),
-        ":2: malformed JSON at column 10 (Expecting ',' delimi",
+        ":2: malformed JSON",
     ),
     "too deep": (as_text("r.json", "[" * 100_000), ": JSON nested deeper than 100 levels"),
-    "a key twice": (
-        as_text("r.json", '{"q1": {"d1": 1, "d1": 2}}'),
-        ": key 'd1' occurs twice in an object",
-    ),
     "no queries": (as_text("r.json", "{}"), ": holds no queries"),
     "no .gz": (lambda folder: _plain(folder / "r.json.gz"), ": cannot be read: Not a gzipped file"),
     "Parquet without a query": (
@@ -188,15 +187,15 @@ BROKEN_LABELS: dict[str, tuple[Made, str]] = {
     "half a grade": (as_text("q", "# x\nq1 0 d1 .5\n"), ":2: grade '.5' is not an integer"),
     "half a grade in JSON": (
         as_text("q.json", '{"q1": {"d1": 0.5}}'),
-        ": `q1.d1`: is 0.5; a grade must be an integer",
+        ": `q1.d1`: is 0.5; must be a grade",
     ),
     "half a grade in Parquet": (
         as_parquet("q.parquet", q_id=["q", "q"], doc_id=["a", "b"], score=[1.0, 0.5]),
-        ":2: `score`: is 0.5; a grade must be an integer",
+        ":2: `score`: is 0.5; must be a grade",
     ),
     "half a grade in JSON lines": (
         as_text("q.jsonl", '{"query-id": "q", "corpus-id": "d", "score": 0.5}'),
-        ":1: `score`: is 0.5; a grade must be an integer",
+        ":1: `score`: is 0.5; must be a grade",
     ),
     "a judgment twice": (
         as_parquet("q.parquet", query__id=["q", "q"], corpus__id=["a", "a"], score=[1, 1]),

@@ -317,7 +317,7 @@ BETWEEN_KEYS = {
     "unknown format": (
         "dataset: {format: xlsx}\n",
         ":1: `dataset.format`: should be 'llamaindex', 'squad', 'beir', 'autorag', "
-        "'trec', 'jsonl', 'csv', 'parquet', 'markdown' or 'ir_datasets'; found 'xlsx'",
+        "'trec', 'jsonl', 'csv', 'parquet' or 'markdown'; found 'xlsx'",
     ),
     "path with a NUL": (
         'dataset: {path: "a\\0b"}\n',

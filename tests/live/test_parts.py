@@ -20,7 +20,7 @@ from rank_bm25 import BM25Okapi
 from rag_assets import BM25, chunk, metrics
 from rag_assets.errors import DataError, RagAssetsError, UsageError
 from rag_assets.live.records import Records
-from rag_assets.sources.record_folders import JsonlDataset
+from rag_assets.sources.labelled_folder import JsonlDataset
 
 FERRY = {
     "fares": "A single ticket costs 40 crowns. A dog needs a ticket of 10 crowns.",
@@ -268,7 +268,7 @@ WRONG_ROWS: dict[str, tuple[tuple[Any, ...], type[RagAssetsError], str]] = {
     "a grade that is none": (
         (["a"], ["x"], {0: {0: 0.5}}),
         DataError,
-        "judgments[0][0]: `relevance`: is 0.5; a grade must be an integer",
+        "judgments[0][0]: `relevance`: is 0.5; must be a grade: an integer that fits 32 bits",
     ),
     "a key that is none": (
         (["a"], ["x"], [{"query_id": 0, "doc_id": 0, "grade": 1}]),

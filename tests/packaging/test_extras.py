@@ -21,9 +21,7 @@ from rag_assets.retrieval.dense import qdrant
 from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.lexical.analyzers import check_analyzer
 from rag_assets.servers.transport import Server
-from rag_assets.sources import ir_datasets
-from rag_assets.sources.html_document import read_html
-from rag_assets.sources.pdf_document import read_pdf
+from rag_assets.sources.document_files import read_file, read_pdf
 from rag_assets.store.remote import objects
 from tests.conftest import REPOSITORY
 from tests.packaging.environments import dependencies, project
@@ -40,14 +38,13 @@ SERVER = Server("http://127.0.0.1:9", timeout=1.0, silence=1.0)
 ASKED: list[tuple[str, str, Callable[[], object]]] = [
     ("openai", "api", lambda: open_client(SERVER)),
     ("qdrant_client", "qdrant", qdrant._client),
-    ("selectolax", "documents", lambda: read_html(Path("page.html"))),
+    ("selectolax", "documents", lambda: read_file(Path("page.html"))),
     ("pypdfium2", "documents", lambda: read_pdf(Path("page.pdf"))),
     ("psycopg2", "postgres", lambda: SEARCH.connect()),
     ("ray", "ray", lambda: connect("auto")),
     ("botocore", "s3", lambda: objects._client(None, 1.0, 1.0, None)),
     ("jieba", "chinese", lambda: check_analyzer("jieba")),
     ("icu4py", "icu", lambda: check_analyzer("icu")),
-    ("ir_datasets", "ir-datasets", ir_datasets._library),
     ("pandas", "notebook", lambda: Comparison.to_pandas(Comparison.__new__(Comparison))),
     ("polars", "notebook", lambda: Comparison.to_polars(Comparison.__new__(Comparison))),
 ]

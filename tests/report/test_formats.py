@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.report.formats import columns_of, formatted
-from rag_assets.sources.csv_files import plain
+from rag_assets.sources.sheets import plain
 
 ROWS: list[dict[str, object]] = [
     {"retriever": "a", "top_k": 1, "ndcg": 0.123456},

@@ -236,11 +236,13 @@ TABLES: dict[str, tuple[dict[str, list[Any]], str]] = {
     "no order": ({"query_id": ["q1"], "doc_id": ["a#0"]}, ": has the columns query_id, doc_id; ne"),
     "ids of numbers": (
         {"query_id": ["q1"], "chunk_id": [1.5], "rank": [1]},
-        ":1: `chunk_id`: is a number; an id must be a string or an integer",
+        ":1: `chunk_id`: is 1.5; must be an id: "
+        "a text of one line that is not empty, or an integer",
     ),
     "null": (
         {"query_id": ["q1", None], "chunk_id": ["a#0", "a#5"], "rank": [1, 2]},
-        ":2: `query_id`: is null; an id must be a string or an integer",
+        ":2: `query_id`: is null; must be an id: "
+        "a text of one line that is not empty, or an integer",
     ),
     "rank 0": (
         {"query_id": ["q1"], "chunk_id": ["a#0"], "rank": [0]},

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from rag_assets.sources import Dataset, Read
+from rag_assets.sources.problems import FIRST, Problems
 
 Files = Mapping[str, str | bytes]
 Write = Callable[[Files], Path]
-ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
+ReadAll = Callable[..., tuple[Read, Read, Read]]
 
 
 @pytest.fixture
@@ -30,10 +31,10 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def read_all() -> ReadAll:
-    """Return a function that reads all three tables."""
+    """Return a function that reads all three tables, and collects problems where wanted."""
 
-    def read(dataset: Dataset) -> tuple[Read, Read, Read]:
-        documents, queries = dataset.read_documents(), dataset.read_queries()
-        return documents, queries, dataset.read_qrels(documents.table, queries.table)
+    def read(dataset: Dataset, problems: Problems = FIRST) -> tuple[Read, Read, Read]:
+        documents, queries = dataset.read_documents(problems), dataset.read_queries(problems)
+        return documents, queries, dataset.read_qrels(documents.table, queries.table, problems)
 
     return read

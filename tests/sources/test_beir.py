@@ -108,7 +108,7 @@ def test_integral_scores(write: Write, read_all: ReadAll, score: str) -> None:
 
 
 def test_many_batches_give_one_table(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_assets.sources.rows.BATCH_ROWS", 7)
+    monkeypatch.setattr("rag_assets.sources.tables.BATCH_ROWS", 7)
     corpus = "".join(f'{{"_id": {i}, "text": "t{i}"}}\n' for i in range(100))
     table = open_dataset(write({**FILES, "corpus.jsonl": corpus})).read_documents().table
     assert table.column("text").to_pylist() == [f"t{i}" for i in range(100)]

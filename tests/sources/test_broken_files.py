@@ -9,7 +9,7 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.sources import Dataset, Read, open_dataset
-from rag_assets.sources.folder_labels import NO_QUESTIONS, template_text
+from rag_assets.sources.folder_queries import NO_QUESTIONS, template_text
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
@@ -54,38 +54,33 @@ def judgment(rest: str, query_id: str = '"q1"', doc_id: str = '"a.md"') -> tuple
 BEIR_CASES = [
     (
         jsonl("{bad}"),
-        "corpus.jsonl:2: malformed JSON at column 2 (Expecting property name enclosed in double "
-        f"quotes); {ONE}",
+        "corpus.jsonl:2: malformed JSON at byte 2 (object keys must be strings)",
     ),
     (jsonl('["d2"]'), f"corpus.jsonl:2: found a list; {ONE}"),
     (jsonl("null"), f"corpus.jsonl:2: found null; {ONE}"),
     (
         jsonl('{"_id": "d2", "text": "t", "n": NaN}'),
-        f"corpus.jsonl:2: NaN is not a JSON value; {ONE}",
+        "corpus.jsonl:2: malformed JSON at byte 33 (invalid character)",
     ),
     (
         jsonl('{"_id": "d2", "text": "t", "n": -Infinity}'),
-        f"corpus.jsonl:2: -Infinity is not a JSON value; {ONE}",
+        "corpus.jsonl:2: malformed JSON at byte 34 (invalid character)",
     ),
     (
         jsonl('{"_id": "d2", "text": "t", "n": 1e999}'),
-        f"corpus.jsonl:2: number 1e999 is out of range; {ONE}",
-    ),
-    (
-        jsonl('{"_id": "d2", "text": "t", "text": "u"}'),
-        f"corpus.jsonl:2: key 'text' occurs twice in an object; {ONE}",
+        "corpus.jsonl:2: malformed JSON (number out of range)",
     ),
     (
         jsonl('{"_id": "d2", "text": "\\ud800"}'),
-        "corpus.jsonl:2: a lone surrogate (\\ud800 to \\udfff), half of a character; " + ONE,
+        "corpus.jsonl:2: malformed JSON (input data was truncated)",
     ),
     (
         jsonl('{"_id": "d2", "text": "t", "n": ' + "[" * 150 + "]" * 150 + "}"),
-        f"corpus.jsonl:2: JSON nested deeper than 100 levels; {ONE}",
+        "corpus.jsonl:2: JSON nested deeper than 100 levels",
     ),
     (
         jsonl('{"_id": ' + "9" * 5000 + "}"),
-        f"corpus.jsonl:2: a number with too many digits; {ONE}",
+        "corpus.jsonl:2: malformed JSON (integer value out of range)",
     ),
     (jsonl(b'{"_id": "\xff"}'), "corpus.jsonl:2: not UTF-8: byte 0xff, the 10. of its line"),
     (
@@ -95,34 +90,47 @@ BEIR_CASES = [
     (jsonl('{"text": "t"}'), "corpus.jsonl:2: `_id`: is missing; found keys: 'text'"),
     (jsonl('{"_id": "d2"}'), "corpus.jsonl:2: `text`: is missing; found keys: '_id'"),
     (jsonl("{}"), "corpus.jsonl:2: `_id`: is missing; found keys: none"),
-    (jsonl('{"_id": "d2", "text": 5}'), "corpus.jsonl:2: `text`: is an integer; must be a string"),
+    (jsonl('{"_id": "d2", "text": 5}'), "corpus.jsonl:2: `text`: is 5; must be a string"),
     (
         jsonl('{"_id": "d2", "text": null}'),
         "corpus.jsonl:2: `text`: is null; must be a string",
     ),
     (
         jsonl('{"_id": "d2", "text": "t", "title": []}'),
-        "corpus.jsonl:2: `title`: is a list; must be a string",
+        "corpus.jsonl:2: `title`: is []; must be a string",
     ),
     (
         jsonl('{"_id": true, "text": "t"}'),
-        "corpus.jsonl:2: `_id`: is a boolean; an id must be a string or an integer",
+        (
+            "corpus.jsonl:2: `_id`: is a boolean; must be an id: a text of one "
+            "line that is not empty, or an integer"
+        ),
     ),
     (
         jsonl('{"_id": 1.0, "text": "t"}'),
-        "corpus.jsonl:2: `_id`: is a number; an id must be a string or an integer",
+        "corpus.jsonl:2: `_id`: is 1.0; must be an id: "
+        "a text of one line that is not empty, or an integer",
     ),
     (
         jsonl('{"_id": "", "text": "t"}'),
-        "corpus.jsonl:2: `_id`: is empty; an id must have a character",
+        (
+            "corpus.jsonl:2: `_id`: is ''; must be an id: a text of one line that "
+            "is not empty, or an integer"
+        ),
     ),
     (
         jsonl('{"_id": "a\\nb", "text": "t"}'),
-        "corpus.jsonl:2: `_id`: id 'a\\nb' holds a line end or NUL",
+        (
+            "corpus.jsonl:2: `_id`: is 'a\\nb'; must be an id: a text of one line "
+            "that is not empty, or an integer"
+        ),
     ),
     (
         jsonl('{"_id": "a\\u0000", "text": "t"}'),
-        "corpus.jsonl:2: `_id`: id 'a\\x00' holds a line end or NUL",
+        (
+            "corpus.jsonl:2: `_id`: is 'a\\x00'; must be an id: a text of one line "
+            "that is not empty, or an integer"
+        ),
     ),
     (
         jsonl('\n{"_id": "d1", "text": "t"}'),
@@ -151,15 +159,19 @@ BEIR_CASES = [
     (qrels("x\td1\t1\n"), "qrels/test.tsv:1: `query-id`: unknown query 'x'"),
     (
         qrels("q1\td1\thigh\n"),
-        "qrels/test.tsv:1: `score`: is 'high'; a grade must be an integer",
+        ("qrels/test.tsv:1: `score`: is 'high'; must be a grade: an integer that fits 32 bits"),
     ),
-    (qrels("q1\td1\t0.5\n"), "qrels/test.tsv:1: `score`: is '0.5'; a grade must be an integer"),
-    (qrels("q1\td1\tnan\n"), "qrels/test.tsv:1: `score`: is 'nan'; a grade must be an integer"),
-    (qrels("q1\td1\t9999999999\n"), "qrels/test.tsv:1: `score`: a grade must fit 32 bits"),
     (
-        qrels("q1 0 d1 1\nq1 d2 1\n"),
-        "qrels/test.tsv:2: found 3 columns; must be query-id, iteration, corpus-id, score, as in "
-        "the rows above",
+        qrels("q1\td1\t0.5\n"),
+        ("qrels/test.tsv:1: `score`: is '0.5'; must be a grade: an integer that fits 32 bits"),
+    ),
+    (
+        qrels("q1\td1\tnan\n"),
+        ("qrels/test.tsv:1: `score`: is 'nan'; must be a grade: an integer that fits 32 bits"),
+    ),
+    (
+        qrels("q1\td1\t9999999999\n"),
+        ("qrels/test.tsv:1: `score`: is 9999999999; must be a grade: an integer that fits 32 bits"),
     ),
     (
         qrels("q1,d1,1\n"),
@@ -168,7 +180,10 @@ BEIR_CASES = [
     ),
     (
         qrels("\td1\t1\n"),
-        "qrels/test.tsv:1: `query-id`: is empty; an id must have a character",
+        (
+            "qrels/test.tsv:1: `query-id`: is ''; must be an id: a text of one "
+            "line that is not empty, or an integer"
+        ),
     ),
 ]
 
@@ -213,15 +228,21 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     ),
     (
         ("a.md", "---\ntitle: [a]\n---\n"),
-        "a.md: `title`: is a list; must be text, in quotes if need be",
+        "a.md: `title`: is ['a']; must be text, in quotes if need be",
     ),
     (
         query('{"query_id": "q1", "text": "t", "tags": "pets"}'),
-        "queries.jsonl:1: `tags`: must be a list of strings that are not empty",
+        (
+            "queries.jsonl:1: `tags`: is 'pets'; must be a list of different "
+            "strings that are not empty"
+        ),
     ),
     (
         query('{"query_id": "q1", "text": "t", "tags": ["a", "b", "a"]}'),
-        "queries.jsonl:1: `tags`: holds 'a' twice",
+        (
+            "queries.jsonl:1: `tags`: is ['a', 'b', 'a']; must be a list of "
+            "different strings that are not empty"
+        ),
     ),
     (
         query('{"id": "q1", "text": "t"}'),
@@ -238,19 +259,28 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     ),
     (
         judgment(', "relevance": true'),
-        "judgments.jsonl:2: `relevance`: is a boolean; a grade must be an integer",
+        (
+            "judgments.jsonl:2: `relevance`: is a boolean; must be a grade: an "
+            "integer that fits 32 bits"
+        ),
     ),
     (
         judgment(', "relevance": 1.5'),
-        "judgments.jsonl:2: `relevance`: is 1.5; a grade must be an integer",
+        ("judgments.jsonl:2: `relevance`: is 1.5; must be a grade: an integer that fits 32 bits"),
     ),
     (
         judgment(', "relevance": 2147483648'),
-        "judgments.jsonl:2: `relevance`: a grade must fit 32 bits",
+        (
+            "judgments.jsonl:2: `relevance`: is 2147483648; must be a grade: an "
+            "integer that fits 32 bits"
+        ),
     ),
     (
         judgment(', "evidence_id": []'),
-        "judgments.jsonl:2: `evidence_id`: is a list; an id must be a string or an integer",
+        (
+            "judgments.jsonl:2: `evidence_id`: is []; must be an id: a text of one "
+            "line that is not empty, or an integer"
+        ),
     ),
     (
         judgment(', "quote": " "'),
@@ -258,7 +288,7 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     ),
     (
         judgment(', "quote": 4'),
-        "judgments.jsonl:2: `quote`: is an integer; must be a string",
+        "judgments.jsonl:2: `quote`: is 4; must be a string",
     ),
     (judgment(', "quote": "No such"'), "judgments.jsonl:2: `quote`: 'No such' is not in 'a.md'"),
     (
@@ -296,19 +326,15 @@ LLAMAINDEX_CASES = [
     ('{"queries": {}}\n', "a.json: `corpus`: is missing; needed: queries, corpus, relevant_docs"),
     (
         '{\n"queries": {"q": "t"},,\n}',
-        "a.json:2: malformed JSON at column 23 (Expecting property name enclosed in double quotes)",
+        "a.json:2: malformed JSON at byte 23 (object keys must be strings)",
     ),
     (
         '{"queries": [], "corpus": {}, "relevant_docs": {}}',
-        "a.json: `queries`: is a list; must be an object",
-    ),
-    (
-        '{"queries": {"q": "t"}, "corpus": {"n": "a", "n": "b"}, "relevant_docs": {}}',
-        "a.json: key 'n' occurs twice in an object",
+        "a.json: `queries`: is []; must be an object",
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n": 1}, "relevant_docs": {}}',
-        "a.json: `corpus.n`: is an integer; must be a string",
+        "a.json: `corpus.n`: is 1; must be a string",
     ),
     (
         '{"queries": {"q": null}, "corpus": {"n": "a"}, "relevant_docs": {}}',
@@ -316,11 +342,14 @@ LLAMAINDEX_CASES = [
     ),
     (
         '{"queries": {"": "t"}, "corpus": {"n": "a"}, "relevant_docs": {}}',
-        "a.json: `queries.''`: is empty; an id must have a character",
+        (
+            "a.json: `queries`: is ''; must be an id: a text of one line that is "
+            "not empty, or an integer"
+        ),
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": "n"}}',
-        "a.json: `relevant_docs.q`: is a string; must be a list of node ids",
+        "a.json: `relevant_docs.q`: is 'n'; must be a list of node ids",
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n1": "a"}, "relevant_docs": {"q": ["n1", "n2"]}}',
@@ -333,11 +362,14 @@ LLAMAINDEX_CASES = [
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": ["n", "n"]}}',
-        "a.json: query 'q' and document 'n' are judged twice",
+        "a.json: `relevant_docs`: query 'q' and document 'n' are judged twice",
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": [null]}}',
-        "a.json: `relevant_docs.q[0]`: is null; an id must be a string or an integer",
+        (
+            "a.json: `relevant_docs.q[0]`: is null; must be an id: a text of one "
+            "line that is not empty, or an integer"
+        ),
     ),
     (
         '{"queries": {}, "corpus": {"n": "a"}, "relevant_docs": {}}',

@@ -7,13 +7,13 @@ import pytest
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.sources import FORMATS, open_dataset
-from rag_assets.sources.unread_files import unread_files
+from rag_assets.sources.formats import unread_files
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 
 BEIR = {"corpus.jsonl": '{"_id": 1, "text": "t"}', "queries.jsonl": "", "qrels/test.tsv": "1 1 1"}
 NAMES = ["llamaindex", "squad", "beir", "autorag", "trec", "jsonl", "csv"]
-NAMES += ["parquet", "markdown", "ir_datasets"]
+NAMES += ["parquet", "markdown"]
 LOOKED_FOR = (
     "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a SQuAD "
     ".json file with data, paragraphs and qas (squad); a folder with corpus.jsonl, "

@@ -10,8 +10,8 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.sources import open_dataset
-from rag_assets.sources.document_folder import engine_versions, read_file
-from rag_assets.sources.unread_files import unread_files
+from rag_assets.sources.document_files import engine_versions, read_file
+from rag_assets.sources.formats import unread_files
 from tests.sources.pdf_files import pdf_file
 
 pytest.importorskip("selectolax")

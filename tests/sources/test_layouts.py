@@ -147,8 +147,7 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
     "a line of a .gz": (
         with_file(packed(BEIR), "corpus.jsonl.gz", gzip.compress(b"\n{1}\n")),
         ".",
-        "/corpus.jsonl.gz:2: malformed JSON at column 2 (Expecting property name enclosed in "
-        "double quotes); each line must be one JSON object",
+        ("/corpus.jsonl.gz:2: malformed JSON at byte 2 (object keys must be strings)"),
     ),
     "plain and .gz": (
         {**BEIR, **packed(BEIR)},
@@ -164,12 +163,12 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
     "half a grade": (
         with_file(BEIR, "qrels/test.tsv", "q1\td1\t1.0\nq2\td2\t.5\n"),
         ".",
-        "/qrels/test.tsv:2: `score`: is '.5'; a grade must be an integer",
+        ("/qrels/test.tsv:2: `score`: is '.5'; must be a grade: an integer that fits 32 bits"),
     ),
     "half a grade in JSON lines": (
         {**with_file(BEIR, "qrels/test.tsv", None), "qrels/test.jsonl": qrels_lines("0.5")},
         ".",
-        "/qrels/test.jsonl:1: `score`: is 0.5; a grade must be an integer",
+        ("/qrels/test.jsonl:1: `score`: is 0.5; must be a grade: an integer that fits 32 bits"),
     ),
     "half a grade in Parquet": (
         with_file(
@@ -178,12 +177,7 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
             parquet(query_id=["q1", "q2"], corpus_id=["d1", "d2"], score=[1.0, 0.5]),
         ),
         ".",
-        "/qrels.parquet:2: `score`: is 0.5; a grade must be an integer",
-    ),
-    "four columns and three": (
-        with_file(BEIR, "qrels/test.tsv", "q1\t0\td1\t1\nq2\td2\t1\n"),
-        ".",
-        f"/qrels/test.tsv:2: found 3 columns; must be {FOUR}, as in the rows above",
+        ("/qrels.parquet:2: `score`: is 0.5; must be a grade: an integer that fits 32 bits"),
     ),
     "five columns": (
         with_file(BEIR, "qrels/test.tsv", "q1\t0\td1\t1\tx\n"),
@@ -208,7 +202,7 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
             {**SHARDS, "qrels/test.parquet": GRADED}, "corpus/corpus-00001-of-00002.parquet", None
         ),
         ".",
-        "/corpus/corpus-00000-of-00002.parquet: corpus-00001-of-00002.parquet is missing beside it",
+        ("/corpus/corpus-00000-of-00002.parquet: is one of 2 shards; only 1 are there"),
     ),
     "an id in two shards": (
         with_file(
@@ -416,8 +410,11 @@ def test_topics(write: Write, read_all: ReadAll, name: str, file: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("<topics>\n<topic>\n<query>x</query></topic></topics>", ":2: `number`: is missing; must"),
-        ("<topics>\n<topic number='1'></topic></topics>", ":2: `query`: is missing or empty, and"),
+        (
+            "<topics>\n<topic>\n<query>x</query></topic></topics>",
+            ":2: `num`: is missing; found: query",
+        ),
+        ("<topics>\n<topic number='1'></topic></topics>", ":2: `title`: is missing or empty, and"),
         ("<top>\n<title>x</title>\n</top>", ":1: `num`: is missing; found: title"),
         ("<top>\n<num>1\n<title>x\n", ":1: <top> has no </top>"),
         ("<top>\n</top>", ":1: `num`: is missing; found: nothing"),
@@ -428,11 +425,11 @@ def test_topics(write: Write, read_all: ReadAll, name: str, file: str) -> None:
         ),
         (
             '<!DOCTYPE t [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n<topic number="1">&b;</topic>',
-            ":1: defines an entity; only those of HTML and characters by number are read",
+            ":1: expected <topic> blocks; found '<!DOCTYPE t []>'",
         ),
         (
             '<!DOCTYPE t SYSTEM "t.dtd" [<!ENTITY x SYSTEM "file:///etc/passwd">]>\n<top></top>',
-            ":1: defines an entity; only those of HTML and characters by number are read",
+            ":1: expected <top> blocks; found",
         ),
     ],
 )
@@ -495,5 +492,5 @@ def test_ids_of_several_columns_that_are_wrong(write: Write, read_all: ReadAll) 
     ):
         read_all(with_columns(dataset, ID_PARTS))
     write({"documents.csv": "source,cont_id,content\n,1,A dog.\n"})
-    with pytest.raises(DataError, match=r"documents\.csv:2: `source`: is empty; an id must have"):
+    with pytest.raises(DataError, match=r"documents\.csv:2: `source`: is ''; must be an id"):
         read_all(with_columns(dataset, ID_PARTS))

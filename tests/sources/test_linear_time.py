@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import DataError
-from rag_assets.sources.csv_files import read_csv
-from rag_assets.sources.markdown_document import read_markdown
-from rag_assets.sources.strict_json import read_objects
-from rag_assets.sources.trec_corpus import read_corpus_file
-from rag_assets.sources.trec_topics import read_topics
+from rag_assets.sources import sgml
+from rag_assets.sources.document_files import read_markdown
+from rag_assets.sources.row_files import read_csv, read_objects
 
 N = 8_000
 MOST_SECONDS = 2.5
@@ -53,7 +51,7 @@ def test_html(tmp_path: Path, page: str) -> None:
     from rag_assets.sources.html_document import read_html
 
     (tmp_path / "x.html").write_text(page, encoding="utf-8")
-    text = read_html(tmp_path / "x.html").text
+    _, text, _ = read_html(tmp_path / "x.html")
     assert text.strip("# ").startswith("x") or "x" not in page.replace("color=x", "")
 
 
@@ -89,26 +87,35 @@ def _topic(content: str, opening: str = '<topic number="1">') -> str:
     return f"{opening}{content}</topic>\n"
 
 
+def _read_corpus(path: Path) -> object:
+    return [sgml.document(place, raw.decode()) for place, raw in sgml.read_documents(path)]
+
+
 OTHERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "comments that stay open in a topic": (
         "topics.xml",
         _topic("-->" + "<!--" * 20 * N),
-        lambda path: list(read_topics(path)),
+        lambda path: list(sgml.read_topics(path)),
     ),
     "literals that stay open in a topic": (
         "topics.xml",
         _topic("]]>" + "<![CDATA[" * 20 * N),
-        lambda path: list(read_topics(path)),
+        lambda path: list(sgml.read_topics(path)),
     ),
     "a long attribute of a topic": (
         "topics.xml",
         _topic("x", f'<topic number="1" {"a" * 20 * N}>'),
-        lambda path: list(read_topics(path)),
+        lambda path: list(sgml.read_topics(path)),
     ),
     "comments that stay open in a document": (
         "a.trec",
         f"<DOC><DOCNO>1</DOCNO><TEXT>--> {'<!--' * 20 * N}</TEXT></DOC>\n",
-        lambda path: list(read_corpus_file(path)),
+        _read_corpus,
+    ),
+    "tags that stay open in a document": (
+        "a.trec",
+        f"<DOC><DOCNO>1</DOCNO>{'<p>' * 20 * N}</DOC>\n",
+        _read_corpus,
     ),
     "many columns": (
         "a.csv",

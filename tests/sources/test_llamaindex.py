@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rag_assets.sources import Dataset, Read, open_dataset
-from rag_assets.sources.problems import collecting
+from rag_assets.sources.problems import Problems
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
@@ -49,26 +49,29 @@ def test_every_problem_of_a_file_is_collected(write: Write) -> None:
     }
     file = write({"set.json": json.dumps(content)}) / "set.json"
     dataset = open_dataset(file)
-    with collecting() as of_documents:
-        documents = dataset.read_documents().table
-    with collecting() as of_queries:
-        queries = dataset.read_queries().table
-    with collecting() as of_qrels:
-        qrels = dataset.read_qrels(documents, queries).table
-    found = [str(error) for error in (*of_documents, *of_queries, *of_qrels)]
+    parts = [Problems(collect=True) for _ in range(3)]
+    documents, queries = (
+        dataset.read_documents(parts[0]).table,
+        dataset.read_queries(parts[1]).table,
+    )
+    qrels = dataset.read_qrels(documents, queries, parts[2]).table
+    found = [str(error) for part in parts for error in part.collected or ()]
     assert [text.removeprefix(f"{file}: ") for text in found] == [
-        "`corpus.e`: is an integer; must be a string",
-        "`corpus.f`: is a list; must be a string",
-        "`queries.q2`: is an integer; must be a string",
+        "`corpus.e`: is 3; must be a string",
+        "`corpus.f`: is []; must be a string",
+        "`queries.q2`: is 5; must be a string",
         "`queries.q3`: is null; must be a string",
         "`relevant_docs.q1[0]`: unknown document 'u'"
         "; `dataset: {unknown_documents: keep}` keeps such judgments",
-        "`relevant_docs.q1[2]`: is a number; an id must be a string or an integer",
+        (
+            "`relevant_docs.q1[2]`: is 3.5; must be an id: a text of one line that "
+            "is not empty, or an integer"
+        ),
         "`relevant_docs.q1[3]`: unknown document 'v'",
-        "`relevant_docs.q2`: is a string; must be a list of node ids",
+        "`relevant_docs.q2`: is 'd'; must be a list of node ids",
         "`relevant_docs.q7`: unknown query 'q7'",
-        "`relevant_docs.q7[0]`: unknown document 'w'",
-        "`relevant_docs.q7[2]`: unknown document 'x'",
+        "`relevant_docs.q7`: unknown query 'q7'",
+        "`relevant_docs.q7`: unknown query 'q7'",
     ]
     assert qrels.select(["query_id", "document_id"]).to_pylist() == [
         {"query_id": "q1", "document_id": "d"}

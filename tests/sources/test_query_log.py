@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.sources import open_dataset
-from rag_assets.sources.fields import Place
-from rag_assets.sources.problems import collecting
-from rag_assets.sources.query_log import read_query_log
+from rag_assets.sources.problems import Problems
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 
@@ -64,7 +62,7 @@ def test_csv_with_ids_and_tags(write: Write) -> None:
     assert open_dataset(folder).read_queries().table["tags"].to_pylist() == [["a", "b"], []]
 
 
-@pytest.mark.parametrize("count", [0, -3, 2.5, 2.0, True, "2", "many", "", None, [1], 2**53 + 1])
+@pytest.mark.parametrize("count", [0, -3, 2.5, "2", "many", None, [1], 2**53 + 1])
 def test_counts(write: Write, count: object) -> None:
     log = lines({"text": "fares"}, {"text": "dogs", "count": count})
     folder = write({**DOCUMENT, "query_log.jsonl": log})
@@ -74,15 +72,15 @@ def test_counts(write: Write, count: object) -> None:
     with pytest.raises(DataError) as caught:
         read(folder)
     place = f"{folder / 'query_log.jsonl'}:2: `count`: is "
-    assert str(caught.value) == f"{place}{json.dumps(count)}; must be an integer from 1 to 2^53"
+    assert str(caught.value) == f"{place}{count!r}; must be an integer from 1 to 2^53"
 
 
 def test_every_bad_line_is_collected(write: Write) -> None:
     log = lines({"text": "a", "count": 0}, {"count": 1}, {"text": "b", "count": -1}, {"text": "c"})
     folder = write({**DOCUMENT, "query_log.jsonl": log})
-    with collecting() as problems:
-        table = open_dataset(folder).read_queries().table
-    assert [str(problem).split(":")[1] for problem in problems] == ["1", "2", "3"]
+    problems = Problems(collect=True)
+    table = open_dataset(folder).read_queries(problems).table
+    assert [str(p).split(":")[1] for p in problems.collected or ()] == ["1", "2", "3"]
     assert table["text"].to_pylist() == ["c"]
 
 
@@ -113,8 +111,7 @@ def test_queries_and_a_log_are_one_too_many(write: Write, queries: str, log: str
     folder = write({**DOCUMENT, queries: "", log: ""})
     with pytest.raises(DataError) as caught:
         read(folder)
-    problem = f"{queries} exists too; keep the queries or the query log"
-    assert str(caught.value) == f"{folder / log}: {problem}"
+    assert str(caught.value) == f"{folder / log}: {queries} exists too; keep one of them"
 
 
 def test_two_logs_are_one_too_many(write: Write) -> None:
@@ -138,10 +135,14 @@ def test_queries_do_not(write: Write) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", " a", "b", "c "]), st.integers(1, 9)), min_size=1))
-def test_no_count_is_lost(asked: list[tuple[str, int]]) -> None:
-    log = Path("log")
-    rows = [(Place(log, n), {"text": t, "count": count}) for n, (t, count) in enumerate(asked, 1)]
-    table = read_query_log(log, rows, ("query_id", "text")).table
+def test_no_count_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[tuple[str, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    (folder / "a.md").write_text("Fares rise.\n")
+    rows = lines(*({"text": text, "count": count} for text, count in asked))
+    (folder / "query_log.jsonl").write_text(rows)
+    table = open_dataset(folder).read_queries().table
     counts = [json.loads(text)["count"] for text in table["metadata"].to_pylist()]
     assert sum(counts) == sum(count for _, count in asked)
     assert len(counts) == len({text.strip() for text, _ in asked})

@@ -13,9 +13,8 @@ import pytest
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.load import load_experiment
 from rag_assets.sources import open_dataset
-from rag_assets.sources.formats import with_columns
-from rag_assets.sources.problems import collecting
-from rag_assets.sources.unread_files import unread_files
+from rag_assets.sources.formats import unread_files, with_columns
+from rag_assets.sources.problems import Problems
 
 LABELS = {
     "queries.jsonl": '{"query_id": "q1", "text": "t"}\n',
@@ -128,11 +127,10 @@ def test_columns_of_a_format_with_fixed_names(write: Any) -> None:
 def test_collecting_leaves_out_and_names_every_bad_row(write: Any) -> None:
     lines = '{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n{bad\n{"id": 2}\n{"id": 3, "text": ""}'
     dataset = open_dataset(write({**LABELS, "documents.jsonl": lines}))
-    with collecting() as problems:
-        documents = dataset.read_documents()
+    problems = Problems(collect=True)
+    documents = dataset.read_documents(problems)
     assert documents.table.column("document_id").to_pylist() == ["1", "3"]
-    found = {problem.line for problem in problems}  # type: ignore[attr-defined]
-    assert found == {2, 3, 4}
+    assert {str(p).split(":")[1] for p in problems.collected or ()} == {"2", "3", "4"}
 
 
 def test_qrels_folder_makes_it_beir(write: Any, tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import pytest
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.sources import open_dataset
-from rag_assets.sources.problems import collecting
-from rag_assets.sources.trec_corpus import elements
+from rag_assets.sources.problems import Problems
 
 TOPICS = """
 <top>
@@ -152,18 +151,15 @@ def test_one_reader_of_qrels_lines(write: Any, read_all: Any) -> None:
 def test_all_problems_are_collected(write: Any, read_all: Any) -> None:
     qrels = "051 0 FT#1\n051 0 FT#1 x\n051 0 nope 1\n52 0 FT-2 1\n"
     folder = write({**FILES, "qrels.301.txt": qrels})
-    with collecting() as problems:
-        assert read_all(open_dataset(folder))[2].table.num_rows == 1
-    assert [str(problem).split(": ")[0][-1] for problem in problems] == ["1", "2", "3"]
+    problems = Problems(collect=True)
+    assert read_all(open_dataset(folder), problems)[2].table.num_rows == 1
+    assert [str(p).split(": ")[0][-1] for p in problems.collected or ()] == ["1", "2", "3"]
 
 
-def test_elements_do_not_nest_and_may_stay_open() -> None:
-    found, between = elements("a<x>1<y>2</x>b<z>c</y>")
-    assert ([(e.name, e.content) for e in found], between) == ([("x", "1<y>2")], "abc")
-
-
-def test_many_open_tags_take_linear_time() -> None:
-    assert elements("<p>" * 200_000) == ([], "")
+def test_elements_do_not_nest_and_may_stay_open(write: Any, read_all: Any) -> None:
+    block = "<DOC><DOCNO>d1</DOCNO>a<x>1<y>2</x>b<z>c</y></DOC>"
+    folder = write({"corpus.txt": block, "topics.txt": "q t\n", "qrels.txt": "q 0 d1 1\n"})
+    assert read_all(open_dataset(folder))[0].table["text"].to_pylist() == ["abc\n12"]
 
 
 XML_TOPICS = """<?xml version="1.0" encoding="UTF-8"?>

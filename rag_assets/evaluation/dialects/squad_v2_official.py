@@ -29,8 +29,8 @@ from typing import NamedTuple
 from rag_assets.answers.metrics import token_f1
 from rag_assets.answers.normalisation import normal_form
 from rag_assets.sources.fields import identifier, items, string
-from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.squad import read_paragraphs
+from rag_assets.sources.json_datasets import read_paragraphs
+from rag_assets.sources.tables import UniqueIds
 
 NAME = "squad_v2_official"
 

@@ -19,10 +19,10 @@ from rag_assets.errors import StoreError, UsageError
 from rag_assets.labels.generation.question_generation import QUESTIONS
 from rag_assets.labels.generation.question_tables import TAG, query_fields
 from rag_assets.labels.question_marks import KEPT, QuestionMark
-from rag_assets.sources.csv_files import CELL_MAY_BE_CUT, Sheet, fitting, is_shown_as
 from rag_assets.sources.fields import Place, checked_id, shown
-from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
-from rag_assets.sources.record_folders import JSONL_DOCUMENTS
+from rag_assets.sources.folder_queries import QUERIES
+from rag_assets.sources.labelled_folder import JSONL_DOCUMENTS, JUDGMENTS
+from rag_assets.sources.sheets import CELL_MAY_BE_CUT, Sheet, fitting, is_shown_as
 from rag_assets.sources.writers import document_lines, write_lines
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
 from rag_assets.store.canonical import canonical_json

@@ -15,8 +15,8 @@ from rag_assets.errors import DataError, allowed_names
 from rag_assets.evaluation.query_facts import declared_unanswerable, metadata_of
 from rag_assets.evaluation.query_filters import Filter, FilteredDocuments, filter_of
 from rag_assets.labels.health.findings import ERROR, WARNING, Finding, findings_table
-from rag_assets.sources.ids import KnownIds
 from rag_assets.sources.problems import UNKNOWN_ID
+from rag_assets.sources.tables import KnownIds
 
 UNANSWERABLE = "no_relevant_document"
 FILTER = "filter"

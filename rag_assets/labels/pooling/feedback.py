@@ -33,14 +33,13 @@ import msgspec
 import pyarrow as pa
 from msgspec import UNSET, Meta, UnsetType
 
-from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.labels.pooling.sheet import refuse
-from rag_assets.sources.declared_rows import Id, read_rows
-from rag_assets.sources.fields import Place, checked_id, shown
-from rag_assets.sources.ids import KnownIds
+from rag_assets.sources.fields import Id, Place, checked_id, shown
 from rag_assets.sources.judgments import Quotes, Unlocated
-from rag_assets.sources.strict_json import read_objects
+from rag_assets.sources.problems import Problems
+from rag_assets.sources.row_files import read_declared, read_objects
+from rag_assets.sources.tables import KnownIds
 
 STRONG_VOTES = 3
 """From so many votes up on, and so many times as many as down, the grade is 2."""
@@ -93,19 +92,16 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
     """
     ids = _KnownIds(documents, queries)
     counts: dict[PooledUnit, _Count] = {}
-    problems: list[DataError] = []
-    for place, line in read_rows(file, _Line, problems):
-        try:
+    problems = Problems(collect=True)
+    for place, line in read_declared(file, _Line, problems):
+        with problems:
             unit, user = _unit(line, place, ids), _user(line, place)
-        except DataError as error:
-            problems.append(error)
-            continue
-        counted = counts.setdefault(unit, _Count(place.line or 0))
-        if user is not None:
-            counted.of_users[user] = line.vote
-        else:
-            counted.summed[line.vote] += 1 if line.count is UNSET else line.count
-    refuse(problems)
+            counted = counts.setdefault(unit, _Count(place.line or 0))
+            if user is not None:
+                counted.of_users[user] = line.vote
+            else:
+                counted.summed[line.vote] += 1 if line.count is UNSET else line.count
+    refuse(problems.collected or [])
     judgments = [
         Judgment(unit, grade, f"{SOURCE}: {counted.up} up, {counted.down} down", counted.line)
         for unit, counted in counts.items()
@@ -192,21 +188,21 @@ def earlier_feedback(file: Path, documents: pa.Table, keys: Collection[Key]) -> 
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
         keys: the units of interest.
     """
-    place = {name: row for row, name in enumerate(documents.column("document_id").to_pylist())}
+    rows = {name: row for row, name in enumerate(documents.column("document_id").to_pylist())}
     quotes = Quotes(documents)
     labels: dict[Key, Earlier] = {}
-    for line, row in read_objects(file):
+    for place, row in read_objects(file):
         if not str(row.get("source", "")).startswith(f"{SOURCE}: "):
             continue
         query_id, document_id = str(row["query_id"]), str(row["doc_id"])
         key: Key = (query_id, document_id, None, None)
         if row.get("quote") is not None:
-            if document_id not in place:
+            if document_id not in rows:
                 continue  # kept, though it is not in the corpus
-            span = quotes.find(row["quote"], place[document_id], row.get("start"))
+            span = quotes.find(row["quote"], rows[document_id], row.get("start"))
             if isinstance(span, Unlocated):
                 continue
             key = (query_id, document_id, *span)
         if key in keys:
-            labels[key] = Earlier(line, row.get("relevance", 1), row["source"])
+            labels[key] = Earlier(place.line or 0, row.get("relevance", 1), row["source"])
     return labels

@@ -22,6 +22,7 @@ from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.fields import shown
 from rag_assets.sources.judgments import read_judgments
+from rag_assets.sources.problems import Problems
 from rag_assets.store.atomic import atomic_file
 
 FORMATS = ("markdown", "jsonl", "csv", "parquet")
@@ -58,6 +59,7 @@ def add_judgments(
     judge: str,
     on_conflict: Callable[[DataError], object],
     renewed: Collection[PooledUnit] = (),
+    keeps_unknown: bool = False,
 ) -> Added:
     """Add judgments to the dataset's label file; one that is there with the same grade is known.
 
@@ -73,6 +75,7 @@ def add_judgments(
         on_conflict: called where the labels have another grade already; theirs stays.
         renewed: units on which the judgments say all that feedback says; labels of theirs that came
             from earlier feedback are replaced, or taken back.
+        keeps_unknown: whether judgments of documents that are not in the corpus are kept.
 
     Raises:
         UsageError: judgments cannot be added to this format.
@@ -84,13 +87,15 @@ def add_judgments(
     new_labels = by_key(judgments, whole)
     named = {_key(unit, whole) for unit in renewed}
     outdated = _outdated(file, documents, named, new_labels) if dataset.has_qrels else {}
-    old = dataset.read_qrels(documents, queries).table.to_pylist() if dataset.has_qrels else []
-    old = [row for row in old if _key_of(row) not in outdated]
+    problems = Problems(keeps_unknown=keeps_unknown)
+    read = dataset.read_qrels(documents, queries, problems) if dataset.has_qrels else None
+    labels = read.table.to_pylist() if read is not None else []
+    old = [row for row in labels if _key_of(row) not in outdated]
     new = _unknown(new_labels, old, on_conflict)
     chosen = without_covered(new, old)
     if chosen or outdated:
         rows = _span_rows(chosen, documents)
-        check = partial(read_judgments, documents=documents, queries=queries)
+        check = partial(read_judgments, documents=documents, queries=queries, problems=problems)
         _write(file, *_placed(rows, outdated), check)
     n_changed = sum(key in outdated for key, _ in chosen)
     return Added(

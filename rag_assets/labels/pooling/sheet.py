@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
-from rag_assets.sources.csv_files import Sheet, fitting, is_shown_as
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
-from rag_assets.sources.ids import KnownIds
+from rag_assets.sources.sheets import Sheet, fitting, is_shown_as
+from rag_assets.sources.tables import KnownIds
 
 EVIDENCE = "evidence"
 TEXTS = ("query_id", "query", "document_id", "start", "end", "title", "text")

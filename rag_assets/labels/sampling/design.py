@@ -34,7 +34,7 @@ from msgspec import Meta
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.label_pool import Flags, Floats, Integers
-from rag_assets.sources.strict_json import read_objects
+from rag_assets.sources.row_files import read_objects
 from rag_assets.store.atomic import atomic_file
 from rag_assets.store.canonical import canonical_json
 
@@ -229,7 +229,7 @@ def read_design(file: Path) -> Design:
     items: list[PooledUnit] = []
     rates: list[list[float]] = []
     head: _Head | None = None
-    for number, row in read_objects(file):
+    for place, row in read_objects(file):
         try:
             if head is None:
                 head = msgspec.convert(row, _Head)
@@ -239,7 +239,7 @@ def read_design(file: Path) -> Design:
                 raise msgspec.ValidationError(f"{len(line.rates)} rates")
         except msgspec.ValidationError as error:
             problem = f"is not a line of a sampling design ({error}); it was changed by hand"
-            raise DataError(problem, file=file, line=number) from error
+            raise DataError(problem, file=file, line=place.line) from error
         items.append(PooledUnit(line.query_id, line.document_id, line.start, line.end))
         rates.append(line.rates)
     if head is None:

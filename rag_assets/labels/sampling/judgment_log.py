@@ -28,8 +28,8 @@ import msgspec
 from msgspec import Meta
 
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.sources.declared_rows import Chance, Id, Position, Text, read_rows
-from rag_assets.sources.fields import Place, checked_id, shown
+from rag_assets.sources.fields import Chance, Id, Place, Position, Text, checked_id, shown
+from rag_assets.sources.row_files import read_declared
 from rag_assets.store.atomic import append_line
 from rag_assets.store.canonical import canonical_json
 
@@ -157,7 +157,7 @@ class _Line(msgspec.Struct):
 
 
 def _judgments(file: Path) -> Iterator[LoggedJudgment]:
-    for place, line in read_rows(file, _Line):
+    for place, line in read_declared(file, _Line):
         query_id = checked_id(line.query_id, place, "query_id")
         document_id = checked_id(line.document_id, place, "document_id")
         item = PooledUnit(query_id, document_id, line.start, line.end)

@@ -38,8 +38,9 @@ from rag_assets.labels.sampling.judgment_log import (
 )
 from rag_assets.labels.sampling.label_pool import Flags
 from rag_assets.labels.sampling.label_sample import LabelSample
-from rag_assets.sources.csv_files import Sheet, read_csv
 from rag_assets.sources.fields import Place, shown
+from rag_assets.sources.row_files import read_csv
+from rag_assets.sources.sheets import Sheet
 
 ITEM, PROBABILITY, SOURCE = "item", "probability", "source"
 SAMPLE_SHEET = Sheet((ITEM, PROBABILITY, *SHEET.columns), SHEET.optional | {PROBABILITY})

@@ -28,7 +28,7 @@ from rag_assets.llm.completions import Completions
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.query_sets.model_output import Unusable
 from rag_assets.schemas import CHUNKS, DOCUMENTS
-from rag_assets.sources.record_folders import JsonlDataset
+from rag_assets.sources.labelled_folder import JsonlDataset
 from tests.llm import server as replies
 from tests.llm.requests import model
 from tests.llm.server import Server

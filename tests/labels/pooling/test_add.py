@@ -127,7 +127,7 @@ def test_a_format_that_cannot_be_added_to(tmp_path: Path) -> None:
 
 
 def test_labels_in_csv_are_not_mixed_with_lines(tmp_path: Path) -> None:
-    from rag_assets.sources.record_folders import JsonlDataset
+    from rag_assets.sources.labelled_folder import JsonlDataset
 
     write_lines(tmp_path / "documents.jsonl", [{"doc_id": "d", "text": "t"}])
     write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])
@@ -205,7 +205,7 @@ def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> 
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": ""},
-            "`user`: is empty; an id must have a character",
+            "`user`: is ''; must be an id: a text of one line that is not empty, or an integer",
         ),
     ],
 )

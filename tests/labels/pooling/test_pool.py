@@ -21,7 +21,7 @@ from rag_assets.labels.pooling.pool import (
 )
 from rag_assets.labels.pooling.sheet import EVIDENCE, SHEET, cut_texts, read_sheet, sheet_text
 from rag_assets.schemas import DOCUMENTS, QUERIES, RUNS
-from rag_assets.sources.csv_files import CELL_LIMIT
+from rag_assets.sources.sheets import CELL_LIMIT
 
 TEXT = '- one\n\ntwo, "three"\n'
 

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.sources.dataset import Read, SingleFileDataset
+from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import Place
-from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.sources.json_datasets import SingleFileDataset
+from rag_assets.sources.problems import FIRST, Problems
+from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows
 
 
 class FaqDataset(SingleFileDataset):
@@ -26,20 +28,22 @@ class FaqDataset(SingleFileDataset):
     def _entries(self) -> Iterator[dict[str, Any]]:
         yield from json.loads(self.file.read_text(encoding="utf-8"))["faq"]
 
-    def read_documents(self) -> Read:
+    def read_documents(self, problems: Problems = FIRST) -> Read:
         rows = DocumentRows()
         for entry in self._entries():
             rows.add(entry["id"], entry["question"], entry["answer"])
         return rows.read(Place(self.file), [])
 
-    def read_queries(self) -> Read:
+    def read_queries(self, problems: Problems = FIRST) -> Read:
         rows = QueryRows()
         for entry in self._entries():
             rows.add(entry["id"], entry["question"], [])
         return rows.read(Place(self.file), [])
 
-    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
-        rows = QrelRows(documents, queries)
+    def read_qrels(
+        self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
+    ) -> Read:
+        rows = QrelRows(documents, queries, problems)
         for entry in self._entries():
             rows.resolve(entry["id"], entry["id"], Place(self.file), ("id", "id"))
             rows.add(Place(self.file), entry["id"], entry["id"], 1)

@@ -1,17 +1,21 @@
-"""The three tables in the making: what all formats check alike.
+"""The three tables in the making, and their ids.
 
 They are built batch by batch, so that a large corpus never exists as Python rows. Documents of
 formats in which each stands in a record of its own are read in blocks: of a file in which little
 changed, only that is parsed. Whatever is wrong in such a file is left to the reader of whole files,
 which alone decides what is said first, and on which line.
+
+Of an id that does not exist the nearest one is told, or that it is of another level: the id of a
+chunk, or a file name without its end, where a document is meant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import partial
+import re
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from functools import cached_property, partial
+from pathlib import PurePosixPath
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,8 +24,18 @@ from rag_assets.errors import DataError
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import Place, note, shown
-from rag_assets.sources.ids import KnownIds
-from rag_assets.sources.problems import DUPLICATE_JUDGMENT, EMPTY, error_context, was_rejected
+from rag_assets.sources.problems import (
+    DUPLICATE_ID,
+    DUPLICATE_JUDGMENT,
+    EMPTY,
+    FIRST,
+    FOLLOWS,
+    ID_LEVEL,
+    UNKNOWN_ID,
+    Problems,
+    error_context,
+)
+from rag_assets.sources.row_files import Record
 from rag_assets.store.blocks import BlockedTable, KnownBlocks, in_blocks, records_digest
 
 BATCH_ROWS = 16_384
@@ -33,21 +47,128 @@ KEEP = "keep"
 """``dataset: {unknown_documents: keep}``: what to write so that such judgments are kept."""
 
 WITHOUT_RELEVANT = "without a relevant document"
-_KEEPS: ContextVar[bool] = ContextVar("keeps", default=False)
+
+_CHUNK_OF = (
+    re.compile(r"(?P<document>.+)#\d+-\d+"),
+    re.compile(r"(?P<document>.+?)[#:/_.\-]+(?:chunk|passage|part|node|p)?[#:_\-]*\d+", re.I),
+)
+"""Our own chunk ids, then those of other tools: ``doc_3``, ``doc-chunk-3``, ``doc::chunk_3``."""
+
+MAX_COMPARED_IDS = 20_000
+"""Above so many ids no nearest one is looked for: comparing takes seconds."""
+
+MAX_EXPLAINED_IDS = 20
+"""For so many unknown ids the nearest one is looked for."""
 
 
-@contextmanager
-def unknown_documents(*, keep: bool) -> Iterator[None]:
-    """Let readers inside keep judgments of documents that are not in the corpus.
+class UniqueIds:
+    """The ids so far, each with its first place."""
 
-    Else such a judgment is an error. One that is kept stays in R and is never found, as in
-    trec_eval.
-    """
-    token = _KEEPS.set(keep)
-    try:
-        yield
-    finally:
-        _KEEPS.reset(token)
+    def __init__(self, kind: str, problems: Problems = FIRST) -> None:
+        """Watch over ids of ``kind`` (``document``, ``query``)."""
+        self._kind = kind
+        self._problems = problems
+        self._places: dict[str, Place] = {}
+
+    def add(self, new_id: str, place: Place, key: str) -> None:
+        """Remember an id that stands under ``key``.
+
+        Raises:
+            DataError: it has been there before; both places are named.
+        """
+        self._problems.record_id(self._kind, new_id)
+        if new_id not in self._places:
+            self._places[new_id] = place
+            return
+        first = self._places[new_id]
+        where = f"on line {first.line}" if first.line else f"at `{first.inside(key)}`"
+        of_file = f" of {first.file.name}" if first.file != place.file else ""
+        problem = f"{self._kind} id {shown(new_id)} occurs twice, first {where}{of_file}"
+        raise place.error(problem, key, DUPLICATE_ID)
+
+
+class KnownIds:
+    """The ids of a table, with their rows."""
+
+    def __init__(
+        self, kind: str, ids: pa.ChunkedArray, problems: Problems = FIRST, remedy: str = ""
+    ) -> None:
+        """Know the ``ids`` of ``kind`` (``document``, ``query``).
+
+        ``remedy`` is said once, of the first that is unknown: what to do with all of them.
+        """
+        self._kind = kind
+        self._problems = problems
+        self._remedy = remedy
+        self._rows = {name: row for row, name in enumerate(ids.to_pylist())}
+        self._unknown = 0
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether the id exists."""
+        return name in self._rows
+
+    def row(self, name: str, place: Place, key: str) -> int:
+        """Return the row of an id.
+
+        Raises:
+            DataError: it does not exist; the nearest one is named.
+        """
+        row = self._rows.get(name)
+        if row is None and self._problems.was_rejected(self._kind, name):
+            problem = f"{self._kind} {shown(name)} is refused where it stands"
+            raise place.error(problem, key, FOLLOWS)
+        if row is None:
+            check, problem = self.explain(name)
+            raise place.error(problem, key, check)
+        return row
+
+    def explain(self, unknown: str) -> tuple[str, str]:
+        """Return the kind of problem that an unknown id is, and a sentence about it."""
+        problem = f"unknown {self._kind} {shown(unknown)}"
+        level, document_id = self._other_level(unknown) if self._kind == "document" else ("", None)
+        if document_id is not None:
+            return ID_LEVEL, f"{problem}: it is {level}; probably meant: {shown(document_id)}"
+        problem += self._nearest(unknown)
+        if self._unknown == 1 and self._remedy:
+            problem += f"; {self._remedy}"
+        return UNKNOWN_ID, problem
+
+    def _nearest(self, name: str) -> str:
+        self._unknown += 1
+        if len(self._rows) > MAX_COMPARED_IDS or self._unknown > MAX_EXPLAINED_IDS:
+            return ""
+        deeper = [other for other in self._rows if other.endswith(f"/{name}")]
+        bare = name.lstrip("0")
+        padded = [other for other in self._rows if other.lstrip("0") == bare]
+        near = padded or deeper or get_close_matches(name, self._rows, n=1)
+        return f" (did you mean {shown(near[0])}?)" if near else ""
+
+    def _other_level(self, unknown: str) -> tuple[str, str | None]:
+        """Return what an unknown id seems to be, and the document that it probably means."""
+        for pattern in _CHUNK_OF:
+            chunk = pattern.fullmatch(unknown)
+            if chunk is not None and chunk["document"] in self._rows:
+                return "the id of a chunk", chunk["document"]
+        if unknown in self._by_stem:
+            return "a file name without its end", self._by_stem[unknown]
+        return "the id of a document whose chunks are judged", self._by_chunk.get(unknown)
+
+    @cached_property
+    def _by_stem(self) -> dict[str, str | None]:
+        """File name, with and without its folders, to document; None where several have it."""
+        by_stem: dict[str, str | None] = {}
+        for document_id in self._rows:
+            path = PurePosixPath(document_id)
+            if path.suffix[1:].isalpha():
+                for stem in {path.stem, path.with_suffix("").as_posix()}:
+                    by_stem[stem] = None if stem in by_stem else document_id
+        return by_stem
+
+    @cached_property
+    def _by_chunk(self) -> dict[str, str]:
+        """Document to its first chunk, where the corpus consists of chunks ``document#0-200``."""
+        chunks = ((_CHUNK_OF[0].fullmatch(name), name) for name in sorted(self._rows, reverse=True))
+        return {chunk["document"]: name for chunk, name in chunks if chunk is not None}
 
 
 class DocumentRows:
@@ -55,7 +176,7 @@ class DocumentRows:
 
     def __init__(self) -> None:
         """Start without documents."""
-        self._rows = TableBuilder(DOCUMENTS)
+        self._rows = _TableBuilder(DOCUMENTS)
 
     def add(self, document_id: str, title: str, text: str, metadata: str = "{}") -> None:
         """Add a document; one without title and text is kept and noted."""
@@ -75,10 +196,10 @@ class DocumentRows:
         table = self.table()
         if not table.num_rows:
             raise place.error("holds no document; at least one is needed", check=EMPTY)
-        return Read(table, notes + empty_documents(table))
+        return Read(table, notes + _empty_documents(table))
 
 
-def empty_documents(documents: pa.Table) -> list[str]:
+def _empty_documents(documents: pa.Table) -> list[str]:
     """Return a note of the documents without title and text."""
     suspects = documents.select(["document_id", "title", "text"])
     for name in ("title", "text"):
@@ -95,7 +216,7 @@ class QueryRows:
 
     def __init__(self) -> None:
         """Start without queries."""
-        self._rows = TableBuilder(QUERIES)
+        self._rows = _TableBuilder(QUERIES)
         self._empty: list[str] = []
 
     def add(self, query_id: str, text: str, tags: list[str], metadata: str = "{}") -> None:
@@ -119,15 +240,15 @@ class QueryRows:
 class QrelRows:
     """Qrels in the making: known queries and documents, no judgment twice."""
 
-    def __init__(self, documents: pa.Table, queries: pa.Table) -> None:
+    def __init__(self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST) -> None:
         """Judge these documents for these queries."""
-        self._queries = KnownIds("query", queries.column("query_id"))
         keep = f"`dataset: {{{UNKNOWN_DOCUMENTS}: {KEEP}}}` keeps such judgments"
-        self._documents = KnownIds("document", documents.column("document_id"), keep)
-        self._keeps = _KEEPS.get()
+        document_ids, self._query_ids = documents.column("document_id"), queries.column("query_id")
+        self._documents = KnownIds("document", document_ids, problems, keep)
+        self._queries = KnownIds("query", self._query_ids, problems)
+        self._problems = problems
         self._kept: list[tuple[str, int]] = []
-        self._query_ids = queries.column("query_id")
-        self._rows = TableBuilder(QRELS)
+        self._rows = _TableBuilder(QRELS)
         self._lines: dict[QrelKey, int | None] = {}
         self._answerable: set[str] = set()
 
@@ -142,33 +263,12 @@ class QrelRows:
             DataError: the query or the document does not exist.
         """
         with error_context(query_id, document_id):
-            self.resolve_query(query_id, place, keys[0])
-            return self.resolve_document(query_id, document_id, place, keys[1])
-
-    def resolve_query(self, query_id: str, place: Place, key: str) -> None:
-        """Check that a query exists.
-
-        Raises:
-            DataError: it does not.
-        """
-        with error_context(query_id):
-            self._queries.row(query_id, place, key)
-
-    def resolve_document(
-        self, query_id: str, document_id: str, place: Place, key: str
-    ) -> int | None:
-        """Return the row in the documents table of a document that is judged for a query.
-
-        None: it has none, and such judgments are kept (:func:`unknown_documents`).
-
-        Raises:
-            DataError: the document does not exist.
-        """
-        unknown = document_id not in self._documents
-        if self._keeps and unknown and not was_rejected("document", document_id):
-            return None
-        with error_context(query_id, document_id):
-            return self._documents.row(document_id, place, key)
+            self._queries.row(query_id, place, keys[0])
+            is_known = document_id in self._documents
+            may_be_kept = not self._problems.was_rejected("document", document_id)
+            if self._problems.keeps_unknown and not is_known and may_be_kept:
+                return None
+            return self._documents.row(document_id, place, keys[1])
 
     def add(
         self,
@@ -221,7 +321,7 @@ class QrelRows:
         n, relevant = len(self._kept), sum(grade > 0 for _, grade in self._kept)
         rest = f"; judgments of such are kept: {n}, of which relevant: {relevant}"
         one, many = "judged document is not in the corpus", "judged documents are not in the corpus"
-        named = list(dict.fromkeys(document_id for document_id, _ in self._kept))
+        named = dict.fromkeys(document_id for document_id, _ in self._kept)
         return note(f"{one}{rest}", f"{many}{rest}", named)
 
     def _twice(self, place: Place, key: QrelKey) -> DataError:
@@ -235,11 +335,10 @@ class QrelRows:
         )
 
 
-class TableBuilder:
+class _TableBuilder:
     """Collects rows and turns them into Arrow whenever a batch is full."""
 
     def __init__(self, schema: TableSchema) -> None:
-        """Build a table of ``schema``."""
         self._schema = schema
         self._arrow = schema.arrow()
         self._batches: list[pa.RecordBatch] = []
@@ -272,33 +371,34 @@ class TableBuilder:
         self._characters = 0
 
 
-Record = tuple[Place, bytes]
-Parse = Callable[[Sequence[Record]], pa.Table]
-"""Parses the records of a block."""
+Document = tuple[str, str, str, str]
+"""Id, title, text and metadata of a document."""
 
 
 def read_in_blocks(
     known: KnownBlocks,
     records: Iterable[Record],
-    parser: Callable[[Record], tuple[str, Parse]],
+    parser: Callable[[Record], tuple[str, Callable[[Record], Document]]],
 ) -> Read | None:
     """Return the documents of some records; only blocks that are not known are parsed.
 
     Args:
         known: blocks of earlier tables.
         records: in their order, each with its place.
-        parser: gives, for the first record, what parses the records of a block into a table of
-            :data:`rag_assets.schemas.DOCUMENTS`, and all that this depends on besides them.
+        parser: gives, for the first record, all that a document depends on besides its record, and
+            what parses a record.
 
     Returns:
         None where there is no document, or anything is wrong: the file is then to be read as a
         whole.
     """
-    built, made = BlockedTable(known), None
+    built = BlockedTable(known)
+    made: tuple[str, Callable[[Record], Document]] | None = None
     try:
         for block in in_blocks(records):
             seed, parse = made = made or parser(block[0])
-            built.add(records_digest([raw for _, raw in block], seed), partial(parse, block))
+            digest = records_digest([content for _, content in block], seed)
+            built.add(digest, partial(_parsed_block, block, parse))
     except DataError:
         return None
     if not built.blocks:
@@ -306,4 +406,11 @@ def read_in_blocks(
     table = built.table()
     if pc.count_distinct(table.column("document_id")).as_py() < table.num_rows:
         return None
-    return Read(table, empty_documents(table), built.blocks)
+    return Read(table, _empty_documents(table), built.blocks)
+
+
+def _parsed_block(block: Sequence[Record], parse: Callable[[Record], Document]) -> pa.Table:
+    rows = DocumentRows()
+    for record in block:
+        rows.add(*parse(record))
+    return rows.table()

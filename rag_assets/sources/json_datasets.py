@@ -1,0 +1,371 @@
+"""Datasets that are one JSON file: SQuAD, version 1 or 2, and LlamaIndex."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
+
+import msgspec
+import pyarrow as pa
+from msgspec import Meta
+
+from rag_assets.errors import DataError, UsageError
+from rag_assets.sources.dataset import Read
+from rag_assets.sources.fields import (
+    Id,
+    Place,
+    Text,
+    checked_id,
+    declared,
+    identifier,
+    items,
+    metadata_json,
+    note,
+    shown,
+    string,
+)
+from rag_assets.sources.problems import FIRST, Problems
+from rag_assets.sources.row_files import read_object
+from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
+from rag_assets.text_files import opened, suffix
+
+GRADE = 1
+"""Of all judgments: the formats only know relevant documents, without grades."""
+
+QUERIES_KEY = "queries"
+CORPUS_KEY = "corpus"
+RELEVANT_KEY = "relevant_docs"
+
+_LLAMAINDEX_KEYS = (QUERIES_KEY, CORPUS_KEY, RELEVANT_KEY)
+_QUESTION_KEYS = frozenset({"id", "question", "answers", "is_impossible"})
+_PARAGRAPH_KEYS = frozenset({"context", "qas"})
+_HEAD_BYTES = 4096
+_SEARCHED_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class SingleFileDataset:
+    """One ``.json`` file, ``.gz`` too, told from others by how it begins (``head``)."""
+
+    format: ClassVar[str]
+    layout: ClassVar[str]
+    head: ClassVar[re.Pattern[bytes]]
+    keys: ClassVar[tuple[str, ...]]
+    default_chunking: ClassVar[str] = "none"
+    has_qrels: ClassVar[bool] = True
+
+    file: Path
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether a ``.json`` file begins as this format does."""
+        return cls.head.match(_beginning(path, _HEAD_BYTES)) is not None
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return the keys of the format, and which stand near the beginning of the file."""
+        beginning = _beginning(path, _SEARCHED_BYTES)
+        return {f"`{key}`": f'"{key}"'.encode() in beginning for key in cls.keys if beginning}
+
+    @classmethod
+    def open(cls, path: Path, subset: str | None = None) -> Self:
+        """Return the file.
+
+        Raises:
+            DataError: it is not a file.
+            UsageError: a subset is asked for; such a file has none.
+        """
+        if subset is not None:
+            raise UsageError(f"{path}: subset '{subset}': a {cls.format} file has no subsets")
+        if not path.is_file():
+            raise DataError(f"not {cls.layout}", file=path)
+        return cls(path)
+
+    @property
+    def root(self) -> Path:
+        """The folder of the file."""
+        return self.file.parent
+
+    def document_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def query_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def qrels_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    if suffix(path) != ".json" or not path.is_file():
+        return b""
+    with opened(path) as stream:
+        return stream.read(size)
+
+
+class LlamaIndexDataset(SingleFileDataset):
+    """LlamaIndex's ``EmbeddingQAFinetuneDataset``.
+
+    A file with ``queries`` and ``corpus`` (id to text) and ``relevant_docs`` (id to ids).
+    """
+
+    format: ClassVar[str] = "llamaindex"
+    layout: ClassVar[str] = f"a .json file with the keys {', '.join(_LLAMAINDEX_KEYS)}"
+    default_judge: ClassVar[str] = "document"
+    head: ClassVar[re.Pattern[bytes]] = re.compile(
+        rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:queries|corpus|relevant_docs|mode)"\s*:'
+    )
+    keys: ClassVar[tuple[str, ...]] = _LLAMAINDEX_KEYS
+
+    def read_documents(self, problems: Problems = FIRST) -> Read:
+        """Return the nodes of ``corpus``, without titles; a note names unknown top-level keys."""
+        content, rows = self._content(), DocumentRows()
+        place = Place(self.file, path=CORPUS_KEY)
+        for document_id in content[CORPUS_KEY]:
+            with problems:
+                problems.record_id("document", checked_id(document_id, place, document_id))
+                rows.add(document_id, "", string(content[CORPUS_KEY], document_id, place))
+        unknown = sorted(content.keys() - {*_LLAMAINDEX_KEYS, "mode"})
+        unused = ("top-level key is ignored", "top-level keys are ignored")
+        return rows.read(Place(self.file), note(*unused, unknown))
+
+    def read_queries(self, problems: Problems = FIRST) -> Read:
+        """Return the queries, without tags."""
+        content, rows = self._content(), QueryRows()
+        place = Place(self.file, path=QUERIES_KEY)
+        for query_id in content[QUERIES_KEY]:
+            with problems:
+                problems.record_id("query", checked_id(query_id, place, query_id))
+                rows.add(query_id, string(content[QUERIES_KEY], query_id, place), [])
+        return rows.read(Place(self.file), [])
+
+    def read_qrels(
+        self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
+    ) -> Read:
+        """Return a judgment of grade 1 for each relevant node."""
+        rows = QrelRows(documents, queries, problems)
+        place = Place(self.file, path=RELEVANT_KEY)
+        for query_id, nodes in self._content()[RELEVANT_KEY].items():
+            with problems:
+                if not isinstance(nodes, list):
+                    raise place.wrong(nodes, "a list of node ids", query_id)
+            for position, node in enumerate(nodes if isinstance(nodes, list) else ()):
+                with problems:
+                    key = f"{query_id}[{position}]"
+                    document_id = checked_id(node, place, key)
+                    rows.resolve(query_id, document_id, place, (query_id, key))
+                    rows.add(place, query_id, document_id, GRADE)
+        return rows.read(Place(self.file), [])
+
+    def _content(self) -> dict[str, Any]:
+        value = read_object(self.file)
+        for key in _LLAMAINDEX_KEYS:
+            if key not in value:
+                needed = ", ".join(_LLAMAINDEX_KEYS)
+                raise DataError(f"is missing; needed: {needed}", file=self.file, key=key)
+            if not isinstance(value[key], dict):
+                raise Place(self.file).wrong(value[key], "an object", key)
+        return value
+
+
+class SquadDataset(SingleFileDataset):
+    """A SQuAD file: its contexts, each once, its questions, and the spans of their answers.
+
+    All answers of a question are alternatives of one evidence, whose id is the document's. A
+    question's ``paragraph`` (the document that it was written for), its ``answers`` (their texts)
+    and ``is_impossible`` are metadata. An answer without a place in its paragraph is left out. A
+    question without an answer is kept: it is unanswerable.
+    """
+
+    format: ClassVar[str] = "squad"
+    layout: ClassVar[str] = "a SQuAD .json file with data, paragraphs and qas"
+    default_judge: ClassVar[str] = "evidence"
+    head: ClassVar[re.Pattern[bytes]] = re.compile(
+        rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?'
+        rb'"data"\s*:\s*\[\s*\{\s*"(?:title|paragraphs)"\s*:'
+    )
+    keys: ClassVar[tuple[str, ...]] = ("data", "paragraphs", "qas")
+
+    def read_documents(self, problems: Problems = FIRST) -> Read:
+        """Return the paragraphs; a note counts contexts that stand in the file more than once."""
+        rows, repeated = DocumentRows(), list[str]()
+        for paragraph in read_paragraphs(self.file):
+            if paragraph.repeated:
+                repeated.append(paragraph.document_id)
+                continue
+            metadata = metadata_json(paragraph.content, _PARAGRAPH_KEYS)
+            rows.add(paragraph.document_id, paragraph.title, paragraph.context, metadata)
+        one, many = "repeated context is one document", "repeated contexts are one document each"
+        return rows.read(Place(self.file), note(one, many, repeated))
+
+    def read_queries(self, problems: Problems = FIRST) -> Read:
+        """Return the questions; a note counts those without answer that are not marked so."""
+        rows, ids, unmarked = QueryRows(), UniqueIds("query", problems), list[str]()
+        for paragraph in read_paragraphs(self.file):
+            for question, place in paragraph.questions():
+                with problems:
+                    query_id = identifier(question, "id", place)
+                    ids.add(query_id, place, "id")
+                    fields = declared(question, _Question, place)
+                    located, without_place = _answers(question, place, paragraph)
+                    if not (located or without_place or fields.is_impossible):
+                        unmarked.append(query_id)
+                    metadata = {k: v for k, v in question.items() if k not in _QUESTION_KEYS}
+                    metadata["paragraph"] = paragraph.document_id
+                    if located:
+                        metadata["answers"] = list(dict.fromkeys(a.text for a in located))
+                    if fields.is_impossible:
+                        metadata["is_impossible"] = True
+                    text = metadata_json(metadata, frozenset())
+                    rows.add(query_id, fields.question, [], text)
+        singular = "question has no answer and is not marked is_impossible"
+        many = "questions have no answer and are not marked is_impossible"
+        return rows.read(Place(self.file), note(singular, many, unmarked))
+
+    def read_qrels(
+        self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
+    ) -> Read:
+        """Return the answers as spans.
+
+        Notes count starts that were corrected, answers that are left out because they have no
+        place, and questions that so lost all of theirs.
+        """
+        rows, corrected = QrelRows(documents, queries, problems), list[str]()
+        left_out, lost = list[str](), list[str]()
+        for paragraph in read_paragraphs(self.file):
+            document_id = paragraph.document_id
+            for question, place in paragraph.questions():
+                with problems:
+                    query_id = identifier(question, "id", place)
+                    rows.resolve(query_id, document_id, place, ("id", "title"))
+                    located, without_place = _answers(question, place, paragraph)
+                    left_out += [f"{query_id} {shown(text, 30)}" for text in without_place]
+                    lost += [query_id] if without_place and not located else []
+                    corrected += [query_id for answer in located if answer.is_corrected]
+                    for answer in located:
+                        rows.add(place, query_id, document_id, GRADE, document_id, answer.span)
+        singular = "answer_start is corrected to the one place of its text, in question"
+        many = "times answer_start is corrected to the one place of its text, in questions"
+        notes = note(singular, many, corrected)
+        why = "left out: blank, not in its paragraph, or more than once there"
+        notes += note(f"answer is {why}", f"answers are {why}", left_out)
+        singular = "question has no label, because none of its answers can be used"
+        many = "questions have no label, because none of their answers can be used"
+        return rows.read(Place(self.file), notes + note(singular, many, lost))
+
+
+class _Question(msgspec.Struct):
+    id: Id
+    question: Text
+    is_impossible: Annotated[bool, Meta(description="true or false")] = False
+
+
+class _GivenAnswer(msgspec.Struct):
+    text: Text
+    answer_start: Annotated[int, Meta(description="an integer")] | None = None
+
+
+class _Answer(NamedTuple):
+    """An answer with a place: its span ``[start, end)`` in characters."""
+
+    text: str
+    span: tuple[int, int]
+    is_corrected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """One paragraph of an article.
+
+    Attributes:
+        document_id: the article's title with ``_`` for blanks and the paragraph's number from 0,
+            as ``Normans_p00``; a context that stood before has the id that it got there.
+        title: the article's title with blanks for ``_``.
+        repeated: whether the same context stood before.
+        content: the paragraph's object, with its questions under ``qas``.
+    """
+
+    place: Place
+    document_id: str
+    title: str
+    context: str
+    repeated: bool
+    content: dict[str, Any]
+
+    def questions(self) -> Iterator[tuple[dict[str, Any], Place]]:
+        """Yield every question with its place.
+
+        Raises:
+            DataError: ``qas`` is missing or no list of objects.
+        """
+        return items(self.content, "qas", self.place)
+
+
+def read_paragraphs(file: Path) -> Iterator[Paragraph]:
+    """Yield all paragraphs of a SQuAD file in order.
+
+    Articles with the same title count on, so that every id is unique.
+
+    Raises:
+        DataError: the file is not strict JSON, or not of the shape of SQuAD.
+    """
+    ids: dict[str, str] = {}
+    numbers: Counter[str] = Counter()
+    for article, place in items(read_object(file), "data", Place(file)):
+        title = string(article, "title", place)
+        slug = "_".join(title.split(" "))
+        for paragraph, inside in items(article, "paragraphs", place):
+            context = string(paragraph, "context", inside)
+            repeated = context in ids
+            new_id = checked_id(f"{slug}_p{numbers[slug]:02d}", place, "title")
+            numbers[slug] += 1
+            document_id = ids.setdefault(context, new_id)
+            yield Paragraph(
+                inside, document_id, title.replace("_", " "), context, repeated, paragraph
+            )
+
+
+def _answers(
+    question: dict[str, Any], place: Place, paragraph: Paragraph
+) -> tuple[list[_Answer], list[str]]:
+    """Return the answers that have a place, each span once, and the texts of the others.
+
+    An ``answer_start`` where the text does not stand (or none) is corrected when the text stands
+    in the paragraph exactly once. A text that is blank, in free wording, or there more than once
+    has no place.
+
+    Raises:
+        DataError: an answer has no text, or a start that is no number; or a question that
+            ``is_impossible`` has answers.
+    """
+    by_span: dict[tuple[int, int], _Answer] = {}
+    without_place: list[str] = []
+    given = items(question, "answers", place) if question.get("answers") is not None else ()
+    for fields, inside in given:
+        answer = declared(fields, _GivenAnswer, inside)
+        located = _located(answer.text, answer.answer_start, paragraph.context)
+        if located is None:
+            without_place.append(answer.text)
+        else:
+            by_span.setdefault(located.span, located)
+    if by_span and question.get("is_impossible") is True:
+        raise place.error(f"is true, but there are answers: {len(by_span)}", "is_impossible")
+    return list(by_span.values()), without_place
+
+
+def _located(text: str, start: int | None, context: str) -> _Answer | None:
+    if not text.strip():
+        return None
+    if start is not None and start >= 0 and context.startswith(text, start):
+        return _Answer(text, (start, start + len(text)), is_corrected=False)
+    first = context.find(text)
+    if first < 0 or context.find(text, first + 1) >= 0:
+        return None
+    return _Answer(text, (first, first + len(text)), is_corrected=True)

@@ -1,0 +1,379 @@
+"""Folders whose queries and judgments lie beside the documents, as JSON lines or CSV.
+
+:class:`Columns` say which key of an object, or column of a table, holds which field of a row. All
+documents may stand in one file of JSON lines, CSV or Parquet, one row a document.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.sources.dataset import Read
+from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
+from rag_assets.sources.folder_queries import (
+    NO_QUESTIONS,
+    QUERIES,
+    QUERY_LOG,
+    Names,
+    read_queries,
+)
+from rag_assets.sources.judgments import has_quotes, read_judgments
+from rag_assets.sources.problems import FIRST, Problems
+from rag_assets.sources.row_files import Record, RowFile, parse_object
+from rag_assets.sources.tables import Document, DocumentRows, UniqueIds, read_in_blocks
+from rag_assets.store.blocks import KnownBlocks
+from rag_assets.text_files import GZIP, existing
+
+DOCUMENT_ID = "document_id"
+
+NAMES: dict[str, tuple[str, ...]] = {
+    DOCUMENT_ID: ("document_id", "doc_id", "_id", "id"),
+    "title": ("title",),
+    "text": ("text",),
+    "query_id": ("query_id", "_id"),
+    "query": ("text", "query"),
+}
+"""Every field that can be mapped, with the names that are looked for, in this order."""
+
+_OPTIONAL_FIELDS = frozenset({"title", "query_id", "query"})
+"""Fields that are absent under their first name: optional, or missed by the reader itself."""
+
+JUDGMENTS = "judgments"
+SUFFIXES = (".jsonl", ".csv")
+JSONL_DOCUMENTS = "documents.jsonl"
+
+_QUESTION_LIKE = re.compile(
+    r"([\w-]*[_ -])?(quer(y|ies)|questions?|(test|eval(uation)?)[_ -]?sets?|goldens?|topics)"
+    r"([_ -][\w-]*)?\.(csv|jsonl?|parquet|tsv|txt|xlsx)(\.gz)?",
+    re.IGNORECASE,
+)
+"""Names of files that people write questions into; those of Ragas are test sets."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The mapping of an experiment, field to name; what it leaves out is looked for.
+
+    The id of a document may have several names, for ids that repeat per source: it is then their
+    values with ``/`` between, see :func:`fields.joined_id`.
+    """
+
+    given: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, str | Sequence[str]]) -> Columns:
+        """Return a mapping after a check of its fields.
+
+        Raises:
+            UsageError: a field does not exist, or several names are given for another field than
+                the id of a document.
+        """
+        for name, names in given.items():
+            if name not in NAMES:
+                raise UsageError(f"unknown field {allowed_names(name, NAMES)}")
+            if isinstance(names, str):
+                continue
+            if name != DOCUMENT_ID:
+                raise UsageError(f"`{name}` must be one name; a list is for {DOCUMENT_ID}")
+            if not names or len(set(names)) < len(names):
+                raise UsageError(f"`{name}` must be a list of different names")
+        return cls(dict(given))
+
+    @property
+    def id_parts(self) -> tuple[str, ...]:
+        """The names whose values make the id of a document together; none where one holds it."""
+        names = self.given.get(DOCUMENT_ID, "")
+        return () if isinstance(names, str) else tuple(names)
+
+    def document_fields(self, row: Row, place: Place) -> DocumentFields:
+        """Return the fields of a document, for the first row.
+
+        Raises:
+            DataError: one is not there.
+        """
+        for name in self.id_parts:
+            if name not in row:
+                raise _missing(DOCUMENT_ID, (name,), row, place, is_mapped=True)
+        document_id = self.id_parts or (self.name(DOCUMENT_ID, row, place),)
+        return DocumentFields(document_id, *(self.name(n, row, place) for n in ("title", "text")))
+
+    def query_names(self, row: Row, place: Place) -> Names:
+        """Return the fields of the id and the text of a query, for the first row."""
+        return self.name("query_id", row, place), self.name("query", row, place)
+
+    def name(self, field_name: str, row: Row, place: Place) -> str:
+        """Return the name of a field in the first row.
+
+        Raises:
+            DataError: none of its names is there, and the field is needed.
+        """
+        mapped = self.given.get(field_name)
+        names = (mapped,) if isinstance(mapped, str) else NAMES[field_name]
+        for name in names:
+            if name in row:
+                return name
+        if field_name in _OPTIONAL_FIELDS and mapped is None:
+            return names[0]
+        raise _missing(field_name, names, row, place, is_mapped=mapped is not None)
+
+
+def _missing(
+    field_name: str, names: tuple[str, ...], row: Row, place: Place, *, is_mapped: bool
+) -> DataError:
+    listed = ", ".join(shown(name, 30) for name in list(row)[:8]) or "none"
+    looked_for = " or ".join(shown(name) for name in names)
+    advice = "correct `columns`" if is_mapped else f"name it as `{field_name}` under `columns`"
+    return place.error(f"no {looked_for} for {field_name}; found: {listed}; {advice}")
+
+
+@dataclass(frozen=True)
+class LabelledFolder(ABC):
+    """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
+
+    Each may be compressed (``.gz``). A ``query_log`` takes the place of ``queries``: see
+    :mod:`rag_assets.sources.folder_queries`; of judgments see :mod:`rag_assets.sources.judgments`.
+    """
+
+    format: ClassVar[str]
+    layout: ClassVar[str]
+    documents: ClassVar[str]
+    default_chunking: ClassVar[str] = "recursive"
+
+    root: Path
+    columns: Columns = field(default_factory=Columns)
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether the folder holds documents of this format."""
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return documents and queries, and which are there."""
+        queries = _files(path, QUERIES) + _files(path, QUERY_LOG)
+        return {cls.documents: cls.recognises(path), f"{QUERIES}.jsonl": bool(queries)}
+
+    @classmethod
+    def open(cls, path: Path, subset: str | None = None) -> Self:
+        """Return the folder.
+
+        Raises:
+            DataError: it is not a folder of this layout.
+            UsageError: a subset is asked for; such folders have none.
+        """
+        if subset is not None:
+            raise UsageError(f"{path}: subset '{subset}': a {cls.format} folder has no subsets")
+        if not cls.opens(path):
+            raise DataError(f"not {cls.layout}", file=path)
+        return cls(path)
+
+    @classmethod
+    def opens(cls, path: Path) -> bool:
+        """Return whether a path for which this format was asked can be opened."""
+        return cls.recognises(path)
+
+    @property
+    def default_judge(self) -> str:
+        """``document`` when no judgment quotes its document, else ``evidence``.
+
+        Without labels ``evidence``: what people will judge then is what was retrieved, the chunks.
+        """
+        if not self.has_qrels:
+            return "evidence"
+        return "evidence" if has_quotes(self.qrels_files()[0]) else "document"
+
+    @property
+    def has_qrels(self) -> bool:
+        """Whether there is ``judgments.jsonl`` or ``judgments.csv``."""
+        return bool(_files(self.root, JUDGMENTS))
+
+    @property
+    def has_query_log(self) -> bool:
+        """Whether the queries are a log, judged from names only."""
+        return bool(_files(self.root, QUERY_LOG))
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether there is a file of queries or a query log, judged from names only."""
+        return self.has_query_log or bool(_files(self.root, QUERIES))
+
+    def query_files(self) -> list[Path]:
+        """Return ``queries.jsonl``, ``queries.csv``, or the query log.
+
+        Raises:
+            DataError: there is none, or more than one.
+        """
+        files = _files(self.root, QUERIES) + _files(self.root, QUERY_LOG)
+        if files:
+            return [_only(files)]
+        here = Path.cwd()
+        root = self.root.relative_to(here) if self.root.is_relative_to(here) else self.root
+        missing = NO_QUESTIONS.format(path=shlex.quote(str(root)))
+        problem = "; ".join([missing, *self.question_like()])
+        raise DataError(problem, file=self.root / f"{QUERIES}.jsonl")
+
+    def qrels_files(self) -> list[Path]:
+        """Return ``judgments.jsonl`` or ``judgments.csv``.
+
+        Raises:
+            DataError: there is none, or both.
+        """
+        files = _files(self.root, JUDGMENTS)
+        if files:
+            return [_only(files)]
+        needed = f"besides its documents the folder needs {QUERIES}.jsonl, and {JUDGMENTS}.jsonl"
+        problem = f"no such file; {needed} where there are labels"
+        raise DataError(problem, file=self.root / f"{JUDGMENTS}.jsonl")
+
+    def question_like(
+        self, documents: Collection[Path] = (), named: Collection[Path] = ()
+    ) -> list[str]:
+        """Return a note on files at the top that look like questions and are not read as such.
+
+        Args:
+            documents: files that are read as documents.
+            named: resolved paths of files that the experiment reads as something else.
+        """
+        read_as = _files(self.root, QUERIES) + _files(self.root, QUERY_LOG)
+        others = {*read_as, *_files(self.root, JUDGMENTS)}
+        try:
+            entries = sorted(entry for entry in self.root.iterdir() if entry not in others)
+        except OSError:  # what cannot be looked at is not told to be there
+            return []
+        files = [
+            entry
+            for entry in entries
+            if _QUESTION_LIKE.fullmatch(entry.name)
+            and entry.is_file()
+            and entry.resolve() not in named
+        ]
+        looks = "file looks like questions and is", "files look like questions and are"
+        read = [file.name for file in files if file in documents]
+        lines = note(f"{looks[0]} read as a document", f"{looks[1]} read as documents", read)
+        unread = [file.name for file in files if file not in documents]
+        lines += note(f"{looks[0]} not read", f"{looks[1]} not read", unread)
+        names = [file.name for file in read_as] or [f"{QUERIES}{kind}" for kind in SUFFIXES]
+        return [f"{line}; questions are read from {' or '.join(names)}" for line in lines]
+
+    def read_queries(self, problems: Problems = FIRST) -> Read:
+        """Return the queries."""
+        return read_queries(self.query_files()[0], self.columns.query_names, problems)
+
+    def read_qrels(
+        self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
+    ) -> Read:
+        """Return the judgments, quotes as spans in characters of the text."""
+        file, id_parts = self.qrels_files()[0], self.columns.id_parts
+        return read_judgments(file, documents, queries, problems, id_parts)
+
+
+def _files(root: Path, stem: str) -> list[Path]:
+    names = [f"{stem}{kind}{end}" for kind in SUFFIXES for end in ("", GZIP)]
+    return [path for name in names if (path := root / name).is_file()]
+
+
+def _only(files: list[Path]) -> Path:
+    if len(files) > 1:
+        raise DataError(f"{files[0].name} exists too; keep one of them", file=files[1])
+    return files[0]
+
+
+@dataclass(frozen=True)
+class RecordFolder(LabelledFolder):
+    """All documents in the file ``documents``.
+
+    Id, title and text stand under the names of :data:`NAMES`, or those of the mapping; all other
+    fields are metadata.
+    """
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether the file of documents is there."""
+        return cls._file(path) is not None
+
+    @classmethod
+    def _file(cls, folder: Path) -> Path | None:
+        return existing(folder / cls.documents)
+
+    def document_files(self) -> list[Path]:
+        """Return the file of documents."""
+        return [self._file(self.root) or self.root / self.documents]
+
+    def read_documents(self, problems: Problems = FIRST) -> Read:
+        """Return the documents.
+
+        Raises:
+            DataError: a row breaks the contract, an id occurs twice, or there is no document.
+        """
+        source = RowFile(self.document_files()[0], problems)
+        rows, ids = DocumentRows(), UniqueIds("document", problems)
+        fields: DocumentFields | None = None
+        for place, row in source.rows():
+            fields = fields or self.columns.document_fields(row, place)
+            with problems:
+                document_id = fields.read_id(row, place)
+                ids.add(document_id, place, ", ".join(fields.document_id))
+                rows.add(document_id, *fields.read_rest(row, place))
+        return rows.read(Place(source.file), source.notes())
+
+    def read_document_blocks(self, known: KnownBlocks) -> Read | None:
+        """Return the documents where the format has a record for each."""
+        source = RowFile(self.document_files()[0])
+        return read_in_blocks(known, source.records(), self._parser) if source.has_records else None
+
+    def _parser(self, first: Record) -> tuple[str, Callable[[Record], Document]]:
+        place, row = parse_object(first)
+        fields = self.columns.document_fields(row, place)
+
+        def parse(record: Record) -> Document:
+            place, row = parse_object(record)
+            return (fields.read_id(row, place), *fields.read_rest(row, place))
+
+        return str(fields), parse
+
+
+@dataclass(frozen=True)
+class JsonlDataset(RecordFolder):
+    """``documents.jsonl``, one object a document; ``corpus.jsonl`` is taken as well."""
+
+    format: ClassVar[str] = "jsonl"
+    layout: ClassVar[str] = f"a folder with {JSONL_DOCUMENTS}, or corpus.jsonl and no qrels/"
+    documents: ClassVar[str] = JSONL_DOCUMENTS
+
+    @classmethod
+    def _file(cls, folder: Path) -> Path | None:
+        is_beir = (folder / "qrels").is_dir()
+        corpus = None if is_beir else existing(folder / "corpus.jsonl")
+        return existing(folder / JSONL_DOCUMENTS) or corpus
+
+
+@dataclass(frozen=True)
+class CsvDataset(RecordFolder):
+    """``documents.csv``, one row a document, below a header; every field is text."""
+
+    format: ClassVar[str] = "csv"
+    layout: ClassVar[str] = "a folder with documents.csv"
+    documents: ClassVar[str] = "documents.csv"
+
+
+@dataclass(frozen=True)
+class ParquetDataset(RecordFolder):
+    """``documents.parquet``, one row a document; notes tell what JSON metadata cannot hold."""
+
+    format: ClassVar[str] = "parquet"
+    layout: ClassVar[str] = "a folder with documents.parquet"
+    documents: ClassVar[str] = "documents.parquet"
+
+    @classmethod
+    def _file(cls, folder: Path) -> Path | None:
+        file = folder / cls.documents  # never compressed as text may be
+        return file if file.is_file() else None
