@@ -208,9 +208,9 @@ def test_table_fits_80_columns(invoke: Invoke, tmp_path: Path, store: Path) -> N
     assert max(map(len, tables)) <= 80
     header = next(line for line in tables if line.startswith("#"))
     assert header.split()[2:] == [
+        "ndcg*",
         "hit_rate",
         "mrr",
-        "ndcg*",
         "recall",
         "precision",
         "map",
