@@ -15,9 +15,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 
@@ -124,10 +126,14 @@ def rebuild(settings: StoreSettings) -> Path:
                 current.append((root, read_current(root)))
         try:
             with atomic_file(settings.warehouse) as temporary:
-                with duckdb.connect(str(temporary)) as connection:
-                    connection.begin()  # one transaction: else each comment on a column is one
-                    _Builder(settings.store, current, connection).fill()
-                    connection.commit()
+                # Made elsewhere: DuckDB opens no file below a path with a question mark.
+                with TemporaryDirectory() as place:
+                    made = Path(place) / "made"
+                    with duckdb.connect(str(made)) as connection:
+                        connection.begin()  # one transaction: else each comment on a column is one
+                        _Builder(settings.store, current, connection).fill()
+                        connection.commit()
+                    shutil.copyfile(made, temporary)
                 os.utime(temporary, ns=(time, time))
         except duckdb.Error as error:
             problem = " ".join(str(error).split())
