@@ -130,7 +130,6 @@ GOOD = {"hits": [{"id": "a"}]}
         ),
         (always({"error": [{"message": "no class Manual"}]}, 422), {}, "HTTP 422: no class Manual"),
         (always(b"<html>Welcome</html>"), {}, "it is no JSON"),
-        (always(b'{"hits": [{"id": "a"'), {}, "it is no JSON"),
         (
             always({"took": 3, "results": []}),
             {},
@@ -144,36 +143,22 @@ GOOD = {"hits": [{"id": "a"}]}
         ),
         (always([]), {}, "`hits: hits` matches nothing in a list of 0"),
         (always({"hits": {"total": 3}}), {}, "`hits: hits` is an object with the keys total; it "),
-        (always({"hits": "none"}), {}, '`hits: hits` is "none"; it must be a list'),
         (
             always({"hits": [{"id": "a"}, {"_id": "b"}]}),
             {},
             "hit 2: `id: id` matches nothing; a hit is one of three",
         ),
-        (always({"hits": [{"id": ["a"]}]}), {}, "hit 1: `id: id` is a list of 1; it must be a te"),
         (always({"hits": [{"id": True}]}), {}, "hit 1: `id: id` is true; it must be a text or a"),
-        (always({"hits": [{"id": 1.5}]}), {}, "hit 1: `id: id` is 1.5; it must be a text or a"),
         (
             always({"hits": [{"id": "a", "s": "high"}]}),
             {"score": "s"},
             'hit 1: `score: s` is "high"; it must be a finite number',
         ),
-        (always(b'{"hits": [{"id": "a", "s": NaN}]}'), {"score": "s"}, "it must be a finite numb"),
         (always(b'{"hits": [{"id": "a", "s": 1e999}]}'), {"score": "s"}, "it must be a finite n"),
-        (
-            always({"hits": [{"d": "a", "s": -1, "e": 4}]}),
-            {"id": None, "document_id": "d", "start": "s", "end": "e"},
-            "hit 1: `start: s` is -1; it must be a whole number from 0",
-        ),
         (
             always({"hits": [{"d": "a", "s": 1}]}),
             {"id": None, "document_id": "d", "start": "s", "end": "e"},
             "hit 1: `end: e` matches nothing; a hit is one of three",
-        ),
-        (
-            always({"hits": [{"t": "words", "f": 4}]}),
-            {"id": None, "text": "t", "source": "f"},
-            "hit 1: `source: f` is 4; it must be a text",
         ),
         (
             always({"hits": [{"id": [1]}]}),
@@ -184,11 +169,6 @@ GOOD = {"hits": [{"id": "a"}]}
             always({**GOOD, "errors": [{"message": "half of the shards failed"}]}),
             {"error": "errors[0].message"},
             "the server says: half of the shards failed",
-        ),
-        (
-            always({"hits": [{"d": "a", "s": 0, "e": 2**31}]}),
-            {"id": None, "document_id": "d", "start": "s", "end": "e"},
-            "hit 1: `end: e` is 2147483648; it must be a whole number from 0",
         ),
         (always({**GOOD, "why": {"größe": 0}}), {"error": "why"}, 'server says: {"größe": 0}'),
         (always({**GOOD, "timed_out": True}), {"error": "timed_out"}, "the server says: true"),
@@ -256,27 +236,11 @@ def test_a_row_of_failures_begins_anew_after_an_answer() -> None:
     assert str(results[-1].error).startswith("not asked: 8 requests in a row were not served")
 
 
-@pytest.mark.parametrize(
-    ("status", "n_sent"), [(503, 3), (429, 3), (500, 3), (400, 1), (422, 1), (401, 1)]
-)
-def test_what_may_succeed_later_is_tried_again(status: int, n_sent: int) -> None:
-    with serving(always({}, status)) as server:
-        search(retriever(url=server.root, retries=2), "a")
-    assert len(server.received) == n_sent
-
-
 def test_a_retry_that_succeeds() -> None:
     replies = [Reply({}, 503), Reply({}, 429, {"Retry-After": "0"}), Reply(GOOD)]
     with serving(lambda _: replies.pop(0)) as server:
         (result,) = search(retriever(url=server.root), "a")
     assert (result.error, ids([result])) == (None, ["a"])
-
-
-def test_a_server_that_wants_to_be_left_alone_for_long() -> None:
-    with serving(always({}, 429, Retry_After="x", **{"Retry-After": "86400"})) as server:
-        (result,) = search(retriever(url=server.root), "a")
-    assert "HTTP 429" in str(result.error)
-    assert len(server.received) == 1
 
 
 def test_an_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,21 +144,6 @@ def test_embedding_the_query_is_part_of_the_latency(
         assert 50 < float(str(mine["p50_ms"])) < 5_000
 
 
-def test_always_asks_in_each_evaluation_and_a_plan_asks_nobody(
-    tiny: Tiny, server: Loopback
-) -> None:
-    tiny.configure("mine", revision="always")
-    planned = rag_assets(tiny, "plan")
-    assert f"asks {server.root}/search by POST, a request for each query" in planned
-    rag_assets(tiny, "validate")
-    assert server.received == []
-    for number in (1, 2):
-        rag_assets(tiny, "evaluate")
-        assert len(server.received) == 12 * number
-    rag_assets(tiny, "plan")
-    assert len(server.received) == 24
-
-
 def test_a_credential_is_in_no_file(
     tiny: Tiny, server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,31 +212,6 @@ def test_a_server_that_fails_is_named_and_nothing_is_scored(
     own = means(tiny)
     assert (own["n_failed"], own["n_queries"]) == (6, 0)
     assert (own["hit_rate"], own["ndcg"]) == (None, None)
-
-
-def test_failed_queries_are_asked_again_where_that_is_wanted(tiny: Tiny, server: Loopback) -> None:
-    def flaky(request: Request) -> Reply:
-        return Reply({}, 400) if "dog" in request.body["q"] else every_text(request)
-
-    server.answer = flaky
-    rag_assets(tiny, "evaluate", code=3)
-    assert (means(tiny)["n_failed"], means(tiny)["n_queries"]) == (1, 5)
-    server.answer = every_text
-    rag_assets(tiny, "evaluate", code=3)
-    rag_assets(tiny, "evaluate", "--retry-failed")
-    assert (means(tiny)["n_failed"], means(tiny)["n_queries"]) == (0, 6)
-
-
-def test_another_order_the_second_time_is_said(tiny: Tiny, server: Loopback) -> None:
-    def turning(request: Request) -> Reply:
-        names = list(DOCUMENTS) if len(server.received) <= 6 else list(DOCUMENTS)[::-1]
-        return Reply({"hits": [{"id": name} for name in names]})
-
-    server.answer = turning
-    rag_assets(tiny, "evaluate")
-    found = facts(tiny, RANKINGS)
-    assert (found["asked_twice"], found["differed"]) == (6, 6)
-    assert any("gave other hits, or another order" in line for line in found["notes"])
 
 
 @pytest.mark.parametrize(

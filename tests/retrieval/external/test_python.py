@@ -184,19 +184,18 @@ def test_a_coroutine_that_exits_leaves_the_event_loop_to_the_others(asked: Asked
     assert [one.error for one in asked(code)] == [None, "SystemExit: 3", None]
 
 
-def test_a_batch_of_generators_that_raises_fails(asked: Asked) -> None:
-    code = "def f(queries, k):\n    yield queries\n    raise OSError('gone')"
-    assert {result.error for result in asked(code, batch=True)} == {"OSError: gone"}
-
-
-def test_a_batch_of_another_length_fails_as_a_whole(asked: Asked) -> None:
-    results = asked("def f(queries, k):\n    return [[], []]", batch=True)
-    assert {result.error for result in results} == {"returned 2 lists of hits for 3 queries"}
-
-
-def test_a_batch_that_raises_fails_as_a_whole(asked: Asked) -> None:
-    results = asked("def f(queries, k):\n    raise OSError('down')", batch=True)
-    assert {result.error for result in results} == {"OSError: down"}
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("yield queries\n    raise OSError('gone')", "OSError: gone"),
+        ("raise OSError('down')", "OSError: down"),
+        ("return [[], []]", "returned 2 lists of hits for 3 queries"),
+        ("return ([] for _ in range(9))", "returned more than 3 lists of hits for 3 queries"),
+    ],
+)
+def test_a_batch_fails_as_a_whole(asked: Asked, body: str, problem: str) -> None:
+    results = asked(f"def f(queries, k):\n    {body}", batch=True)
+    assert [result.error for result in results] == [problem] * 3
 
 
 def test_it_is_loaded_once_for_all_that_is_asked(asked: Asked) -> None:

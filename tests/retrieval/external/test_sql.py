@@ -164,13 +164,7 @@ def test_results_are_in_order_however_many_are_asked_at_once(notes: SearchDataba
         ("'a' AS document_id, 1 AS start", "returns the columns document_id, start; a hit is one"),
         ("'a' AS id, 'b' AS id", "returns the columns id, id; a hit is one of three"),
         ("NULL AS id", "hit 1: `id` matches nothing; a hit is one of three"),
-        ("1.5 AS id", "hit 1: `id` is Decimal Decimal('1.5'); it must be a text or"),
         ("'a' AS id, 'NaN'::float8 AS score", "hit 1: `score` is NaN; it must be a finite number"),
-        (
-            "'a' AS id, DATE '2026-01-01' AS score",
-            "hit 1: `score` is date datetime.d",
-        ),
-        ("'a' AS document_id, 3 AS start, -1 AS \"end\"", "hit 1: `end` is -1; it must be a whole"),
         ("no_such AS id", "the database says: "),
     ],
 )

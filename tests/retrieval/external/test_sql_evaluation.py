@@ -111,13 +111,6 @@ def test_looking_connects_to_nothing(tiny: Tiny, monkeypatch: pytest.MonkeyPatch
     )
 
 
-def test_a_host_that_is_named_is_in_the_plan(tiny: Tiny) -> None:
-    tiny.configure("mine", host="db.example")
-    printed = " ".join(rag_assets(tiny, "plan").split())
-    assert "db.example" in printed
-    assert "retrievers.mine" in printed
-
-
 def test_the_revision_of_a_query_decides_what_is_asked_again(
     tiny: Tiny, passages: SearchDatabase
 ) -> None:
@@ -133,14 +126,6 @@ def test_the_revision_of_a_query_decides_what_is_asked_again(
     rag_assets(tiny, "evaluate")
     assert asked_at(tiny) != first
     assert facts(tiny)["revision"] == "2"
-
-
-def test_since_when_an_answer_is_believed_is_in_the_report(tiny: Tiny, tmp_path: Path) -> None:
-    rag_assets(tiny, "evaluate")
-    page = tmp_path / "report.html"
-    rag_assets(tiny, "report", "--out", str(page))
-    text = page.read_text(encoding="utf-8")
-    assert "UTC at revision 1; believed until that or the queries change" in text
 
 
 def test_a_dsn_is_in_no_file(tiny: Tiny, passages: SearchDatabase) -> None:
@@ -198,27 +183,6 @@ def test_a_database_that_fails_is_named_and_nothing_is_scored(
     own = means(tiny)
     assert (own["n_failed"], own["n_queries"]) == (6, 0)
     assert (own["hit_rate"], own["ndcg"]) == (None, None)
-
-
-def test_failed_queries_are_asked_again_where_that_is_wanted(
-    tiny: Tiny, passages: SearchDatabase
-) -> None:
-    passages.execute("ALTER TABLE passages RENAME TO gone")
-    rag_assets(tiny, "evaluate", code=3)
-    passages.execute("ALTER TABLE gone RENAME TO passages")
-    rag_assets(tiny, "evaluate", code=3)
-    rag_assets(tiny, "evaluate", "--retry-failed")
-    assert (means(tiny)["n_failed"], means(tiny)["n_queries"]) == (0, 6)
-
-
-def test_another_order_the_second_time_is_said(tiny: Tiny) -> None:
-    # The clock of the server decides: no two queries have the same one.
-    turning = "ORDER BY md5(text || clock_timestamp()), text"
-    query = f"SELECT text, file AS source FROM passages WHERE :query <> '' {turning} LIMIT :k"
-    tiny.configure("mine", query=query)
-    rag_assets(tiny, "evaluate")
-    assert (facts(tiny)["asked_twice"], facts(tiny)["differed"]) == (6, 6)
-    assert any("gave other hits, or another order" in line for line in facts(tiny)["notes"])
 
 
 def test_single_queries_are_timed_by_what_the_database_took(tiny: Tiny) -> None:

@@ -258,17 +258,6 @@ def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> No
     assert means(searched, "mine")["n_failed"] == 0
 
 
-def test_unknown_ids_are_failures_with_a_reason(searched: Searched) -> None:
-    searched.write_search("def retrieve(query, k):\n    return ['fares.md', 'nothing.md']\n")
-    searched.run()
-    own = means(searched, "mine")
-    assert (own["n_failed"], own["n_queries"], own["hit_rate"]) == (6, 0, None)
-    pipeline = searched.pipeline()
-    run = pipeline.artifact(run_key(pipeline.experiment, "mine", 5))
-    reason = "the search returned the id 'nothing.md', which no chunk or document has"
-    assert set(run.manifest.failures.values()) == {reason}
-
-
 def test_ids_of_a_chunking_need_its_name(searched: Searched) -> None:
     searched.run()
     ids = run_ids(searched, "bm25", "q1")
