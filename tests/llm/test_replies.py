@@ -97,14 +97,6 @@ def test_replies_of_older_versions_are_read(tmp_path: Path) -> None:
     assert store.served(MODEL) == []
 
 
-def test_first_answer_stays(tmp_path: Path) -> None:
-    store_replies(tmp_path, MODEL, [(asking("a"), ANSWER)])
-    twice = [(asking("a"), ANSWER._replace(text="5")), (asking("b"), ANSWER)]
-    store_replies(tmp_path, MODEL, [*twice, (asking("b"), ANSWER._replace(text="6"))])
-    assert ReplyStore(tmp_path).get(MODEL, [asking("a"), asking("b")]) == [ANSWER, ANSWER]
-    assert [pq.read_metadata(path).num_rows for path in sorted(tmp_path.iterdir())] == [1, 1]
-
-
 def test_a_reply_is_there_before_its_writer_ends(tmp_path: Path) -> None:
     reader = ReplyStore(tmp_path)
     with ReplyStore(tmp_path).journal(MODEL) as journal:

@@ -6,9 +6,7 @@ import pytest
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.model_names import (
-    DEFAULT_MODEL,
     context_tokenizer_file,
-    load_tokenizer,
     open_tokenizer,
 )
 from tests.context_tokens import word_tokenizer
@@ -21,13 +19,6 @@ def test_a_file_or_the_folder_of_it_needs_no_weights(tmp_path: Path) -> None:
     assert context_tokenizer_file(str(file)) == file
     assert context_tokenizer_file(str(tmp_path)) == file
     assert len(open_tokenizer(file).encode(TEXT).ids) == 3
-
-
-@pytest.mark.parametrize("name", [DEFAULT_MODEL, "all-MiniLM-L6-v2"])
-def test_the_default_is_that_of_the_default_model(name: str) -> None:
-    tokenizer = open_tokenizer(context_tokenizer_file(name))
-    assert tokenizer.encode(TEXT).ids == load_tokenizer(DEFAULT_MODEL).encode(TEXT).ids
-    assert len(tokenizer.encode("word " * 1000, add_special_tokens=False).ids) == 1000
 
 
 def test_one_in_the_cache_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,17 +76,6 @@ def test_the_table_comes_after_the_models_own_files_and_the_experiment(e5: Path)
     assert own.note == "prompts: 'ask: ' before every query (the model's own configuration)"
 
 
-def test_prompts_of_other_names_leave_the_table(e5: Path) -> None:
-    """E5 Mistral declares one a task, such as ``web_search_query``, and none for a query."""
-    config = e5 / "config_sentence_transformers.json"
-    declared = json.loads(config.read_text()) if config.exists() else {}
-    tasks = {"web_search_query": "Instruct: search\nQuery: "}
-    config.write_text(json.dumps({**declared, "prompts": tasks}))
-    found = prompts_of(str(e5), None, None)
-    assert found.texts == {"query": "query: ", "document": "passage: "}
-    assert set(found.sources.values()) == {"table"}
-
-
 def test_a_copy_is_known_by_the_name_that_its_files_keep(tmp_path: Path) -> None:
     folder = save_static_model(tmp_path / "copy", ["ferry"])
     assert prompts_of(str(folder), None, None).known is None

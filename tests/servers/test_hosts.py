@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.servers.secrets import host_of, is_loopback
+from rag_assets.servers.secrets import is_loopback
 from tests.llm.requests import asking, completion, model
 from tests.llm.server import serving
 
@@ -36,10 +36,6 @@ def test_this_machine(address: str) -> None:
 @pytest.mark.parametrize("address", ELSEWHERE)
 def test_other_machines_and_no_addresses(address: str) -> None:
     assert not is_loopback(address)
-
-
-def test_host() -> None:
-    assert host_of("https://me:secret@e.org:8/v1?key=hidden") == "e.org:8"
 
 
 def test_no_proxy_sees_what_is_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,13 +103,13 @@ class QuestionOptions(FileOptions):
         sizes = (len(text.strip()) for text in chunks.column("text").to_pylist())
         mask = [self.min_characters <= size <= most for size in sizes]
         if documents is not None:
-            allowed = self._matching(documents)
+            allowed = self._allowed_documents(documents)
             ids = chunks.column("document_id").to_pylist()
             mask = [fits and one in allowed for fits, one in zip(mask, ids, strict=True)]
         own = chunks.filter(pa.array(mask, pa.bool_()))
         return chunks_to_ask(own, self.chunks, self.seed, self.spread)
 
-    def _matching(self, documents: pa.Table) -> set[str]:
+    def _allowed_documents(self, documents: pa.Table) -> set[str]:
         fields = filter_values(self.filter)
         by_metadata = FilteredDocuments(documents, fields)
         for name in fields:

@@ -60,13 +60,6 @@ def test_closed_form() -> None:
     )
 
 
-def test_a_duplicate_counts_once_at_its_best_rank() -> None:
-    twice = table({"q": [("a", "a1"), ("b", "b1"), ("a", "a2")]})
-    (first, second) = fused([twice])
-    assert first == ("q", 1, 1 / 61, "a", "a1", "doc of a1")
-    assert second == ("q", 2, 1 / 62, "b", "b1", "doc of b1")
-
-
 def test_ties_are_ordered_by_the_bytes_of_ids_descending() -> None:
     tables = [table({"q": [(unit, unit)]}) for unit in UNITS]
     found = fused(tables)

@@ -53,9 +53,3 @@ def test_a_query_that_failed_has_no_rows() -> None:
     scores = [np.array([0.1, 0.9]), np.empty(0)]
     table = reordered(two_queries(), lists, scores, {"q2": "time-out"}, depth=9)
     assert set(table["query_id"].to_pylist()) == {"q1"}
-
-
-def test_no_candidates_at_all() -> None:
-    empty = RUNS.empty()
-    assert candidate_lists(empty, asked(), TEXTS) == []
-    assert reordered(empty, [], [], {}, depth=3).num_rows == 0
