@@ -15,6 +15,7 @@ from rag_assets.models.model_files import ModelFiles
 from rag_assets.options import FileOptions, Number, Options
 from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
+from rag_assets.servers.client import RequestOptions
 
 Queries = TypeVar("Queries", contravariant=True)
 
@@ -185,4 +186,5 @@ class Retriever(FileOptions):
     def own(self, role: Role) -> dict[str, Any]:
         """Return the options of a role, without names of retrievers and files."""
         names = {*_ELSEWHERE, *self.file_options}
+        names |= self.of_requests if isinstance(self, RequestOptions) else set()
         return {name: value for name, value in options_of(self, role).items() if name not in names}

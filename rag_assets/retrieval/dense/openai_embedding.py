@@ -23,13 +23,13 @@ from rag_assets.retrieval.dense.query_vectors import dense_table
 from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex, save_vectors
 from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import Usage, Workspace, measured
+from rag_assets.servers.client import ServedModelOptions
 
 Count = Annotated[int, Field(ge=1, strict=True)]
-Limit = Annotated[int, Field(ge=0, strict=True)]
 Price = Annotated[Number, Field(ge=0)]
 
 
-class OpenAIEmbedding(EmbeddingRetriever):
+class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
     """Embedding retrieval by a server, searched exactly.
 
     ``similarity: cosine`` brings vectors to length 1; ``dot`` is the inner product as they come,
@@ -51,23 +51,18 @@ class OpenAIEmbedding(EmbeddingRetriever):
     type: Literal["openai_embedding"]
     model: Annotated[str, Field(min_length=1), Role.MODEL]
     base_url: Annotated[str, Role.MODEL] = DEFAULT_BASE_URL
-    api_key_env: Annotated[str | None, Role.NOTHING] = "OPENAI_API_KEY"
+    api_key_env: str | None = "OPENAI_API_KEY"
     dimensions: Annotated[Count | None, Role.MODEL] = None
     query_prompt: Annotated[str, Role.MODEL] = ""
     document_prompt: Annotated[str, Role.MODEL] = ""
     similarity: Annotated[Similarity, Role.SEARCH] = "cosine"
     batch_size: Annotated[int, Field(ge=1, le=2048, strict=True), Role.NOTHING] = 64
-    concurrency: Annotated[Count, Role.NOTHING] = 4
-    timeout: Annotated[Number, Field(gt=0), Role.NOTHING] = 60.0
-    retries: Annotated[int, Field(ge=0, strict=True), Role.NOTHING] = 4
-    backoff: Annotated[Number, Field(ge=0), Role.NOTHING] = 1.0
     price: Annotated[Price | None, Role.NOTHING] = None
-    max_calls: Annotated[Limit | None, Role.NOTHING] = None
 
     @model_validator(mode="after")
     def _address(self) -> OpenAIEmbedding:
         try:
-            self._endpoint()
+            Endpoint.of(self)
         except UsageError as error:
             raise ValueError(str(error)) from error
         return self
@@ -79,7 +74,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
         """
         return {
             "model": self.model,
-            "server": self._endpoint().place,
+            "server": Endpoint.of(self).place,
             "dimensions": self.dimensions,
             "prompt": self._prompt(kind),
             "normalisation": "l2" if self.similarity == "cosine" else "none",
@@ -136,21 +131,10 @@ class OpenAIEmbedding(EmbeddingRetriever):
 
     def _server(self) -> OpenAIEmbeddings:
         return OpenAIEmbeddings(
-            self._endpoint(),
+            Endpoint.of(self),
             dimensions=self.dimensions,
             batch_size=self.batch_size,
             max_calls=self.max_calls,
-        )
-
-    def _endpoint(self) -> Endpoint:
-        return Endpoint(
-            self.model,
-            self.base_url,
-            self.api_key_env,
-            timeout=self.timeout,
-            concurrency=self.concurrency,
-            retries=self.retries,
-            backoff=self.backoff,
         )
 
     def _prompt(self, kind: Kind) -> str:

@@ -48,9 +48,7 @@ CJK = (
 )
 """Characters of Chinese, Japanese and Korean, as the inside of a regular expression's ``[...]``."""
 
-
 CJK_CHARACTER = re.compile(f"[{CJK}]")
-
 
 UNSPACED = (
     "\u0e01-\u0e4f"  # Thai without its digits
@@ -60,22 +58,17 @@ UNSPACED = (
 )
 """Letters and marks of scripts without blanks between words, but CJK; for a ``[...]`` too."""
 
-
 UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
-
 
 _LAST_MARK = 0x1E94A
 
-
 _VARIATION_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
-
 
 _INVISIBLE = {
     # soft hyphen, joiners, byte order mark: they lie inside words and change how those look only
     code: None
     for code in (0xAD, 0x200C, 0x200D, 0x2060, 0xFEFF, *_VARIATION_SELECTORS)
 }
-
 
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 
@@ -92,6 +85,16 @@ class Analyzer:
     analyze_all: Callable[[Sequence[str]], list[Tokens]]
     distributions: tuple[str, ...] = ()
     extra: str | None = None
+
+
+def of_each(tokens_of: Callable[[str], Tokens]) -> Callable[[Sequence[str]], list[Tokens]]:
+    """Return what gives the tokens of each text, by what gives those of one."""
+
+    def analyze_all(texts: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of each text."""
+        return [tokens_of(text) for text in texts]
+
+    return analyze_all
 
 
 def words(text: str) -> list[str]:
@@ -131,20 +134,17 @@ def _marks() -> str:
     return "".join(code for code in codes if unicodedata.category(code) in {"Mn", "Mc"})
 
 
-def tokens_of_runs(
-    text: str, runs: re.Pattern[str], tokens_of: Callable[[str], list[str]]
-) -> list[str]:
-    """Return the tokens of a text whose words are cut into runs of one kind of script first.
+def _by_runs(runs: re.Pattern[str], tokens_of: Callable[[str], Tokens]) -> Callable[[str], Tokens]:
+    """Return what cuts words into the runs that a pattern matches, and these into tokens."""
 
-    Args:
-        text: any text; ASCII has no such runs.
-        runs: matches each run of a word.
-        tokens_of: gives the tokens of a run.
-    """
-    found = words(text)
-    if text.isascii():
-        return found
-    return [token for word in found for run in runs.findall(word) for token in tokens_of(run)]
+    def tokens(text: str) -> Tokens:
+        if text.isascii():  # it has no such runs
+            return words(text)
+        return [
+            token for word in words(text) for run in runs.findall(word) for token in tokens_of(run)
+        ]
+
+    return tokens
 
 
 def standard_tokens(text: str) -> Tokens:
@@ -155,40 +155,19 @@ def standard_tokens(text: str) -> Tokens:
     return [token for word in found for token in split_cjk(word)]
 
 
-def _standard_tokens_of(texts: Sequence[str]) -> list[Tokens]:
-    """Return the tokens of each text."""
-    return [standard_tokens(text) for text in texts]
+STANDARD = Analyzer("standard", of_each(standard_tokens))
 
-
-STANDARD = Analyzer("standard", _standard_tokens_of)
-
-
-def _whitespace_tokens(texts: Sequence[str]) -> list[Tokens]:
-    """Return the tokens of each text."""
-    return [text.split() for text in texts]
-
-
-WHITESPACE = Analyzer("whitespace", _whitespace_tokens)
-
+WHITESPACE = Analyzer("whitespace", of_each(str.split))
 
 NGRAM_SIZES = (2, 3)
 
-
 _UNSPACED_RUNS = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
-
 
 _UNCUT = re.compile(f"[{CJK}{UNSPACED}]")
 
-
 _DICTIONARY_RUNS = re.compile(f"[{CJK}{UNSPACED}]+|[^{CJK}{UNSPACED}]+")
 
-
 _CJK_RUNS = re.compile(f"[{CJK}]+|[^{CJK}]+")
-
-
-def _cjk_tokens_of(texts: Sequence[str]) -> list[Tokens]:
-    """Return the tokens of each text."""
-    return [_with_bigrams(text) for text in texts]
 
 
 def _with_bigrams(text: str) -> Tokens:
@@ -208,12 +187,7 @@ def _is_cjk(unit: str) -> bool:
     return CJK_CHARACTER.match(unit) is not None
 
 
-CJK_ANALYZER = Analyzer("cjk", _cjk_tokens_of)
-
-
-def _ngrams_of(texts: Sequence[str]) -> list[Tokens]:
-    """Return the tokens of each text."""
-    return [tokens_of_runs(text, _UNSPACED_RUNS, _ngrams_of_run) for text in texts]
+CJK_ANALYZER = Analyzer("cjk", of_each(_with_bigrams))
 
 
 def _ngrams_of_run(run: str) -> Tokens:
@@ -223,12 +197,7 @@ def _ngrams_of_run(run: str) -> Tokens:
     return grams or [run]
 
 
-NGRAMS = Analyzer("ngrams", _ngrams_of)
-
-
-def _icu_words_of(texts: Sequence[str]) -> list[Tokens]:
-    """Return the tokens of each text."""
-    return [tokens_of_runs(text, _DICTIONARY_RUNS, _icu_words_of_run) for text in texts]
+NGRAMS = Analyzer("ngrams", of_each(_by_runs(_UNSPACED_RUNS, _ngrams_of_run)))
 
 
 def _icu_words_of_run(run: str) -> Tokens:
@@ -239,12 +208,8 @@ def _icu_words_of_run(run: str) -> Tokens:
     return list(WordBreaker(run, "root"))
 
 
-ICU = Analyzer("icu", _icu_words_of, distributions=("icu4py",), extra="icu")
-
-
-def _jieba_words_of(texts: Sequence[str]) -> list[Tokens]:
-    """Return the tokens of each text."""
-    return [_with_jieba(text) for text in texts]
+_ICU_WORDS = of_each(_by_runs(_DICTIONARY_RUNS, _icu_words_of_run))
+ICU = Analyzer("icu", _ICU_WORDS, distributions=("icu4py",), extra="icu")
 
 
 def _with_jieba(text: str) -> Tokens:
@@ -277,4 +242,4 @@ def _cutter() -> Callable[[str], Tokens]:
     return cut
 
 
-JIEBA = Analyzer("jieba", _jieba_words_of, distributions=("jieba",), extra="chinese")
+JIEBA = Analyzer("jieba", of_each(_with_jieba), distributions=("jieba",), extra="chinese")
