@@ -114,20 +114,19 @@ class Attempts:
         if self._numbers.get(name) == number:
             return
         file = self._folder / f"{name}.txt"
-        text = self._write(file, f"{number}\n", lambda there: _later(number, there))
-        self._numbers[name] = int(text)
+
+        def later(there: bytes | None) -> str:
+            """Return the greater of the number and what another machine counted meanwhile."""
+            text = (there or b"").strip()
+            return f"{max(number, int(text) if text.isdigit() else 0)}\n"
+
+        self._numbers[name] = int(self._write(file, f"{number}\n", later))
 
 
 def _with(recipe: Recipe, number: int) -> Recipe:
     """Return a recipe with the number of an attempt, and without one for the first."""
     config = {name: value for name, value in recipe.config.items() if name != ATTEMPT}
     return replace(recipe, config={**config, ATTEMPT: number} if number else config)
-
-
-def _later(number: int, there: bytes | None) -> str:
-    """Return the greater of a number and what another machine has counted meanwhile."""
-    text = (there or b"").strip()
-    return f"{max(number, int(text) if text.isdigit() else 0)}\n"
 
 
 def _number(file: Path) -> int:

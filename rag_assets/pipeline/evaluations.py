@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.experiment.names import RESERVED
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
     Artifact,
@@ -345,4 +346,5 @@ def all_experiments(store: Path) -> list[Path]:
 def stored_experiments(store: Path) -> list[Path]:
     """Return the folders of all experiments of which anything is stored, evaluated or not."""
     here = [file.parent for name in (FOLDER, "history") for file in store.glob(f"*/{name}")]
-    return sorted({folder for folder in here if not folder.name.startswith("_")})
+    names = {folder.name for folder in here if not folder.name.startswith("_")} - RESERVED
+    return sorted(store / name for name in names)

@@ -295,11 +295,8 @@ class History:
             last: so many of the newest; None: all.
         """
         names = [name for name in HISTORY.arrow().names if name not in LISTS]
-        if last is None:
-            return as_rows(self._files.table(names))
-        newest = self.ids()[-last:]
-        rows = self._files.table(names, since=newest[0]) if newest else self._files.table(names)
-        return as_rows(rows.slice(rows.num_rows - len(newest)))
+        rows = self._files.table(names)
+        return as_rows(rows if last is None else rows.slice(max(0, rows.num_rows - last)))
 
     def ids(self, *, complete: bool = False) -> list[str]:
         """Return the ids of all evaluations, or of the complete ones, the oldest first."""
@@ -362,7 +359,7 @@ class History:
         """Return rows of one of the lists, the oldest evaluation first."""
         import duckdb
 
-        rows = self._files.table([*_LEAD, column], since)
+        rows = self._files.table([*_LEAD, column])
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("evaluations", rows)

@@ -87,14 +87,10 @@ class HistoryFiles:
             remove(path)
         return damaged
 
-    def paths(self, since: str = "") -> list[Path]:
-        """Return the files, in the order of their evaluations.
-
-        Args:
-            since: without those whose evaluations are all older than this id.
-        """
+    def paths(self) -> list[Path]:
+        """Return the files, in the order of their evaluations."""
         files = sorted(self.folder.glob("*.parquet"))
-        return [path for path in files if TEMPORARY_MARK not in path.name and _last(path) >= since]
+        return [path for path in files if TEMPORARY_MARK not in path.name]
 
     def single(self) -> list[Path]:
         """Return the files of single evaluations."""
@@ -116,12 +112,11 @@ class HistoryFiles:
             )
         return set(table.column("evaluation_id").to_pylist())
 
-    def table(self, columns: Iterable[str] | None = None, since: str = "") -> pa.Table:
+    def table(self, columns: Iterable[str] | None = None) -> pa.Table:
         """Return evaluations, each once, the oldest first.
 
         Args:
             columns: those that are wanted; ``evaluation_id`` must be among them.
-            since: files whose evaluations are all older than this id need not be read.
 
         Raises:
             StoreError: a file cannot be read.
@@ -129,7 +124,7 @@ class HistoryFiles:
         names = list(columns) if columns is not None else _NAMES
         for _ in range(_TRIES):
             try:
-                return _merged([_read(path, names) for path in self.paths(since)], names)
+                return _merged([_read(path, names) for path in self.paths()], names)
             except FileNotFoundError:  # it was compacted meanwhile
                 continue
         raise StoreError(f"{self.folder}: cannot be read; try again")
@@ -169,10 +164,6 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
         return values
     counts = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
     return [None if n is None else _EPOCH + timedelta(microseconds=n) for n in counts]
-
-
-def _last(path: Path) -> str:
-    return path.name.partition(".")[0].rpartition(_BETWEEN)[2]
 
 
 def _is_intact(path: Path) -> bool:

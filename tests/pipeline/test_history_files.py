@@ -50,8 +50,6 @@ def test_rows_are_in_the_order_of_time_whenever_they_were_added(files: HistoryFi
         files.add(made_rows(sorted(numbers[begin : begin + 2])))
     whole = made_rows(range(40))
     assert files.table().equals(whole)
-    newest = files.table(since=evaluation_id(30))
-    assert newest.slice(newest.num_rows - 10).equals(made_rows(range(30, 40)))
 
 
 def test_many_rows_at_once_are_one_file(files: HistoryFiles) -> None:
