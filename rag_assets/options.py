@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    model_validator,
+)
 from pydantic_core import CoreSchema, core_schema
+
+from rag_assets.errors import allowed_names
 
 MAX_DEPTH = 2**31 - 1
 """The largest cut-off or depth: ranks are 32-bit integers."""
@@ -17,6 +25,10 @@ MAX_DEPTH = 2**31 - 1
 Depth = Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
+
+MUST_BE_MAPPING = "must be a mapping of keys to values"
+MAX_SHOWN = 80
+"""Characters of a wrong value that are shown."""
 
 Location = tuple[int | str, ...]
 """Keys and numbers of list items from the top of a file down to a value."""
@@ -33,6 +45,12 @@ class KeyProblem(ValueError):
         self.location = location
 
 
+def shown_value(value: object) -> str:
+    """Return a wrong value as an error shows it."""
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
 class Options(BaseModel):
     """Keys of one block of an ``experiment.yaml``; an unknown key is an error.
 
@@ -40,6 +58,16 @@ class Options(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_known_keys(cls, block: object) -> object:
+        for key in block if isinstance(block, Mapping) else ():
+            fields = cls.model_fields
+            keys = [field.alias or name for name, field in fields.items()]
+            if key not in keys and key not in fields:
+                raise KeyProblem((key,), f"unknown key {allowed_names(str(key), keys)}")
+        return block
 
 
 class FileOptions(Options):
@@ -64,7 +92,7 @@ class FileOptions(Options):
 class LazyTaggedUnion:
     """Annotates a value that is of one of several types; others than the one named stay unused.
 
-    It is pydantic's tagged union, with its errors, but asks for a type when a block names it.
+    A type is asked for when a block names it.
     """
 
     def __init__(self, types: Mapping[str, type[Options]], key: str) -> None:
@@ -76,11 +104,7 @@ class LazyTaggedUnion:
         self, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         """Return the schema of pydantic's core."""
-        choices: dict[Any, CoreSchema] = {
-            name: core_schema.no_info_plain_validator_function(partial(self._validated, name))
-            for name in self.types
-        }
-        return core_schema.tagged_union_schema(choices, self._key)
+        return core_schema.no_info_plain_validator_function(self._validated)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -89,5 +113,15 @@ class LazyTaggedUnion:
         names = {self._key: {"enum": list(self.types)}}
         return {"type": "object", "required": [self._key], "properties": names}
 
-    def _validated(self, name: str, block: object) -> Options:
+    def _validated(self, block: object) -> Options:
+        if isinstance(block, Options):
+            return block
+        if not isinstance(block, Mapping):
+            raise ValueError(f"{MUST_BE_MAPPING}; found {shown_value(block)}")
+        if self._key not in block:
+            problem = f"needs the key '{self._key}', one of {', '.join(self.types)}"
+            raise KeyProblem((), problem)
+        name = str(block[self._key])
+        if name not in self.types:
+            raise KeyProblem((self._key,), f"unknown {self._key} {allowed_names(name, self.types)}")
         return self.types[name].model_validate(block)

@@ -12,9 +12,8 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple, get_args, get_origin
 
-from rag_assets.errors import ConfigError
 from rag_assets.experiment.names import name_from
-from rag_assets.experiment.yaml_file import YamlFile, dotted
+from rag_assets.experiment.yaml_file import YamlFile
 from rag_assets.options import Location
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
@@ -37,8 +36,7 @@ def expand_grids(yaml_file: YamlFile) -> YamlFile:
     """Return the file with a block for every member of every grid, on the lines of its own.
 
     Raises:
-        ConfigError: a list is empty, a grid has more than 64 members or two of one name, or an
-            input or the baseline names a grid.
+        ConfigError: a list is empty, or a grid has more than 64 members or two of one name.
     """
     blocks = yaml_file.data.get(SECTION)
     if not isinstance(blocks, dict):
@@ -48,20 +46,16 @@ def expand_grids(yaml_file: YamlFile) -> YamlFile:
         return yaml_file
     expanded: dict[str, Any] = {}
     lines = dict(yaml_file.lines)
-    members_of: dict[str, list[str]] = {}
     for name, block in blocks.items():
         if name not in grids:
             expanded[name] = block
             continue
-        members = _members(yaml_file, name, block, grids[name])
-        members_of[name] = [member.name for member in members]
-        for member in members:
+        for member in _members(yaml_file, name, block, grids[name]):
             if member.name in expanded or member.name in blocks:
                 problem = f"grid member '{member.name}' has the name of another retriever"
-                raise _error(yaml_file, (SECTION, name), problem)
+                raise yaml_file.error((SECTION, name), problem)
             expanded[member.name] = member.block
             lines |= _lines_of(yaml_file.lines, name, member)
-    _check_references(yaml_file, blocks, members_of)
     return yaml_file._replace(data={**yaml_file.data, SECTION: expanded}, lines=lines)
 
 
@@ -90,64 +84,36 @@ def _members(
 ) -> list[_Member]:
     for key in keys:
         if not block[key]:
-            raise _error(yaml_file, (SECTION, name, key), "needs a value, or a list of values")
+            raise yaml_file.error((SECTION, name, key), "needs a value, or a list of values")
     size = prod(len(block[key]) for key in keys)
     if size > MAX_MEMBERS:
         factors = " x ".join(f"{len(block[key])} of {key}" for key in keys)
         problem = f"is a grid of {size} retrievers ({factors}); allowed: at most {MAX_MEMBERS}"
-        raise _error(yaml_file, (SECTION, name), problem)
+        raise yaml_file.error((SECTION, name), problem)
     members: dict[str, _Member] = {}
     for numbers in product(*(range(len(block[key])) for key in keys)):
         chosen = dict(zip(keys, numbers, strict=True))
         values = {key: block[key][number] for key, number in chosen.items()}
-        full_name = "-".join([name, *(f"{key}-{_named(value)}" for key, value in values.items())])
+        full_name = "-".join(
+            [name, *(f"{key}-{name_from(str(value))}" for key, value in values.items())]
+        )
         if full_name in members:
             problem = f"two members of this grid are '{full_name}'; every value stands once"
-            raise _error(yaml_file, (SECTION, name), problem)
+            raise yaml_file.error((SECTION, name), problem)
         members[full_name] = _Member(full_name, {**block, **values}, chosen)
     return list(members.values())
-
-
-def _named(value: object) -> str:
-    """Return a value as a part of a name: ``0.9``, ``true``, ``none``, or the text as a name."""
-    return name_from(str(value))
 
 
 def _lines_of(lines: Mapping[Location, int], name: str, member: _Member) -> dict[Location, int]:
     """Return the lines of a member: those of its block, and for a value that of the list's item."""
     member_lines: dict[Location, int] = {}
     for location, line in lines.items():
-        if location[:2] == (SECTION, name) and (
-            len(location) < 3 or location[2] not in member.chosen
-        ):
-            member_lines[(SECTION, member.name, *location[2:])] = line
-    for key, number in member.chosen.items():
-        below = (SECTION, name, key, number)
-        for location, line in lines.items():
-            if location[:4] == below:
-                member_lines[(SECTION, member.name, key, *location[4:])] = line
+        if location[:2] != (SECTION, name):
+            continue
+        inner = location[2:]
+        if inner and inner[0] in member.chosen:
+            if inner[1:2] != (member.chosen[str(inner[0])],):
+                continue
+            inner = (inner[0], *inner[2:])
+        member_lines[(SECTION, member.name, *inner)] = line
     return member_lines
-
-
-def _check_references(
-    yaml_file: YamlFile, blocks: Mapping[str, Any], members_of: Mapping[str, list[str]]
-) -> None:
-    """Refuse the name of a grid where one retriever is meant."""
-    named: list[tuple[Location, object]] = [(("baseline",), yaml_file.data.get("baseline"))]
-    for name, block in blocks.items():
-        if isinstance(block, dict):
-            named.append(((SECTION, name, "input"), block.get("input")))
-            for key in ("input", "inputs"):
-                items = block.get(key)
-                for number, item in enumerate(items if isinstance(items, list) else ()):
-                    named.append(((SECTION, name, key, number), item))
-    for location, item in named:
-        if isinstance(item, str) and item in members_of:
-            members = ", ".join(members_of[item])
-            problem = f"'{item}' is a grid; name one of its members: {members}"
-            raise _error(yaml_file, location, problem)
-
-
-def _error(yaml_file: YamlFile, location: Location, problem: str) -> ConfigError:
-    line = yaml_file.line_of(location)
-    return ConfigError(problem, file=yaml_file.path, line=line, key=dotted(location))

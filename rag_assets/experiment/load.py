@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rag_assets.experiment.config import (
     ChunkingConfig,
     DatasetConfig,
     ExperimentConfig,
+    RetrieverConfig,
     StatisticsConfig,
 )
 from rag_assets.experiment.defaults import (
@@ -26,7 +28,8 @@ from rag_assets.experiment.defaults import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
-from rag_assets.experiment.names import name_from
+from rag_assets.experiment.names import FOR_PEOPLE, checked_name, name_from
+from rag_assets.experiment.problems import dotted, first_problem, refused
 from rag_assets.experiment.retriever_rules import (
     check_display_names,
     check_retrievers,
@@ -45,10 +48,10 @@ from rag_assets.experiment.rules import (
     naming,
     with_files,
 )
-from rag_assets.experiment.yaml_file import YamlFile, dotted, read_yaml
+from rag_assets.experiment.yaml_file import YamlFile, read_yaml
 from rag_assets.labels.generation.question_tables import SOURCE_DOCUMENT
 from rag_assets.labels.sampling.graded_pool import is_wholly_graded
-from rag_assets.options import KeyProblem, Location
+from rag_assets.options import KeyProblem
 from rag_assets.plain_text import shortened
 from rag_assets.plugins import Members
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
@@ -68,6 +71,9 @@ from rag_assets.sources.formats import (
 from rag_assets.sources.tables import KEEP
 
 EXPERIMENT_FILE = "experiment.yaml"
+SOURCE = "source"
+"""Folder of the data in the experiment's folder of a store, where the data is given in code too."""
+
 YAML_SUFFIXES = (".yaml", ".yml")
 
 KINDS: tuple[Members[Any], ...] = (
@@ -144,19 +150,43 @@ def validate(yaml_file: YamlFile) -> ExperimentConfig:
     try:
         return ExperimentConfig.model_validate(yaml_file.data)
     except ValidationError as error:
-        from rag_assets.experiment.problems import first_problem
-
-        location, text = first_problem(error.errors(), yaml_file.lines)
-        raise _error(yaml_file, location, text) from error
+        raise yaml_file.error(*first_problem(error, yaml_file.data)) from error
 
 
-def _error(yaml_file: YamlFile | None, location: Location, problem: str) -> ConfigError:
-    if yaml_file is None:
-        return ConfigError(problem, key=dotted(location))
-    if location[2:] == ("weights",) and location not in yaml_file.lines:
-        location = (*location[:2], "tune")  # ``weights: tuned`` is written either way
-    line = yaml_file.line_of(location)
-    return ConfigError(problem, file=yaml_file.path, line=line, key=dotted(location))
+def experiment_in_code(
+    source: Path,
+    data: Mapping[str, Any],
+    made: Mapping[str, RetrieverConfig],
+    order: Sequence[str],
+) -> Experiment:
+    """Return an experiment whose configuration is given in code; errors name keys alone.
+
+    Args:
+        source: folder of the data.
+        data: what would stand in an ``experiment.yaml``.
+        made: further retrievers, as options.
+        order: names of all retrievers; the first is the baseline unless ``data`` names one.
+
+    Raises:
+        ConfigError: the data is not valid; names the key.
+    """
+    for kind in KINDS:
+        kind.check()
+    dataset = data.get("dataset", {})
+    if isinstance(dataset, Mapping):
+        dataset = {**dataset, "path": source}
+    try:
+        config = ExperimentConfig.model_validate({**data, "dataset": dataset})
+    except ValidationError as error:
+        raise refused(error, data) from error
+    for name in made:
+        try:
+            checked_name(name)
+        except ValueError as error:
+            raise ConfigError(f"{error}; {FOR_PEOPLE}", key=f"retrievers.{name}") from error
+    retrievers = {**config.retrievers, **made}
+    ordered = {name: retrievers[name] for name in order}
+    return complete(source, None, config.model_copy(update={"retrievers": ordered}))
 
 
 def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig) -> Experiment:
@@ -174,7 +204,9 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
     try:
         return _complete(source, config, has_file=yaml_file is not None)
     except KeyProblem as error:
-        raise _error(yaml_file, error.location, str(error)) from error
+        if yaml_file is None:
+            raise ConfigError(str(error), key=dotted(error.location)) from error
+        raise yaml_file.error(error.location, str(error)) from error
 
 
 def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Experiment:

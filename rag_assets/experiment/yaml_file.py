@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import deepcopy
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
 from rag_assets.errors import ConfigError
+from rag_assets.experiment.problems import dotted
 from rag_assets.options import Location
 from rag_assets.regular_files import regular
 
@@ -21,7 +22,7 @@ MAX_NODES = 50_000
 """Most values of a file, with every alias written out: few bytes of aliases can be millions."""
 
 MAX_LEVELS = 50
-MAX_DIGITS = 40
+MAX_DIGITS = 20
 
 _INTEGER = "tag:yaml.org,2002:int"
 _KEY_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
@@ -34,18 +35,15 @@ class YamlFile(NamedTuple):
     data: dict[str, Any]
     lines: dict[Location, int]
 
-    def line_of(self, location: Sequence[int | str]) -> int | None:
+    def line_of(self, location: Location) -> int | None:
         """Return the line of the deepest known part of ``location``."""
-        for length in range(len(location), 0, -1):
-            line = self.lines.get(tuple(location[:length]))
-            if line is not None:
-                return line
-        return None
+        parts = (location[:length] for length in range(len(location), 0, -1))
+        return next((self.lines[part] for part in parts if part in self.lines), None)
 
-
-def dotted(location: Location) -> str | None:
-    """Return a location as one line of text (``retrievers.bm25.k1``); None for the whole file."""
-    return " ".join(".".join(map(str, location)).split()) or None
+    def error(self, location: Location, problem: str) -> ConfigError:
+        """Return the error for a problem at a location."""
+        line = self.line_of(location)
+        return ConfigError(problem, file=self.path, line=line, key=dotted(location))
 
 
 def read_yaml(path: Path) -> YamlFile:
@@ -85,67 +83,38 @@ def _parse(path: Path, text: str) -> YamlFile:
         return YamlFile(path, {}, {})
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError("must be a mapping of keys to values", file=path, line=1)
-    _Extent(path, loader).check(root)
+    _check_extent(path, root, {})
     lines: dict[Location, int] = {}
     _index(path, root, (), lines)
     return YamlFile(path, loader.construct_document(root), lines)
 
 
-class _Extent:
-    """How many values a file holds, and how deep they lie, with every alias written out."""
+def _check_extent(
+    path: Path, node: yaml.Node, extents: dict[int, tuple[int, int]]
+) -> tuple[int, int]:
+    """Return the number of values from a node on and of their levels, with aliases written out.
 
-    def __init__(self, path: Path, loader: yaml.SafeLoader) -> None:
-        self._path = path
-        self._loader = loader
-        self._known: dict[int, tuple[int, int] | None] = {}
-
-    def check(self, root: yaml.Node) -> None:
-        """Refuse what is too much for a file that people write.
-
-        Raises:
-            ConfigError: there are too many values or levels, an anchor contains itself, or a
-                number has too many digits.
-        """
-        self._extent(root)
-
-    def _extent(self, node: yaml.Node) -> tuple[int, int]:
-        """Return the number of values from a node on, and of their levels."""
-        key = id(node)
-        if key in self._known:
-            extent = self._known[key]
-            if extent is None:
-                raise self._error(node, "an anchor contains itself")
-            return extent
-        self._known[key] = None
-        extents = [self._extent(child) for child in _children(node)]
-        values = 1 + sum(count for count, _ in extents)
-        levels = 1 + max((level for _, level in extents), default=0)
-        if values > MAX_NODES:
-            raise self._error(
-                node, f"holds more than {MAX_NODES:,} values, with aliases written out"
-            )
-        if levels > MAX_LEVELS:
-            raise self._error(node, f"holds more than {MAX_LEVELS} levels")
-        if isinstance(node, yaml.ScalarNode) and node.tag == _INTEGER:
-            self._check_number(node)
-        self._known[key] = values, levels
-        return values, levels
-
-    def _check_number(self, node: yaml.ScalarNode) -> None:
-        if len(node.value) > MAX_DIGITS:
-            raise self._error(node, f"holds a number of {len(node.value):,} digits")
-        if abs(self._loader.construct_yaml_int(node)) >= 2**63:
-            problem = f"holds the number {node.value}, which does not fit 64 bits"
-            raise self._error(node, problem)
-
-    def _error(self, node: yaml.Node, problem: str) -> ConfigError:
-        return ConfigError(problem, file=self._path, line=node.start_mark.line + 1)
-
-
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+    Raises:
+        ConfigError: there are more than people write, or an anchor contains itself.
+    """
+    if id(node) in extents:
+        return extents[id(node)]
+    extents[id(node)] = (MAX_NODES, MAX_LEVELS)  # of an anchor that contains itself
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    items = node.value if isinstance(node, yaml.SequenceNode) else ()
+    children = [_check_extent(path, child, extents) for child in (*chain(*pairs), *items)]
+    values = 1 + sum(count for count, _ in children)
+    levels = 1 + max((level for _, level in children), default=0)
+    if values > MAX_NODES or levels > MAX_LEVELS:
+        problem = (
+            f"holds more than {MAX_NODES:,} values or {MAX_LEVELS} levels, aliases written out"
+        )
+        raise ConfigError(problem, file=path, line=node.start_mark.line + 1)
+    if node.tag == _INTEGER and len(node.value) > MAX_DIGITS:
+        problem = f"holds a number of {len(node.value):,} digits"
+        raise ConfigError(problem, file=path, line=node.start_mark.line + 1)
+    extents[id(node)] = (values, levels)
+    return values, levels
 
 
 def _index(path: Path, node: yaml.Node, at: Location, lines: dict[Location, int]) -> None:

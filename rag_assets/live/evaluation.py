@@ -19,7 +19,8 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import release_workers
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.in_code import SOURCE, experiment_in_code, refused
+from rag_assets.experiment.load import SOURCE, experiment_in_code
+from rag_assets.experiment.problems import refused
 from rag_assets.live.parts import BM25
 from rag_assets.live.records import Records
 from rag_assets.pipeline.evaluation_record import record

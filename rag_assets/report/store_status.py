@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rag_assets.errors import NotEvaluated, RagAssetsError, StoreError
-from rag_assets.experiment.in_code import SOURCE
+from rag_assets.experiment.load import SOURCE
 from rag_assets.pipeline.cleaning import Item
 from rag_assets.pipeline.evaluations import (
     Evaluation,

@@ -41,7 +41,7 @@ SHAPE = {
     ),
     "two unknown keys": (
         "foo: 1\nbar: 2\n",
-        f":1: `foo`: unknown key 'foo'; allowed: {TOP_KEYS} (and 1 more)",
+        f":1: `foo`: unknown key 'foo'; allowed: {TOP_KEYS}",
     ),
     "unknown key of a retriever": (
         "retrievers:\n  a:\n    type: bm25\n    analyser: english\n",
@@ -363,20 +363,23 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     "impossible date": ("name: 2024-13-45\n", ": is not valid YAML: month must be in 1..12"),
     "anchor in itself": (
         "a: &a [*a]\n",
-        ":1: an anchor contains itself",
+        ":1: holds more than 50,000 values or 50 levels, aliases written out",
     ),
     "nested too deeply": (
         "a: " + "[" * 3000,
         ": is not valid YAML: nested too deeply, or an anchor contains itself",
     ),
-    "levels": ("a: " + "[" * 60 + "]" * 60, ":1: holds more than 50 levels"),
+    "levels": (
+        "a: " + "[" * 60 + "]" * 60,
+        ":1: holds more than 50,000 values or 50 levels, aliases written out",
+    ),
     "aliases of aliases": (
         _aliases("[", "]", "x"),
-        ":6: holds more than 50,000 values, with aliases written out",
+        ":6: holds more than 50,000 values or 50 levels, aliases written out",
     ),
     "merges of merges": (
         _aliases("{<<: [", "]}", "{k: 1}"),
-        ":6: holds more than 50,000 values, with aliases written out",
+        ":6: holds more than 50,000 values or 50 levels, aliases written out",
     ),
     "a number without end": (
         f"top_k: [{'1' * 5000}]\n",
@@ -388,7 +391,7 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     ),
     "a number beyond 64 bits": (
         f"chunking: {{a: {{strategy: recursive, max_characters: {10**22}}}}}\n",
-        ":1: holds the number 10000000000000000000000, which does not fit 64 bits",
+        ":1: holds a number of 23 digits",
     ),
     "large": ("# x\n" * 70_000, ": has more than the 262,144 bytes that are allowed"),
     "two documents": (

@@ -75,15 +75,15 @@ PROBLEMS = {
     "a fusion of a grid": (
         "retrievers:\n  a: {type: bm25, k1: [1, 2]}\n  x: {type: bm25}\n"
         "  f:\n    type: rrf\n    inputs:\n      - x\n      - a\n",
-        ":8: `retrievers.f.inputs.1`: 'a' is a grid; name one of its members: a-k1-1, a-k1-2",
+        ":8: `retrievers.f.inputs.1`: unknown retriever 'a'; allowed: a-k1-1, a-k1-2",
     ),
     "a reranker of a grid": (
         "retrievers:\n  a: {type: bm25, k1: [1, 2]}\n  m: {type: maxsim, input: a}\n",
-        ":3: `retrievers.m.input`: 'a' is a grid; name one of its members: a-k1-1, a-k1-2",
+        ":3: `retrievers.m.input`: unknown retriever 'a'; allowed: a-k1-1, a-k1-2",
     ),
     "a baseline that is a grid": (
         "retrievers:\n  a: {type: bm25, k1: [1, 2]}\nbaseline: a\n",
-        ":3: `baseline`: 'a' is a grid; name one of its members: a-k1-1, a-k1-2",
+        ":3: `baseline`: unknown retriever 'a'; allowed: a-k1-1, a-k1-2",
     ),
     "a list in a list": (
         "retrievers:\n  a: {type: bm25, k1: [[1], 2]}\n",

@@ -64,7 +64,7 @@ WRONG = {
     ),
     "no split, with tune": (
         fused("tune: {}", split=""),
-        ":6: `retrievers.h.tune`: tuned weights are chosen on dev and reported on test; add the "
+        ":6: `retrievers.h.weights`: tuned weights are chosen on dev and reported on test; add the "
         "key `split`, such as split: {dev: 0.5, seed: 0}",
     ),
     "another word": (

@@ -280,7 +280,7 @@ def check_new_file(file: Path, *, force: bool) -> None:
 
 
 class DatasetRows(NamedTuple):
-    """Rows as :mod:`rag_assets.sources.folder_labels` reads them, one mapping a line."""
+    """Rows as :mod:`rag_assets.sources.labelled_folder` reads them, one mapping a line."""
 
     queries: list[dict[str, object]]
     judgments: list[dict[str, object]]
