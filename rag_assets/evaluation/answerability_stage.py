@@ -68,19 +68,20 @@ class Answerability(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         facts = context.artifact(QUERY_FACTS_KEY).table()
-        said = answerable_queries(facts, context.artifact(QRELS_KEY).table())
-        split_of = dict(
-            zip(*(facts[name].to_pylist() for name in ("query_id", "split")), strict=True)
-        )
+        labelled = answerable_queries(facts, context.artifact(QRELS_KEY).table())
+        columns = (facts[name].to_pylist() for name in ("query_id", "split"))
+        split_of = dict(zip(*columns, strict=True))
         tables = [ANSWERABILITY.empty()]
         for name in _compared(context.experiment):
-            run = context.current(_run_key(context.experiment, name))
-            table = run.table() if run is not None else None
-            if run is None or table is None or has_scores_of_ranks(table):
+            artifact = context.current(_run_key(context.experiment, name))
+            run = artifact.table() if artifact is not None else None
+            if artifact is None or run is None or has_scores_of_ranks(run):
                 continue
-            best, failed = _best_scores(table), failures_of(run.manifest)
+            first = run.filter(pc.equal(run["rank"], 1))
+            columns = (first[name].to_pylist() for name in ("query_id", "score"))
+            best, failed = dict(zip(*columns, strict=True)), failures_of(artifact.manifest)
             splits: dict[str, list[Query]] = {}
-            for query_id, answerable in said.items():
+            for query_id, answerable in labelled.items():
                 if answerable is not None and query_id not in failed:
                     query = Query(best.get(query_id), answerable)
                     splits.setdefault(split_of[query_id], []).append(query)
@@ -101,13 +102,8 @@ def _compared(experiment: Experiment) -> tuple[str, ...]:
 
     By name, so that the order of the experiment's file computes nothing again.
     """
-    retrievers = experiment.retrievers
-    return tuple(sorted(name for name, config in retrievers.items() if config.compares_queries))
-
-
-def _best_scores(run: pa.Table) -> dict[str, float]:
-    first = run.filter(pc.equal(run["rank"], 1))
-    return dict(zip(first["query_id"].to_pylist(), first["score"].to_pylist(), strict=True))
+    configs = experiment.retrievers.items()
+    return tuple(sorted(name for name, config in configs if config.compares_queries))
 
 
 class Query(NamedTuple):
@@ -152,17 +148,16 @@ def _row(
     split: str, queries: Sequence[Query], source: str, threshold: float | None
 ) -> dict[str, object]:
     answerable, unanswerable = _scores(queries)
-    has_both = bool(len(answerable)) and bool(len(unanswerable))
     answered = np.inf if threshold is None else threshold
     return {
         "split": split,
         "n_answerable": len(answerable),
         "n_unanswerable": len(unanswerable),
-        "auroc": _auroc(answerable, unanswerable) if has_both else None,
+        "auroc": _auroc(answerable, unanswerable),
         "threshold": threshold,
         "threshold_from": source,
-        "coverage": _share(answerable >= answered),
-        "rejected": _share(unanswerable < answered),
+        "coverage": float(np.mean(answerable >= answered)) if len(answerable) else None,
+        "rejected": float(np.mean(unanswerable < answered)) if len(unanswerable) else None,
     }
 
 
@@ -172,8 +167,10 @@ def _scores(queries: Sequence[Query]) -> tuple[np.ndarray, np.ndarray]:
     return scores[answerable], scores[~answerable]
 
 
-def _auroc(answerable: np.ndarray, unanswerable: np.ndarray) -> float:
+def _auroc(answerable: np.ndarray, unanswerable: np.ndarray) -> float | None:
     """Count, for each answerable query, the unanswerable ones below it and, by half, its equals."""
+    if not len(answerable) or not len(unanswerable):
+        return None
     ordered = np.sort(unanswerable)
     below = np.searchsorted(ordered, answerable, side="left")
     not_above = np.searchsorted(ordered, answerable, side="right")
@@ -191,7 +188,3 @@ def _threshold(answerable: np.ndarray, unanswerable: np.ndarray) -> float | None
     # Whole numbers, so that equal values of J are equal: J times both counts, but for a constant.
     gains = rejected * len(answerable) - dropped * len(unanswerable)
     return float(candidates[np.argmax(gains)])
-
-
-def _share(flags: np.ndarray) -> float | None:
-    return float(flags.mean()) if len(flags) else None

@@ -24,12 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from rag_assets.evaluation.leaderboard import mean
-from rag_assets.schemas import ATTRIBUTIONS
+from rag_assets.schemas import ATTRIBUTIONS, RUNS
 from rag_assets.scratch_duckdb import scratch_connection
 
 FOUND = "found"
@@ -130,15 +129,12 @@ def attributions(
 
 
 def _numbered(inputs: Mapping[str, pa.Table]) -> pa.Table:
-    fields = {"query_id": pa.string(), "rank": pa.int32(), "unit_id": pa.string()}
-    schema = pa.schema([*fields.items(), ("number", pa.int64())])
-    parts = [
-        table.select(list(fields)).append_column(
-            "number", pa.array([number] * table.num_rows, pa.int64())
-        )
-        for number, table in enumerate(inputs.values())
-    ]
-    return pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in parts)])
+    names = ["query_id", "rank", "unit_id"]
+    parts = [RUNS.empty().select(names).append_column("number", pa.array([], pa.int64()))]
+    for number, table in enumerate(inputs.values()):
+        numbers = pa.array([number] * table.num_rows, pa.int64())
+        parts.append(table.select(names).append_column("number", numbers))
+    return pa.concat_tables(parts)
 
 
 @dataclass(frozen=True)
@@ -179,24 +175,15 @@ def places(table: pa.Table, query_ids: Collection[str] | None = None) -> Places 
     if query_ids is not None:
         chosen = set(query_ids)
         rows = [row for row in rows if row["query_id"] in chosen]
-    by_query: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        by_query.setdefault(row["query_id"], []).append(row)
-    found_shares = [
-        _share([row["lost_at"] == FOUND for row in evidences]) for evidences in by_query.values()
-    ]
-    pooled = [_share([_in_pool(row) for row in evidences]) for evidences in by_query.values()]
-    recall, ceiling = mean(found_shares), mean(pooled)
-    if recall is None:
+    if not rows:
         return None
+    shares: dict[str, list[tuple[bool, bool]]] = {}
+    for row in rows:
+        in_pool = any(rank is not None for rank in row["input_ranks"])
+        shares.setdefault(row["query_id"], []).append((row["lost_at"] == FOUND, in_pool))
+    recall, ceiling = (
+        mean([sum(each[part] for each in flags) / len(flags) for flags in shares.values()]) or 0.0
+        for part in (0, 1)
+    )
     counts = {place: sum(row["lost_at"] == place for row in rows) for place in PLACES}
-    reads_others = bool(rows[0]["inputs"])
-    return Places(len(by_query), len(rows), counts, recall, ceiling if reads_others else None)
-
-
-def _in_pool(row: Mapping[str, Any]) -> bool:
-    return any(rank is not None for rank in row["input_ranks"])
-
-
-def _share(flags: list[bool]) -> float:
-    return sum(flags) / len(flags)
+    return Places(len(shares), len(rows), counts, recall, ceiling if rows[0]["inputs"] else None)

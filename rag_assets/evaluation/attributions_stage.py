@@ -40,7 +40,6 @@ class Attributions(Stage):
     packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
-        """Know the stages that rank, of all families."""
         self._rankings = RankingsRead(rankers)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -86,16 +85,14 @@ class Attributions(Stage):
             yield f"ranking_{number}", None if name in missing else digest
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        return TableProduct(
-            self._rankings.attributions(context, key["retriever"], int(key["top_k"]))
-        )
+        table = self._rankings.attributions(context, key["retriever"], int(key["top_k"]))
+        return TableProduct(table)
 
 
 class RankingsRead:
     """The rankings by which evidence is found or lost: a retriever's, and those of its inputs."""
 
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
-        """Know the stages that rank, of all families."""
         self._rankers = {stage.family: stage for stage in rankers}
 
     def digests(
@@ -129,15 +126,14 @@ class RankingsRead:
         if depth == top_k:
             artifact = context.current(run_key(context.experiment, name, top_k))
             return artifact.manifest.digests["all"] if artifact else None
-        return context.rankings.digest(self._ranker(context, name), name, top_k, depth)
-
-    def _ranker(self, context: StageContext, name: str) -> RunsStage:
-        return self._rankers[context.experiment.family(name)]
+        ranker = self._rankers[context.experiment.family(name)]
+        return context.rankings.digest(ranker, name, top_k, depth)
 
     def _ranking(self, context: StageContext, name: str, top_k: int, depth: int) -> pa.Table:
         if depth == top_k:
             return context.artifact(run_key(context.experiment, name, top_k)).table()
-        return context.rankings.table(self._ranker(context, name), name, top_k, depth).table
+        ranker = self._rankers[context.experiment.family(name)]
+        return context.rankings.table(ranker, name, top_k, depth).table
 
 
 def _looked_at(experiment: Experiment, name: str, k: int) -> list[tuple[str, int, int]]:

@@ -98,77 +98,56 @@ def summarise(
             counts = {"split": split, "top_k": top_k, **_accounting(part, weights, unanswerable)}
             missing = sum((not_in_corpus or {}).get(q, 0) for q in part["query_id"].to_pylist())
             counts["n_not_in_corpus"] = missing
-            rows.append({**counts, **_means(part, weights, measures[top_k])})
+            means = {name: mean(part[name].to_pylist(), weights) for name in measures[top_k]}
+            rows.append({**counts, **means})
     return METRICS_SUMMARY.check(pa.Table.from_pylist(rows, schema=schema))
 
 
 def _part(table: pa.Table, counting: pa.Table, split: str) -> tuple[pa.Table, list[float]]:
     """Return the rows of the split's queries, and their weights."""
-    chosen = counting.filter(pc.equal(counting.column("split"), split))
-    columns = (chosen.column(name).to_pylist() for name in ("query_id", "weight"))
+    chosen = counting.filter(pc.equal(counting["split"], split))
+    columns = (chosen[name].to_pylist() for name in ("query_id", "weight"))
     weights: dict[str, float] = dict(zip(*columns, strict=True))
-    part = table.filter(pc.is_in(table.column("query_id"), value_set=_ids(chosen)))
-    return part, [weights[query_id] for query_id in part.column("query_id").to_pylist()]
-
-
-def _ids(table: pa.Table) -> pa.Array:
-    return table.column("query_id").combine_chunks()
+    part = table.filter(pc.is_in(table["query_id"], value_set=pc.unique(chosen["query_id"])))
+    return part, [weights[query_id] for query_id in part["query_id"].to_pylist()]
 
 
 def _accounting(
     table: pa.Table, weights: Sequence[float], unanswerable: Collection[str]
 ) -> dict[str, object]:
-    failed = table.column("failed").to_pylist()
-    answerable = [n > 0 for n in table.column("n_relevant").to_pylist()]
-    has_hits = [n > 0 for n in table.column("n_retrieved").to_pylist()]
+    failed, query_ids = (table[name].to_pylist() for name in ("failed", "query_id"))
+    answerable = [n > 0 for n in table["n_relevant"].to_pylist()]
     n_unanswerable = sum(
-        query_id in unanswerable and not a
-        for query_id, a in zip(table.column("query_id").to_pylist(), answerable, strict=True)
+        query_id in unanswerable and not has_relevant
+        for query_id, has_relevant in zip(query_ids, answerable, strict=True)
     )
     averaged = [a and not f for a, f in zip(answerable, failed, strict=True)]
-    n_failed = sum(failed)
+    has_hits = [n > 0 for n in table["n_retrieved"].to_pylist()]
     n_answered = sum(a and not f for a, f in zip(has_hits, failed, strict=True))
-    retrieved, judged = _sum(table, "n_retrieved"), _sum(table, "n_judged")
+    retrieved, judged, unreachable = (
+        int(pc.sum(table[name]).as_py() or 0)
+        for name in ("n_retrieved", "n_judged", "n_unreachable")
+    )
+    ties = [n for n, use in zip(table["ties_at_cut"].to_pylist(), averaged, strict=True) if use]
+    tokens = None
+    if TOKENS in table.column_names:
+        counts = zip(table[TOKENS].to_pylist(), averaged, strict=True)
+        tokens = mean([n if use else None for n, use in counts], weights)
     return {
         "n_queries": sum(averaged),
-        "weight": math.fsum(w for w, counted in zip(weights, averaged, strict=True) if counted),
+        "weight": math.fsum(w for w, use in zip(weights, averaged, strict=True) if use),
         "n_attempted": table.num_rows,
         "n_answered": n_answered,
-        "n_empty": table.num_rows - n_answered - n_failed,
-        "n_failed": n_failed,
+        "n_empty": table.num_rows - n_answered - sum(failed),
+        "n_failed": sum(failed),
         "n_unanswerable": n_unanswerable,
         "n_unlabelled": table.num_rows - sum(answerable) - n_unanswerable,
-        "n_unreachable": _sum(table, "n_unreachable"),
+        "n_unreachable": unreachable,
         "n_unjudged": retrieved - judged,
         "judged": judged / retrieved if retrieved else None,
-        "n_tied": _n_tied(table, averaged),
-        "tokens": _tokens(table, weights, averaged),
+        "n_tied": None if None in ties else sum(n > 0 for n in ties),  # None: nobody knows
+        "tokens": tokens,
     }
-
-
-def _n_tied(table: pa.Table, averaged: Sequence[bool]) -> int | None:
-    """Return how many averaged queries are tied across the cut; None where one is not known."""
-    ties = table.column("ties_at_cut").to_pylist()
-    counted = [n for n, use in zip(ties, averaged, strict=True) if use]
-    return None if None in counted else sum(n > 0 for n in counted)
-
-
-def _tokens(table: pa.Table, weights: Sequence[float], averaged: Sequence[bool]) -> float | None:
-    """Return the mean tokens of the queries that are averaged; None where none are counted."""
-    if TOKENS not in table.column_names:
-        return None
-    counts = table.column(TOKENS).to_pylist()
-    return mean([n if use else None for n, use in zip(counts, averaged, strict=True)], weights)
-
-
-def _sum(table: pa.Table, name: str) -> int:
-    return int(pc.sum(table.column(name)).as_py() or 0)
-
-
-def _means(
-    table: pa.Table, weights: Sequence[float], measures: Sequence[str]
-) -> dict[str, float | None]:
-    return {name: mean(table.column(name).to_pylist(), weights) for name in measures}
 
 
 def leaderboard(
@@ -186,7 +165,7 @@ def leaderboard(
     """
     tables: list[pa.Table] = []
     for split in SPLITS:
-        parts = {name: _of_split(table, split) for name, table in summaries.items()}
+        parts = {name: t.filter(pc.equal(t["split"], split)) for name, t in summaries.items()}
         parts = {name: part for name, part in parts.items() if part.num_rows}
         tables += _placed(parts, primary, tuned if split == DEV else ())
     if not tables:
@@ -198,10 +177,6 @@ def splits_of(board: pa.Table) -> list[str]:
     """Return the splits of a leaderboard, the one to show first."""
     present = set(board.column("split").to_pylist())
     return [split for split in SPLITS if split in present]
-
-
-def _of_split(table: pa.Table, split: str) -> pa.Table:
-    return table.filter(pc.equal(table.column("split"), split))
 
 
 def _placed(

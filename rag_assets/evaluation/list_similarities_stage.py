@@ -19,7 +19,6 @@ from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.vectors import Vectors
 from rag_assets.retrieval.reranking.diversity import MMR
@@ -72,20 +71,16 @@ class ListSimilarities(Stage):
         return _config(context.experiment, key["retriever"]).versions()
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        run, before, _ = (
-            context.artifact(item.key) for item in self.inputs(context.experiment, key)
-        )
-        failed = failures_of(run.manifest).keys()
-        similarities, input_similarities = (
-            _similarities(context, key["retriever"], ranking.table()) for ranking in (run, before)
-        )
+        inputs = self.inputs(context.experiment, key)
+        run, before, _ = (context.artifact(item.key) for item in inputs)
+        values = {
+            name: _similarities(context, key["retriever"], ranking.table())
+            for name, ranking in (("similarity", run), ("input_similarity", before))
+        }
+        query_ids = set().union(*values.values()) - failures_of(run.manifest).keys()
         rows: list[dict[str, object]] = [
-            {
-                "query_id": query_id,
-                "similarity": similarities.get(query_id),
-                "input_similarity": input_similarities.get(query_id),
-            }
-            for query_id in sorted((similarities.keys() | input_similarities.keys()) - failed)
+            {"query_id": query_id, **{n: by_query.get(query_id) for n, by_query in values.items()}}
+            for query_id in sorted(query_ids)
         ]
         return TableProduct(LIST_SIMILARITIES.from_rows(rows))
 
@@ -108,10 +103,7 @@ def _similarities(context: StageContext, retriever: str, run: pa.Table) -> dict[
     config = _config(context.experiment, retriever)
     vectors = config.document_vectors(read, context.workspace(retriever))
     rows = values_by_query(run.column("query_id"), range(run.num_rows))
-    return {
-        query_id: intra_list_similarity(vectors[numbers], max(len(numbers), 1))
-        for query_id, numbers in rows.items()
-    }
+    return {query_id: intra_list_similarity(vectors[n], len(n)) for query_id, n in rows.items()}
 
 
 def _config(experiment: Experiment, retriever: str) -> MMR:
@@ -132,12 +124,7 @@ def intra_list_similarity(vectors: Vectors, k: int) -> float | None:
 
     Returns:
         From -1 to 1; None for fewer than two results, which have no pair.
-
-    Raises:
-        UsageError: ``k`` is below 1.
     """
-    if k < 1:
-        raise UsageError(f"k is {k}; it must be at least 1")
     first = vectors[:k].astype(np.float64)
     n = len(first)
     if n < 2:

@@ -55,8 +55,8 @@ class Metrics(Stage):
         ]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        metrics = _asked_metrics(experiment, [key])
-        return sorted(root_of(MEASURE_TYPES[m.measure]) for m in metrics if _is_of_ranking(m))
+        measures = {metric.measure for metric in _asked_metrics(experiment, [key])}
+        return sorted(root_of(MEASURE_TYPES[name]) for name in measures if name in MEASURE_TYPES)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         # The digest of all contexts is also of their texts, so it stands for the documents.
@@ -144,10 +144,6 @@ def _asked_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[
 
 def _measures_answers(experiment: Experiment, top_k: int) -> bool:
     return any(name in CONTEXT_MEASURES for name in experiment.measures_at(top_k))
-
-
-def _is_of_ranking(metric: Metric) -> bool:
-    return metric.measure in MEASURE_TYPES
 
 
 def cells_read(experiment: Experiment, retriever: str) -> list[Input]:

@@ -44,10 +44,8 @@ from rag_assets.store.artifacts import ArtifactKey
 PERSISTENCE = 0.9
 """p of rank-biased overlap: the chance to look at one more rank."""
 
-UNIT = "unit"
-DOCUMENT = "document"
+UNIT, DOCUMENT = "unit", "document"
 Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 
 _ITEMS = {
     UNIT: "SELECT query_id, unit_id AS item, rank FROM {run}",
@@ -115,19 +113,15 @@ class Overlaps(Stage):
 
 
 def _pairs(experiment: Experiment) -> list[Pair]:
+    chunkings = dict[str, Sequence[str]]()
+    for name in experiment.retrievers:
+        # A search with chunks of its own has no units in common with any other.
+        located = (f"{UNCHUNKED}:{each}" for each in experiment.located_of(name))
+        chunkings[name] = (*experiment.chunkings_of(name), *located)
     if experiment.judge != "evidence":
         # Documents, and given chunks, are the same units whatever is searched.
-        return pairs({name: () for name in experiment.retrievers})
-    # A search with chunks of its own has no units in common with any other.
-    return pairs(
-        {
-            name: (
-                *experiment.chunkings_of(name),
-                *(f"{UNCHUNKED}:{own}" for own in experiment.located_of(name)),
-            )
-            for name in experiment.retrievers
-        }
-    )
+        chunkings = dict.fromkeys(chunkings, ())
+    return pairs(chunkings)
 
 
 def overlaps_key(top_k: int | str) -> ArtifactKey:
@@ -178,34 +172,26 @@ def _row(
     pair: Pair, runs: Mapping[str, pa.Table], failed: Mapping[str, Collection[str]]
 ) -> dict[str, object]:
     left_out = pa.array({*failed.get(pair.first, ()), *failed.get(pair.second, ())}, pa.string())
-    first, second = (
-        run.filter(pc.invert(pc.is_in(run["query_id"], left_out))) if len(left_out) else run
-        for run in (runs[pair.first], runs[pair.second])
-    )
-    matched = _matched(first, second, pair.compared)
-    n_queries = len(matched["query_id"].unique()) if matched.num_rows else 0
-    values = _per_query(matched)
+    columns = ["query_id", "rank", "unit_id", "document_id"]
+    with scratch_connection() as connection:
+        for name, retriever in (("run_a", pair.first), ("run_b", pair.second)):
+            run = runs[retriever].select(columns)
+            run = run.filter(pc.invert(pc.is_in(run["query_id"], left_out)))
+            connection.register(name, run)
+        items = (_ITEMS[pair.compared].format(run=run) for run in ("run_a", "run_b"))
+        matched = connection.sql(_MATCH.format(**dict(zip("ab", items, strict=True))))
+        values = _per_query(matched.to_arrow_table())
+    n_queries = len(values["overlap"])
     means = {n: math.fsum(v) / n_queries if n_queries else None for n, v in values.items()}
     names = {"retriever_a": pair.first, "retriever_b": pair.second, "compared": pair.compared}
     return {**names, "n_queries": n_queries, **means}
 
 
-def _matched(first: pa.Table, second: pa.Table, compared: str) -> pa.Table:
-    """Return a row for each unit that both lists hold, with the depth at which both do.
-
-    A query without a common unit has one row, whose ``depth`` is null.
-    """
-    columns = ["query_id", "rank", "unit_id", "document_id"]
-    with scratch_connection() as connection:
-        connection.register("run_a", first.select(columns))
-        connection.register("run_b", second.select(columns))
-        items = _ITEMS[compared]
-        sql = _MATCH.format(a=items.format(run="run_a"), b=items.format(run="run_b"))
-        return connection.sql(sql).to_arrow_table()
-
-
 def _per_query(matched: pa.Table) -> dict[str, Floats]:
     """Return the overlap and the RBO of every query, from the depths of its common units.
+
+    A row is a unit that both lists hold, with the depth at which both do; a query without a common
+    unit has one row, whose ``depth`` is null.
 
     A unit that is common from depth m on adds 1 to X(d) for all d >= m; with the running sums
     W(n) = sum of p^d / d and P(n) = sum of p^d it so adds W(l) - W(m - 1) to the first sum of the
@@ -213,7 +199,8 @@ def _per_query(matched: pa.Table) -> dict[str, Floats]:
     """
     query = matched["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
     n = int(query.max()) + 1 if query.size else 0
-    shorter, longer = (_first(matched[name], query, n) for name in ("shorter", "longer"))
+    shorter, longer = np.zeros((2, n), dtype=np.int64)
+    shorter[query], longer[query] = (matched[name].to_numpy() for name in ("shorter", "longer"))
     depth = matched["depth"].fill_null(0).to_numpy().astype(np.int64)
     counts = depth > 0
     query, depth = query[counts], depth[counts]
@@ -231,10 +218,3 @@ def _per_query(matched: pa.Table) -> dict[str, Floats]:
     seen = (1 - p) / p * (gained + rate * behind)
     rbo = seen + ((x_long - x_short) / longer + rate) * p**longer
     return {"overlap": x_long / longer, "rbo": np.clip(rbo, 0.0, 1.0)}
-
-
-def _first(column: pa.ChunkedArray, query: npt.NDArray[np.int32], n: int) -> Counts:
-    """Return one value a query; all rows of a query hold the same."""
-    values = np.zeros(n, dtype=np.int64)
-    values[query] = column.to_numpy()
-    return values

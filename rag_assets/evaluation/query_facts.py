@@ -5,10 +5,7 @@ The split says which queries are for choosing (dev) and which for reporting (tes
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -20,23 +17,16 @@ from rag_assets.schemas import QUERY_FACTS
 ALL, DEV, TEST = "all", "dev", "test"
 """The splits: all queries, those for choosing, those for reporting."""
 
-
-LARGEST_WEIGHT = 2.0**53
-"""Up to here every whole number is a float of its own."""
-
+DOCUMENT, QUERY, NONE = "document", "query.", "none"
+"""What ``statistics.cluster`` may be: ``query.`` goes before the name of a field."""
 
 Fields = Mapping[str, Any]
 """The metadata of one query."""
 
-
 Fail = Callable[[str], Exception]
 """Makes the error for a problem; it adds where the experiment asks for the field."""
 
-_NUMBER = re.compile(r"\+?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
 _DECLARED_TAG, _DECLARED_KEY = "unanswerable", "is_impossible"
-DOCUMENT = "document"
-QUERY = "query."
-NONE = "none"
 
 
 def metadata_of(queries: pa.Table) -> dict[str, Fields]:
@@ -80,14 +70,12 @@ def declared_unanswerable(queries: pa.Table) -> set[str]:
     Args:
         queries: table of :data:`rag_assets.schemas.QUERIES`; its texts are not read.
     """
+    columns = (queries[name].to_pylist() for name in ("query_id", "tags", "metadata"))
     return {
-        query["query_id"]
-        for query in queries.select(["query_id", "tags", "metadata"]).to_pylist()
-        if _DECLARED_TAG in query["tags"]
-        or (
-            _DECLARED_KEY in query["metadata"]
-            and json.loads(query["metadata"]).get(_DECLARED_KEY) is True
-        )
+        query_id
+        for query_id, tags, metadata in zip(*columns, strict=True)
+        if _DECLARED_TAG in tags
+        or (_DECLARED_KEY in metadata and json.loads(metadata).get(_DECLARED_KEY) is True)
     }
 
 
@@ -106,92 +94,21 @@ def answerable_queries(facts: pa.Table, qrels: pa.Table | None) -> dict[str, boo
         query_id: False if declared else None for query_id, declared in zip(*columns, strict=True)
     }
     if qrels is not None:
-        judged = qrels.filter(pc.greater_equal(qrels["grade"], 0))
-        relevant = judged.filter(pc.greater(judged["grade"], 0))
-        for table, value in ((judged, False), (relevant, True)):
-            ids = table["query_id"].unique().to_pylist()
+        for least, value in ((0, False), (1, True)):
+            judged = qrels.filter(pc.greater_equal(qrels["grade"], least))
+            ids = judged["query_id"].unique().to_pylist()
             said |= {query_id: value for query_id in ids if query_id in said}
     return said
 
 
-def answers_of(fields: Fields) -> list[str] | None:
-    """Return the different answers under ``answers``, else ``answer``; None: not readable.
-
-    A string or a number is one answer, a list holds several; blank ones are none.
-    """
-    raw = fields["answers"] if fields.get("answers") is not None else fields.get("answer")
-    listed = raw if isinstance(raw, list) else [] if raw is None else [raw]
-    texts = []
-    for value in listed:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            return None
-        text = value if isinstance(value, str) else json.dumps(value)
-        if text.strip():
-            texts.append(text)
-    return list(dict.fromkeys(texts))
-
-
-def field_weights(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, float]:
-    """Return query id -> the number in a field; a text that is a number is taken as one.
-
-    Raises:
-        DataError: by way of ``fail``: in some query it is absent, or not a positive number.
-    """
-    weights, problems = {}, []
-    for query_id, fields in metadata.items():
-        weight = _number(fields.get(field))
-        if weight is not None and 0 < weight <= LARGEST_WEIGHT:
-            weights[query_id] = weight
-        else:
-            allowed = "must be a positive number, at most 2^53"
-            problems.append(f"{described(query_id, fields, field)}; {allowed}")
-    if problems:
-        raise fail(first_of(problems))
-    return weights
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def described(query_id: str, fields: Fields, field: str) -> str:
-    """Return ``query 'q1' has fold 'tset'``, or ``query 'q1' has no field 'fold'``."""
-    if fields.get(field) is None:
-        return f"query {query_id!r} has no field {field!r}"
-    value = json.dumps(fields[field], ensure_ascii=False)
-    return f"query {query_id!r} has {field!r}: {value if len(value) <= 60 else value[:60] + '...'}"
-
-
-def first_of(problems: Sequence[str]) -> str:
-    """Return the first problem, and in how many other queries there is one."""
-    more = len(problems) - 1
-    others = "" if not more else f" (and {more} more {'query' if more == 1 else 'queries'})"
-    return f"{problems[0]}{others}"
-
-
-def document_clusters(qrels: pa.Table) -> dict[str, str]:
-    """Return query id -> cluster, where queries with a relevant document in common share one.
-
-    So no document is relevant in two clusters: they are the connected components of queries and
-    their relevant documents. A cluster is named after the smallest of its document ids, so that a
-    query that is added renames none. A query without a relevant document is left out.
-
-    Args:
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
-    """
-    documents = relevant_documents(qrels)
-    parents: dict[str, str] = {}
-    for names in documents.values():
-        _unite(parents, names)
-    return {q: f"{DOCUMENT}:{_root(parents, min(names))}" for q, names in documents.items()}
+def relevant_documents(qrels: pa.Table) -> dict[str, set[str]]:
+    """Return query id -> the ids of its relevant documents; those without any are left out."""
+    relevant = qrels.filter(pc.greater(qrels["grade"], 0))
+    columns = (relevant[name].to_pylist() for name in ("query_id", "document_id"))
+    documents: dict[str, set[str]] = {}
+    for query_id, document_id in zip(*columns, strict=True):
+        documents.setdefault(query_id, set()).add(document_id)
+    return documents
 
 
 def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> pa.Table:
@@ -203,124 +120,8 @@ def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> pa.Table:
         counting: query_id, weight, split and cluster of every query.
         qrels: table of :data:`rag_assets.schemas.QRELS`.
     """
-    columns = (counting[name].to_pylist() for name in ("query_id", "cluster"))
-    if any(query_id != cluster for query_id, cluster in zip(*columns, strict=True)):
+    if counting["query_id"].to_pylist() != counting["cluster"].to_pylist():
         return counting
     documents = relevant_documents(qrels)
-    names = [sorted(documents.get(one, ())) for one in counting["query_id"].to_pylist()]
+    names = [sorted(documents.get(name, ())) for name in counting["query_id"].to_pylist()]
     return counting.append_column("documents", pa.array(names, pa.list_(pa.string())))
-
-
-def relevant_documents(qrels: pa.Table) -> dict[str, set[str]]:
-    """Return query id -> the ids of its relevant documents; those without any are left out.
-
-    Args:
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
-    """
-    relevant = qrels.filter(pc.greater(qrels.column("grade"), 0))
-    columns = (relevant.column(name).to_pylist() for name in ("query_id", "document_id"))
-    documents: dict[str, set[str]] = {}
-    for query_id, document_id in zip(*columns, strict=True):
-        documents.setdefault(query_id, set()).add(document_id)
-    return documents
-
-
-def field_clusters(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, str]:
-    """Return query id -> cluster, where queries with the same value of a field share one.
-
-    A query without the field is left out.
-
-    Raises:
-        DataError: by way of ``fail``: no query has the field.
-    """
-    values = {query_id: fields.get(field) for query_id, fields in metadata.items()}
-    clusters = {
-        query_id: f"{QUERY}{field}:{_text(value)}"
-        for query_id, value in values.items()
-        if value is not None
-    }
-    if metadata and not clusters:
-        names = sorted({name for fields in metadata.values() for name in fields})
-        raise fail(f"no query has the field {field!r}; found: {', '.join(names) or 'none'}")
-    return clusters
-
-
-def _unite(parents: dict[str, str], documents: Collection[str]) -> None:
-    """Put documents into one tree, whose root is the smallest id."""
-    roots = {_root(parents, document) for document in documents}
-    smallest = min(roots)
-    for root in roots:
-        parents[root] = smallest
-
-
-def _root(parents: dict[str, str], document: str) -> str:
-    path = []
-    while parents.setdefault(document, document) != document:
-        path.append(document)
-        document = parents[document]
-    for passed in path:
-        parents[passed] = document
-    return document
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def hashed_splits(clusters: Mapping[str, str], dev: float, seed: int, fail: Fail) -> dict[str, str]:
-    """Return query id -> ``dev`` or ``test``, by a hash of its cluster.
-
-    The first 64 bits of the SHA-256 of ``<seed>:<cluster>``, as a fraction of 2^64, are less than
-    ``dev``: the query is in dev. So a query that is added or goes moves no other, and a cluster is
-    never cut. The shares are met in expectation only.
-
-    Args:
-        clusters: query id -> its cluster; a query of its own has its id.
-        dev: share of the clusters that go to dev, in (0, 1).
-        seed: another one deals them anew.
-        fail: makes the error.
-
-    Raises:
-        DataError: by way of ``fail``: a side has no query.
-    """
-    splits = {q: DEV if _fraction(c, seed) < dev else TEST for q, c in clusters.items()}
-    how = f"dev: {dev:g} and seed: {seed} put all {len(splits)} queries on the other side"
-    _check_sides(splits.values(), f"{how}; choose another share or seed", fail)
-    return splits
-
-
-def field_splits(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, str]:
-    """Return query id -> the value of a field, which must be ``dev`` or ``test``.
-
-    Raises:
-        DataError: by way of ``fail``: it is absent or another value somewhere, or a side is empty.
-    """
-    problems = [
-        f"{described(query_id, fields, field)}; must be {DEV} or {TEST}"
-        for query_id, fields in metadata.items()
-        if fields.get(field) not in (DEV, TEST)
-    ]
-    if problems:
-        raise fail(first_of(problems))
-    splits = {query_id: str(fields[field]) for query_id, fields in metadata.items()}
-    _check_sides(splits.values(), f"all {len(splits)} have the other value of {field!r}", fail)
-    return splits
-
-
-def cut_clusters(clusters: Mapping[str, str], splits: Mapping[str, str]) -> list[str]:
-    """Return the clusters that have queries in dev and in test, sorted."""
-    sides: dict[str, set[str]] = {}
-    for query_id, cluster in clusters.items():
-        sides.setdefault(cluster, set()).add(splits[query_id])
-    return sorted(cluster for cluster, cluster_splits in sides.items() if len(cluster_splits) > 1)
-
-
-def _fraction(cluster: str, seed: int) -> float:
-    digest = hashlib.sha256(f"{seed}:{cluster}".encode()).digest()
-    return int.from_bytes(digest[:8]) / 2**64
-
-
-def _check_sides(sides: Collection[str], why: str, fail: Fail) -> None:
-    for side in (DEV, TEST):
-        if side not in sides:
-            raise fail(f"no query is in {side}: {why}")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -13,20 +17,16 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
 from rag_assets.evaluation.query_facts import (
     ALL,
+    DEV,
     DOCUMENT,
     QUERY,
+    TEST,
     Fail,
     Fields,
-    answers_of,
-    cut_clusters,
     declared_unanswerable,
-    document_clusters,
     facts_table,
-    field_clusters,
-    field_splits,
-    field_weights,
-    hashed_splits,
     metadata_of,
+    relevant_documents,
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
@@ -37,11 +37,12 @@ from rag_assets.statistics.units import Resampling
 from rag_assets.store.artifacts import ArtifactKey
 
 QUERY_FACTS_KEY = ArtifactKey.of("query_facts")
-
-TableOf = Callable[[ArtifactKey], pa.Table]
-"""Gives the table of a partition: of the context, or of a snapshot."""
-
 COUNTING_INPUT = Input("counting", QUERY_FACTS_KEY, "counting")
+
+MAX_WEIGHT = 2.0**53
+"""Up to here every whole number is a float of its own."""
+
+_NUMBER = re.compile(r"\+?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
 
 
 class QueryFacts(Stage):
@@ -82,22 +83,29 @@ class QueryFacts(Stage):
         experiment = context.experiment
         queries = context.artifact(QUERIES_KEY).table()
         metadata = metadata_of(queries)
-        read_answers = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
-        weights = _weights(experiment, metadata)
+        read = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
+        answers = {query_id: texts for query_id, texts in read.items() if texts is not None}
+        weights = {}
+        if experiment.weight is not None:
+            weights = field_weights(metadata, experiment.weight, _failing(experiment, "weight"))
         clusters = _clusters(context, metadata)
         splits = _splits(experiment, metadata, clusters)
-        answers = {query_id: texts for query_id, texts in read_answers.items() if texts is not None}
         unanswerable = declared_unanswerable(queries)
         table = facts_table(list(metadata), answers, weights, splits, clusters, unanswerable)
-        unread = [query_id for query_id, texts in read_answers.items() if texts is None]
-        notes = _notes(experiment, table, unread)
-        return TableProduct(table, {"notes": notes, **_counts(table)})
-
-
-def _weights(experiment: Experiment, metadata: Mapping[str, Fields]) -> dict[str, float]:
-    if experiment.weight is None:
-        return {}
-    return field_weights(metadata, experiment.weight, _failing(experiment, "weight"))
+        notes = note(
+            "query has an answer that is not a text; its answers do not count",
+            "queries have an answer that is not a text; their answers do not count",
+            [query_id for query_id in metadata if query_id not in answers],
+        )
+        if experiment.weight is not None:
+            field = repr(experiment.weight)
+            notes.append(f"every mean is weighted by the field {field} of the queries")
+        cut = cut_clusters(clusters, splits) if splits else []
+        where = "queries in dev and in test"
+        notes += note(f"cluster has {where}", f"clusters have {where}", cut)
+        sides = table["split"].to_pylist()
+        counts = {f"n_{s}": sides.count(s) for s in sorted(set(sides)) if s != ALL}
+        return TableProduct(table, {"notes": notes, **counts})
 
 
 def _clusters(context: StageContext, metadata: Mapping[str, Fields]) -> dict[str, str]:
@@ -125,37 +133,171 @@ def _failing(experiment: Experiment, *location: str) -> Fail:
     """Return what makes an error at a key of the experiment's YAML."""
 
     def fail(problem: str) -> Exception:
-        key = ".".join(location)
-        if not experiment.has_file:
-            return DataError(problem, file=experiment.source, key=key)
         file = experiment.source
-        return DataError(problem, file=file, line=read_yaml(file).line_of(location), key=key)
+        line = read_yaml(file).line_of(location) if experiment.has_file else None
+        return DataError(problem, file=file, line=line, key=".".join(location))
 
     return fail
 
 
-def _notes(experiment: Experiment, table: pa.Table, unread: Sequence[str]) -> list[str]:
-    singular = "query has an answer that is not a text; its answers do not count"
-    notes = note(
-        singular, "queries have an answer that is not a text; their answers do not count", unread
+def answers_of(fields: Fields) -> list[str] | None:
+    """Return the different answers under ``answers``, else ``answer``; None: not readable.
+
+    A string or a number is one answer, a list holds several; blank ones are none.
+    """
+    raw = fields["answers"] if fields.get("answers") is not None else fields.get("answer")
+    listed = raw if isinstance(raw, list) else [] if raw is None else [raw]
+    if any(isinstance(value, bool) or not isinstance(value, str | int | float) for value in listed):
+        return None
+    texts = (value if isinstance(value, str) else json.dumps(value) for value in listed)
+    return list(dict.fromkeys(text for text in texts if text.strip()))
+
+
+def field_weights(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, float]:
+    """Return query id -> the number in a field; a text that is a number is taken as one.
+
+    Raises:
+        DataError: by way of ``fail``: in some query it is absent, or not a positive number.
+    """
+    weights = {query_id: _number(fields.get(field)) for query_id, fields in metadata.items()}
+    _refuse_others(
+        metadata,
+        field,
+        [query_id for query_id, weight in weights.items() if not 0 < weight <= MAX_WEIGHT],
+        "must be a positive number, at most 2^53",
+        fail,
     )
-    if experiment.weight is not None:
-        notes.append(f"every mean is weighted by the field {experiment.weight!r} of the queries")
-    pairs = zip(table["query_id"].to_pylist(), table["cluster"].to_pylist(), strict=True)
-    sides = zip(table["query_id"].to_pylist(), table["split"].to_pylist(), strict=True)
-    cut = cut_clusters(dict(pairs), dict(sides))
-    singular = "cluster has queries in dev and in test"
-    return notes + note(singular, "clusters have queries in dev and in test", cut)
+    return weights
 
 
-def _counts(table: pa.Table) -> dict[str, int]:
-    splits = table["split"].to_pylist()
-    return {f"n_{split}": splits.count(split) for split in sorted(set(splits)) if split != ALL}
+def _number(value: object) -> float:
+    """Return a value as a number; NaN where it is none."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value) if abs(value) <= MAX_WEIGHT else math.inf
 
 
-def counting_of(table_of: TableOf) -> pa.Table:
-    """Return query_id, weight, split and cluster of every query."""
-    return table_of(QUERY_FACTS_KEY).select(["query_id", "weight", "split", "cluster"])
+def _refuse_others(
+    metadata: Mapping[str, Fields], field: str, wrong: Sequence[str], allowed: str, fail: Fail
+) -> None:
+    """Refuse queries with another value of a field: ``query 'q1' has 'fold': "tset"; must be``."""
+    if not wrong:
+        return
+    value = metadata[wrong[0]].get(field)
+    what = f"has no field {field!r}"
+    if value is not None:
+        text = _text(value, quoted=True)
+        what = f"has {field!r}: {text if len(text) <= 60 else text[:60] + '...'}"
+    more = len(wrong) - 1
+    others = f" (and {more} more {'query' if more == 1 else 'queries'})" if more else ""
+    raise fail(f"query {wrong[0]!r} {what}; {allowed}{others}")
+
+
+def _text(value: object, *, quoted: bool = False) -> str:
+    is_plain = isinstance(value, str) and not quoted
+    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)
+
+
+def document_clusters(qrels: pa.Table) -> dict[str, str]:
+    """Return query id -> cluster, where queries with a relevant document in common share one.
+
+    So no document is relevant in two clusters: they are the connected components of queries and
+    their relevant documents. A cluster is named after the smallest of its document ids, so that a
+    query that is added renames none. A query without a relevant document is left out.
+
+    Args:
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+    """
+    documents = relevant_documents(qrels)
+    parents: dict[str, str] = {}
+
+    def root(document: str) -> str:
+        path = []
+        while parents.setdefault(document, document) != document:
+            path.append(document)
+            document = parents[document]
+        parents.update(dict.fromkeys(path, document))
+        return document
+
+    for names in documents.values():
+        roots = {root(document) for document in names}
+        parents.update(dict.fromkeys(roots, min(roots)))
+    return {query: f"{DOCUMENT}:{root(min(names))}" for query, names in documents.items()}
+
+
+def field_clusters(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, str]:
+    """Return query id -> cluster, where queries with the same value of a field share one.
+
+    A query without the field is left out.
+
+    Raises:
+        DataError: by way of ``fail``: no query has the field.
+    """
+    values = {query_id: fields.get(field) for query_id, fields in metadata.items()}
+    clusters = {q: f"{QUERY}{field}:{_text(v)}" for q, v in values.items() if v is not None}
+    if metadata and not clusters:
+        names = sorted({name for fields in metadata.values() for name in fields})
+        raise fail(f"no query has the field {field!r}; found: {', '.join(names) or 'none'}")
+    return clusters
+
+
+def hashed_splits(clusters: Mapping[str, str], dev: float, seed: int, fail: Fail) -> dict[str, str]:
+    """Return query id -> ``dev`` or ``test``, by a hash of its cluster.
+
+    The first 64 bits of the SHA-256 of ``<seed>:<cluster>``, as a fraction of 2^64, are less than
+    ``dev``: the query is in dev. So a query that is added or goes moves no other, and a cluster is
+    never cut. The shares are met in expectation only.
+
+    Args:
+        clusters: query id -> its cluster; a query of its own has its id.
+        dev: share of the clusters that go to dev, in (0, 1).
+        seed: another one deals them anew.
+        fail: makes the error.
+
+    Raises:
+        DataError: by way of ``fail``: a side has no query.
+    """
+    splits = {}
+    for query_id, cluster in clusters.items():
+        digest = hashlib.sha256(f"{seed}:{cluster}".encode()).digest()
+        splits[query_id] = DEV if int.from_bytes(digest[:8]) / 2**64 < dev else TEST
+    how = f"dev: {dev:g} and seed: {seed} put all {len(splits)} queries on the other side"
+    _check_sides(splits.values(), f"{how}; choose another share or seed", fail)
+    return splits
+
+
+def field_splits(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, str]:
+    """Return query id -> the value of a field, which must be ``dev`` or ``test``.
+
+    Raises:
+        DataError: by way of ``fail``: it is absent or another value somewhere, or a side is empty.
+    """
+    wrong = [q for q, fields in metadata.items() if fields.get(field) not in (DEV, TEST)]
+    _refuse_others(metadata, field, wrong, f"must be {DEV} or {TEST}", fail)
+    splits = {query_id: str(fields[field]) for query_id, fields in metadata.items()}
+    _check_sides(splits.values(), f"all {len(splits)} have the other value of {field!r}", fail)
+    return splits
+
+
+def _check_sides(sides: Collection[str], why: str, fail: Fail) -> None:
+    for side in (DEV, TEST):
+        if side not in sides:
+            raise fail(f"no query is in {side}: {why}")
+
+
+def cut_clusters(clusters: Mapping[str, str], splits: Mapping[str, str]) -> list[str]:
+    """Return the clusters that have queries in dev and in test, sorted."""
+    sides: dict[str, set[str]] = {}
+    for query_id, cluster in clusters.items():
+        sides.setdefault(cluster, set()).add(splits[query_id])
+    return sorted(cluster for cluster, splits_of in sides.items() if len(splits_of) > 1)
+
+
+def counting_of(table_of: Callable[[ArtifactKey], pa.Table]) -> pa.Table:
+    """Return query_id, weight, split and cluster of every query, of a context or a snapshot."""
+    return table_of(QUERY_FACTS_KEY).select(QueryFacts.projections["counting"])
 
 
 def resampling_of(experiment: Experiment) -> Resampling:

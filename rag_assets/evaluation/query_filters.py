@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -74,8 +75,8 @@ def query_filters(queries: pa.Table, documents: pa.Table, fail: Fail) -> pa.Tabl
 
 def filters_by_hand(queries: pa.Table, fail: Fail) -> dict[str, Filter]:
     """Return query id -> what its filter asks for; errors as in :func:`query_filters`."""
-    each = {name: filter_of(name, fields, fail) for name, fields in metadata_of(queries).items()}
-    return {query_id: query_filter for query_id, query_filter in each.items() if query_filter}
+    each = ((name, filter_of(name, row, fail)) for name, row in metadata_of(queries).items())
+    return {query_id: query_filter for query_id, query_filter in each if query_filter}
 
 
 def filter_rows(
@@ -89,9 +90,7 @@ def filter_rows(
     if not query_ids:
         return []
     filters = {text: json.loads(text) for text in sorted(query_ids)}
-    matching = FilteredDocuments(
-        documents, {name for fields in filters.values() for name in fields}
-    )
+    matching = FilteredDocuments(documents, set().union(*filters.values()))
     rows: list[dict[str, object]] = []
     for text, fields in filters.items():
         for name in fields:
@@ -124,8 +123,9 @@ def filter_of(query_id: str, fields: Fields, fail: Fail) -> Filter:
         DataError: by way of ``fail``: it is no object of values and lists of values.
     """
     given = fields.get(FIELD)
-    if isinstance(given, str):
-        given = _parsed(given) if given.strip() else None
+    if isinstance(given, str):  # as in a CSV file
+        with suppress(ValueError):
+            given = json.loads(given) if given.strip() else None
     try:
         return filter_values(given)
     except ValueError as error:
@@ -180,10 +180,10 @@ class FilteredDocuments:
 
     def of(self, fields: Mapping[str, Sequence[str]]) -> list[str]:
         """Return the documents that match, sorted."""
-        each = [
+        each = (
             set[str]().union(*(self._ids.get((name, text), ()) for text in texts))
             for name, texts in fields.items()
-        ]
+        )
         return sorted(set.intersection(*each))
 
 
@@ -200,14 +200,6 @@ def _text(value: Any) -> str | None:  # noqa: ANN401 (any JSON)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value) if isinstance(value, bool | int | float) else None
-
-
-def _parsed(text: str) -> object:
-    try:
-        value: object = json.loads(text)
-    except ValueError:
-        return text
-    return value
 
 
 def _shown(value: object) -> str:

@@ -9,7 +9,7 @@ no chunk satisfies stays in R.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -24,7 +24,6 @@ from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.units import unit_spans, with_neighbours
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.external.stage import chunk_keys
-from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import RELEVANT_UNITS
 from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.sources.stage import QRELS_KEY
@@ -113,19 +112,16 @@ class RelevantUnits(Stage):
         return {"judge": context.experiment.judge, **expanded}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        experiment, name, units = context.experiment, key["retriever"], None
         qrels = context.artifact(QRELS_KEY).table()
-        tables = chunk_keys(context.experiment, key["retriever"])
         spans = Chunks.projections["spans"]
-        chunks = [context.artifact(one).table(spans) for one in tables]
-        expand = context.experiment.retrievers[key["retriever"]].neighbours
-        units = None if expand is None else _expanded(chunks, expand)
-        table = relevant_units(qrels, pa.concat_tables(chunks), context.experiment.judge, units)
+        chunks = [context.artifact(each).table(spans) for each in chunk_keys(experiment, name)]
+        expand = experiment.retrievers[name].neighbours
+        if expand is not None:  # neighbours are of the same chunking
+            expanded = (with_neighbours(unit_spans(table), expand.chunks) for table in chunks)
+            units = pa.concat_tables(expanded)
+        table = relevant_units(qrels, pa.concat_tables(chunks), experiment.judge, units)
         return TableProduct(table)
-
-
-def _expanded(chunks: Sequence[pa.Table], expand: WindowExpansion) -> pa.Table:
-    """Return the spans that are returned: neighbours are of the same chunking."""
-    return pa.concat_tables(with_neighbours(unit_spans(table), expand.chunks) for table in chunks)
 
 
 def relevant_units_key(retriever: str) -> ArtifactKey:

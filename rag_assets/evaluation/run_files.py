@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,15 +30,14 @@ import pyarrow.parquet as pq
 from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import RUNS
-from rag_assets.sources.fields import Place, Row, identifier, shown
+from rag_assets.sources.fields import Place, Row, identifier, missing_key, shown
 from rag_assets.sources.row_files import RowFile, read_object, read_objects
 from rag_assets.text_files import suffix
 from rag_assets.trec_lines import COMMENT, read_fields
 
 QUERY_KEYS = ("qid", "query_id")
-IDS_KEY = "retrieved_ids"
+IDS_KEY, ERROR_KEY = "retrieved_ids", "error"
 SCORES_KEYS = ("retrieve_scores", "scores")
-ERROR_KEY = "error"
 HITS_KEY = "hits"
 """Texts and spans; see :mod:`rag_assets.retrieval.run_file`."""
 
@@ -91,16 +90,10 @@ class RunFile(NamedTuple):
         }
 
 
-class _Record(NamedTuple):
-    """One unit of a query as a layout has it: the value under ``RANK``, ``SCORE`` or both."""
+_Unit = tuple[int | None, str, object, object]
+"""Line, id, score and rank of a unit; None: the layout has no such."""
 
-    line: int | None
-    unit_id: str
-    score: object = None
-    rank: object = None
-
-
-_Records = Iterator[tuple[str, Iterable[_Record]]]
+_Units = Iterator[tuple[str, Iterable[_Unit]]]
 """Queries, each once or several times, with units of theirs."""
 
 
@@ -133,14 +126,20 @@ def read_run_rows(
         DataError: the file cannot be read or breaks its format, or an id or a rank stands twice
             for a query; names the file, the line or row, and the key.
     """
-    key, records, failures = DOCUMENT, _trec_records(path), dict[str, str]()
+    key, failures = DOCUMENT, dict[str, str]()
     if is_json_lines(path):
-        key, records = IDS_KEY, _list_records(path, failures)
+        key, units = IDS_KEY, _list_units(path, failures)
     elif is_parquet(path):
-        key, records = _parquet_records(path, id_columns)
+        key, units = _parquet_units(path, id_columns)
     elif is_json(path):
-        records = _nested_records(path)
-    run = _gathered(RunFile(path, key, False, {}, failures), records, repeats=repeats)
+        units = (
+            (query_id, [(None, item, number, None) for item, number in numbers])
+            for query_id, numbers in nested_numbers(path)
+        )
+    else:
+        units = _trec_units(path)
+    rows, listed = _gathered(path, key, units, repeats=repeats)
+    run = RunFile(path, key, listed or key == IDS_KEY, rows, failures)
     if not run.rows and not run.failures:
         raise DataError("holds no queries", file=path)
     return run
@@ -193,25 +192,31 @@ def _table(rankings: Mapping[str, Sequence[tuple[str, float]]]) -> pa.Table:
     return RUNS.from_rows(rows)
 
 
-def _gathered(run: RunFile, records: _Records, *, repeats: bool) -> RunFile:
-    """Return a run with the rows of each query; by rank where the records have one."""
+def _gathered(
+    path: Path, key: str, units: _Units, *, repeats: bool
+) -> tuple[dict[str, list[RunRow]], bool]:
+    """Return the rows of each query, by rank where the units have one; and whether they do."""
     rows: dict[str, list[RunRow]] = {}
     ranks: dict[str, dict[int, RunRow]] = {}
     lines: dict[tuple[str, str], int] = {}
-    for query_id, units in records:
-        of_query = rows.setdefault(query_id, [])
-        for line, unit_id, score, rank in units:
-            place = Place(run.path, line)
+    for query_id, of_query in units:
+        query_rows = rows.setdefault(query_id, [])
+        for line, unit_id, score, rank in of_query:
+            place = Place(path, line)
             if rank is not None and (not isinstance(rank, int) or rank < 1):
                 raise place.error("must be an integer from 1", RANK)
-            if score is None and isinstance(rank, int):
-                score = 1 / rank
-            if not _is_number(score):
+            value = 1 / rank if score is None and isinstance(rank, int) else score
+            if not _is_number(value):
                 raise place.error("must be a finite number", SCORE)
-            row = RunRow(line or len(of_query) + 1, unit_id, float(score))
-            if not repeats:
-                _refuse_repeat(run, query_id, row, lines)
-            of_query.append(row)
+            row = RunRow(line or len(query_rows) + 1, unit_id, float(value))
+            query_rows.append(row)
+            first = lines.get((query_id, unit_id))
+            if first is not None and not repeats:
+                where = "" if first == row.line else f", first on line {first}"
+                problem = f"'{unit_id}' stands twice for query '{query_id}'{where}; a unit is"
+                problem += " retrieved once (`score --dialect autorag` allows repetitions)"
+                raise DataError(problem, file=path, line=row.line, key=key)
+            lines[query_id, unit_id] = row.line
             if isinstance(rank, int):
                 above = ranks.setdefault(query_id, {}).setdefault(rank, row)
                 if above is not row:
@@ -219,50 +224,7 @@ def _gathered(run: RunFile, records: _Records, *, repeats: bool) -> RunFile:
                     raise place.error(f"{problem} {above.line}", RANK)
     for query_id, by_rank in ranks.items():
         rows[query_id] = [by_rank[rank] for rank in sorted(by_rank)]
-    return run._replace(rows=rows, listed=bool(ranks) or run.key == IDS_KEY)
-
-
-def _refuse_repeat(
-    run: RunFile, query_id: str, row: RunRow, lines: dict[tuple[str, str], int]
-) -> None:
-    first = lines.get((query_id, row.unit_id))
-    if first is not None:
-        where = "" if first == row.line else f", first on line {first}"
-        problem = f"'{row.unit_id}' stands twice for query '{query_id}'{where}; a unit is"
-        problem += " retrieved once (`score --dialect autorag` allows repetitions)"
-        raise DataError(problem, file=run.path, line=row.line, key=run.key)
-    lines[query_id, row.unit_id] = row.line
-
-
-def _trec_records(path: Path) -> _Records:
-    """Yield the lines of a TREC run, or of MS MARCO where the first line has three fields.
-
-    Fields after the tag are ignored, as in trec_eval 10; where a blank in an id and not a further
-    field makes a line longer, the fourth is no rank or the sixth a score.
-    """
-    n_fields = 0
-    for number, fields in read_fields(path):
-        n_fields = n_fields or (_RANKED_FIELDS if len(fields) == _RANKED_FIELDS else _TREC_FIELDS)
-        if n_fields == _RANKED_FIELDS == len(fields):
-            rank = int(fields[2]) if fields[2].isdecimal() and len(fields[2]) < 10 else 0
-            yield fields[0], [_Record(number, fields[1], rank=rank)]
-            continue
-        longer = len(fields) - _TREC_FIELDS
-        is_shifted = longer > 0 and not (
-            fields[3].lstrip("-").isdecimal() and _number(fields[5]) is None
-        )
-        if n_fields == _RANKED_FIELDS or longer < 0 or is_shifted:
-            hint = "; an id seems to hold a blank" if is_shifted else ""
-            problem = f"has {len(fields)} fields; {_TREC_LINES}{hint}"
-            raise DataError(problem, file=path, line=number)
-        yield fields[0], [_Record(number, fields[2], _number(fields[4]))]
-
-
-def _number(text: str) -> float | None:
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
+    return rows, bool(ranks)
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -270,12 +232,36 @@ def _is_number(value: object) -> TypeGuard[float]:
     return not is_other and isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
-def _nested_records(path: Path) -> _Records:
-    for query_id, numbers in nested_numbers(path):
-        yield query_id, [_Record(None, item, number) for item, number in numbers]
+def _trec_units(path: Path) -> _Units:
+    """Yield the lines of a TREC run, or of MS MARCO where the first line has three fields.
+
+    Fields after the tag are ignored, as in trec_eval 10; where a blank in an id and not a further
+    field makes a line longer, the fourth is no rank or the sixth a score.
+    """
+    is_ranked: bool | None = None
+    for number, fields in read_fields(path):
+        is_ranked = len(fields) == _RANKED_FIELDS if is_ranked is None else is_ranked
+        if is_ranked and len(fields) == _RANKED_FIELDS:
+            rank = int(fields[2]) if fields[2].isdecimal() and len(fields[2]) < 10 else 0
+            yield fields[0], [(number, fields[1], None, rank)]
+            continue
+        is_rank = len(fields) > _TREC_FIELDS and fields[3].lstrip("-").isdecimal()
+        is_longer = is_rank and math.isnan(_number(fields[5]))
+        if is_ranked or (len(fields) != _TREC_FIELDS and not is_longer):
+            hint = "; an id seems to hold a blank" if len(fields) > _TREC_FIELDS else ""
+            problem = f"has {len(fields)} fields; {_TREC_LINES}{'' if is_ranked else hint}"
+            raise DataError(problem, file=path, line=number)
+        yield fields[0], [(number, fields[2], _number(fields[4]), None)]
 
 
-def _parquet_records(path: Path, id_columns: Sequence[str]) -> tuple[str, _Records]:
+def _number(text: str) -> float:
+    try:
+        return math.nan if "_" in text else float(text)
+    except ValueError:
+        return math.nan
+
+
+def _parquet_units(path: Path, id_columns: Sequence[str]) -> tuple[str, _Units]:
     """Return the column of the ids, and the rows."""
     rows = list(RowFile(path).rows())
     names = rows[0][1] if rows else {}
@@ -287,34 +273,42 @@ def _parquet_records(path: Path, id_columns: Sequence[str]) -> tuple[str, _Recor
         problem = f"has the columns {', '.join(names) or 'none'}; needs {needed}"
         raise DataError(problem, file=path)
 
-    def value(row: Row, name: str) -> object:
-        """Return None only where there is no such column: a null is no number."""
-        return math.nan if name in row and row[name] is None else row.get(name)
+    def units() -> _Units:
+        for place, row in rows:
+            # A null is no number; where there is no such column, None.
+            score, rank = (
+                math.nan if row.get(name, 0) is None else row.get(name) for name in (SCORE, RANK)
+            )
+            yield (
+                identifier(row, query, place),
+                [(place.line, identifier(row, unit, place), score, rank)],
+            )
 
-    return unit, (
-        (
-            identifier(row, query, place),
-            [
-                _Record(
-                    place.line,
-                    identifier(row, unit, place),
-                    value(row, SCORE),
-                    value(row, RANK),
-                )
-            ],
-        )
-        for place, row in rows
-    )
+    return unit, units()
 
 
-def _list_records(path: Path, failures: dict[str, str]) -> _Records:
+def _list_units(path: Path, failures: dict[str, str]) -> _Units:
     """Yield the lists of JSON lines; put the queries that failed into ``failures``."""
     for place, query_id, row in query_objects(path):
         if row.get(ERROR_KEY) is not None:
             failures[query_id] = failure_reason(row, place)
-        else:
-            hits = enumerate(_listed_hits(row, place), 1)
-            yield query_id, [_Record(place.line, *hit, rank=rank) for rank, hit in hits]
+            continue
+        if HITS_KEY in row and IDS_KEY not in row:
+            problem = "are texts or spans, which a retriever reads with `chunking: own`"
+            raise place.error(problem, HITS_KEY)
+        if IDS_KEY not in row:
+            raise place.error(missing_key(row), IDS_KEY)
+        ids = row[IDS_KEY]
+        if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
+            raise place.error("must be a list of texts", IDS_KEY)
+        key = next((key for key in SCORES_KEYS if row.get(key) is not None), None)
+        scores = [None] * len(ids) if key is None else row[key]
+        if key and not (isinstance(scores, list) and all(map(_is_number, scores))):
+            raise place.error("must be a list of finite numbers", key)
+        if len(scores) != len(ids):
+            raise place.error(f"has {len(scores)} scores for {len(ids)} ids", key)
+        hits = enumerate(zip(ids, scores, strict=True), 1)
+        yield query_id, [(place.line, item, score, rank) for rank, (item, score) in hits]
 
 
 def query_objects(path: Path) -> Iterator[tuple[Place, str, Row]]:
@@ -345,25 +339,6 @@ def failure_reason(row: Row, place: Place) -> str:
     if row.get(IDS_KEY):
         raise place.error(f"stands beside `{IDS_KEY}`; a query failed or has a list", ERROR_KEY)
     return " ".join(reason.split())
-
-
-def _listed_hits(row: Row, place: Place) -> Iterator[tuple[str, float]]:
-    if HITS_KEY in row and IDS_KEY not in row:
-        problem = "are texts or spans, which a retriever reads with `chunking: own`"
-        raise place.error(problem, HITS_KEY)
-    if IDS_KEY not in row:
-        names = ", ".join(map(str, list(row)[:10]))
-        raise place.error(f"is missing; found keys: {names}", IDS_KEY)
-    ids = row[IDS_KEY]
-    if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
-        raise place.error("must be a list of texts", IDS_KEY)
-    key = next((key for key in SCORES_KEYS if row.get(key) is not None), None)
-    scores = [1 / rank for rank in range(1, len(ids) + 1)] if key is None else row[key]
-    if not isinstance(scores, list) or not all(map(_is_number, scores)):
-        raise place.error("must be a list of finite numbers", key)
-    if len(scores) != len(ids):
-        raise place.error(f"has {len(scores)} scores for {len(ids)} ids", key)
-    return zip(ids, map(float, scores), strict=True)
 
 
 def nested_numbers(path: Path) -> Iterator[tuple[str, list[tuple[str, float]]]]:
@@ -424,20 +399,18 @@ def _write(path: Path, lines: Iterator[str]) -> None:
 def _trec_lines(run: pa.Table, tag: str, path: Path) -> Iterator[str]:
     for row in run.to_pylist():
         for name in ("query_id", "unit_id"):
-            if row[name].split() != [row[name]]:
-                problem = f"{name} {row[name]!r} holds white space, which parts the fields of TREC"
-                raise DataError(f"{problem}; write .jsonl or .parquet", file=path)
-        if row["query_id"].startswith(COMMENT):
-            problem = f"query_id {row['query_id']!r} begins with {COMMENT}, a comment in TREC"
-            raise DataError(f"{problem}; write .jsonl or .parquet", file=path)
+            if row[name].split() != [row[name]] or row["query_id"].startswith(COMMENT):
+                reason = "white space parts the fields of TREC, and # begins a comment"
+                problem = f"{name} {row[name]!r}: {reason}; write .jsonl or .parquet"
+                raise DataError(problem, file=path)
         yield f"{row['query_id']} Q0 {row['unit_id']} {row['rank']} {row['score']!r} {tag}"
 
 
 def _list_lines(run: pa.Table, failures: Mapping[str, str]) -> Iterator[str]:
-    for query_id, rows in groupby(run.to_pylist(), key=lambda row: row["query_id"]):
-        hits = [(row["unit_id"], row["score"]) for row in rows]
-        ids, scores = [item for item, _ in hits], [score for _, score in hits]
-        line: dict[str, Any] = {"query_id": query_id, IDS_KEY: ids, "scores": scores}
+    for query_id, group in groupby(run.to_pylist(), key=lambda row: row["query_id"]):
+        rows = list(group)
+        ids, scores = ([row[name] for row in rows] for name in ("unit_id", "score"))
+        line = {"query_id": query_id, IDS_KEY: ids, "scores": scores}
         yield json.dumps(line, ensure_ascii=False)
     for query_id, reason in sorted(failures.items()):
         yield json.dumps({"query_id": query_id, ERROR_KEY: reason}, ensure_ascii=False)

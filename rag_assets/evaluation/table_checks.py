@@ -6,6 +6,7 @@ order, ids that exist. Each check returns sentences about what is wrong, none wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -43,13 +44,12 @@ def incomplete(metrics: pa.Table, queries: pa.Table) -> list[str]:
         metrics: table of :data:`rag_assets.schemas.QUERY_METRICS`.
         queries: with the column ``query_id``; all queries that were asked.
     """
-    counted = pc.value_counts(metrics.column("query_id")).to_pylist()
-    counts = {row["values"]: row["counts"] for row in counted}
-    failed = set(metrics.filter(metrics.column("failed")).column("query_id").to_pylist())
+    counts = Counter(metrics["query_id"].to_pylist())
+    failed = set(metrics.filter(metrics["failed"])["query_id"].to_pylist())
     problems = []
-    for query_id in queries.column("query_id").to_pylist():
-        if counts.get(query_id, 0) != 1:
-            problems.append(f"query '{query_id}': {counts.get(query_id, 0)} rows of metrics")
+    for query_id in queries["query_id"].to_pylist():
+        if counts[query_id] != 1:
+            problems.append(f"query '{query_id}': {counts[query_id]} rows of metrics")
         elif query_id in failed:
             problems.append(f"query '{query_id}': the retriever failed")
     return problems
@@ -79,12 +79,12 @@ def unanswered(run: pa.Table, queries: pa.Table, failures: Iterable[str] = ()) -
         queries: with the column ``query_id``; all queries that were asked.
         failures: queries on which the retriever failed.
     """
-    ids = queries.column("query_id")
-    missing = ids.filter(pc.invert(pc.is_in(ids, value_set=_values(run, "query_id"))))
-    failed = set(failures)
+    answered, failed = set(run["query_id"].unique().to_pylist()), set(failures)
     problems = {True: "the retriever failed", False: "nothing was retrieved"}
     return [
-        f"query '{query_id}': {problems[query_id in failed]}" for query_id in missing.to_pylist()
+        f"query '{query_id}': {problems[query_id in failed]}"
+        for query_id in queries["query_id"].to_pylist()
+        if query_id not in answered
     ]
 
 
@@ -125,33 +125,22 @@ def unknown_ids(run: pa.Table, queries: pa.Table, chunks: pa.Table, judge: str) 
             ``parent_chunk_id``: all that can be found.
         judge: the unit that is judged.
     """
+    # Of many chunks a run holds few.
+    named = chunks.filter(pc.is_in(chunks["chunk_id"], value_set=pc.unique(run["chunk_id"])))
     existing = {
-        "query_id": queries.column("query_id"),
-        "chunk_id": chunks.column("chunk_id"),
+        "query_id": queries["query_id"],
+        "chunk_id": named["chunk_id"],
         "unit_id": unit_ids(chunks, judge),
     }
     problems = []
     for column, values in existing.items():
-        ids = _values(run, column)
-        # Hashed are the ids of the run: of many chunks it holds few.
-        known = pc.unique(values.filter(pc.is_in(values, value_set=ids)))
-        unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=known)))
+        ids = pc.unique(run[column])
+        unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=pc.unique(values))))
         problems += [f"{column} '{name}' does not exist" for name in unknown.to_pylist()]
+    documents = dict(zip(*(named[n].to_pylist() for n in ("chunk_id", "document_id")), strict=True))
     pairs = run.select(["chunk_id", "document_id"]).group_by(["chunk_id", "document_id"])
-    named = chunks.filter(pc.is_in(chunks.column("chunk_id"), value_set=_values(run, "chunk_id")))
-    for row in _misplaced(pairs.aggregate([]), named).to_pylist():
-        problems.append(f"chunk '{row['chunk_id']}' is not of document '{row['document_id']}'")
+    for row in pairs.aggregate([]).to_pylist():
+        chunk_id, document_id = row["chunk_id"], row["document_id"]
+        if documents.get(chunk_id, document_id) != document_id:
+            problems.append(f"chunk '{chunk_id}' is not of document '{document_id}'")
     return problems
-
-
-def _misplaced(pairs: pa.Table, chunks: pa.Table) -> pa.Table:
-    """Return the pairs of a known chunk and a document that is not its own."""
-    ids = chunks.column("chunk_id").combine_chunks()
-    rows = pc.index_in(pairs.column("chunk_id"), value_set=ids)
-    known = pairs.filter(pc.is_valid(rows))
-    documents = chunks.column("document_id").take(pc.drop_null(rows))
-    return known.filter(pc.not_equal(documents, known.column("document_id")))
-
-
-def _values(table: pa.Table, column: str) -> pa.Array:
-    return pc.unique(table.column(column))

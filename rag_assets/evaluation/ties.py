@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -105,8 +104,7 @@ def tie_bounds(
     """
     for metric in metrics:
         if metric.measure not in BOUNDED:
-            problem = f"no bounds over ties for {allowed_names(metric.measure, BOUNDED)}"
-            raise UsageError(problem)
+            raise UsageError(f"no bounds over ties for {allowed_names(metric.measure, BOUNDED)}")
     with scratch_connection() as connection:
         connection.register("run", run)
         connection.register("relevant_units", relevant_units)
@@ -122,13 +120,12 @@ def tie_bounds(
     queries = pa.table({"query_id": pc.unique(relevant_units.column("query_id"))})
     judged_by = dict.fromkeys(runs, "judged")
     tables = query_metrics(runs, {"judged": relevant_units}, judged_by, queries, cells, metrics)
-    return {metric: _bounds(tables, metric) for metric in metrics}
-
-
-def _bounds(tables: dict[tuple[str, int], pa.Table], metric: Metric) -> pa.Table:
-    cutoff = metric.cutoff or WHOLE_RANKING
-    columns = {name: tables[name, cutoff][metric.column] for name in ("worst", "value", "best")}
-    return pa.table({"query_id": tables["value", cutoff]["query_id"], **columns})
+    bounds = {}
+    for metric in metrics:
+        cell = "value", metric.cutoff or WHOLE_RANKING
+        columns = {name: tables[name, cell[1]][metric.column] for name in runs}
+        bounds[metric] = pa.table({"query_id": tables[cell]["query_id"], **columns})
+    return bounds
 
 
 def _check(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> None:
@@ -138,18 +135,16 @@ def _check(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> 
     ).fetchone()
     if unordered is not None:
         query_id, rank = unordered
-        problem = f"rank {rank} of query '{query_id}' scores less than the rank below it"
-        raise DataError(problem)
+        raise DataError(f"rank {rank} of query '{query_id}' scores less than the rank below it")
     needing = [metric.column for metric in metrics if metric.measure in _ONE_TO_ONE]
     shared = connection.execute(_SHARED).fetchone() if needing else None
     if shared is not None:
         query_id, unit, evidence = shared
         problem = (
-            f"{needing[0]} has no bounds over tied relevant units where units and evidences are "
-            "not one to one: "
-            f"unit '{unit}' and evidence '{evidence}' of query '{query_id}'"
+            "has no bounds over tied relevant units where units and evidences are not one to one"
         )
-        raise DataError(problem)
+        where = f"unit '{unit}' and evidence '{evidence}' of query '{query_id}'"
+        raise DataError(f"{needing[0]} {problem}: {where}")
 
 
 def tied_at_cut(ranking: pa.Table, top_k: int, *, ends_known: bool) -> dict[str, int | None]:
@@ -168,7 +163,8 @@ def tied_at_cut(ranking: pa.Table, top_k: int, *, ends_known: bool) -> dict[str,
     ranks = ranking["rank"].to_numpy()
     deep = ranking.select(["query_id", "rank", "score"])
     near = deep.filter(pa.array((ranks >= top_k) & (ranks <= top_k + BELOW)))
-    names, query = _numbered(near["query_id"])
+    encoded = near["query_id"].combine_chunks().dictionary_encode()
+    names, query = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     ranks, scores = near["rank"].to_numpy(), near["score"].to_numpy()
     at_cut, below = ranks == top_k, ranks > top_k
     last = np.full(len(names), np.nan)  # a query that ends above the cut is tied with nothing
@@ -179,12 +175,6 @@ def tied_at_cut(ranking: pa.Table, top_k: int, *, ends_known: bool) -> dict[str,
         going_on = np.bincount(query[below], minlength=len(names))
         by_query |= {names[i]: None for i in np.flatnonzero(going_on == 0)}
     return dict(sorted(by_query.items()))
-
-
-def _numbered(ids: pa.ChunkedArray) -> tuple[list[str], npt.NDArray[np.int32]]:
-    """Return the ids, each once, and the number of each row's."""
-    encoded = ids.combine_chunks().dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
 
 def with_ties(table: pa.Table, ties: Mapping[str, int | None]) -> pa.Table:

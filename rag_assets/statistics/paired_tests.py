@@ -82,17 +82,22 @@ def randomisation_p_values(
         alternative: ``greater``: the differences are positive.
     """
     sums = _moving(differences)
-    moving = np.count_nonzero(sums, axis=0)
-    few = [2 ** int(n) <= resampling.resamples for n in moving]
-    drawn = [number for number, is_few in enumerate(few) if not is_few]
-    p_values: dict[int, float] = dict(
-        zip(drawn, _drawn(sums[:, drawn], resampling, alternative), strict=True)
-    )
-    for number in np.flatnonzero(few):
-        column = sums[:, number]
-        p_values[int(number)] = _exact(column[column != 0], alternative)
+    n_patterns = resampling.resamples
+    is_few = np.array([2 ** int(n) <= n_patterns for n in np.count_nonzero(sums, axis=0)], bool)
+    p_values = np.empty(len(is_few))
+    if not is_few.all():
+        drawn = sums[:, ~is_few]
+        extreme = np.zeros(drawn.shape[1], dtype=np.int64)
+        for flips in _random_flips(sums.shape[0], resampling):
+            extreme += _as_extreme(flips, drawn, alternative)
+        p_values[~is_few] = (extreme + 1) / (n_patterns + 1)
+    for number in np.flatnonzero(is_few):
+        # A unit without a difference changes no pattern.
+        column = sums[sums[:, number] != 0, number]
+        counts = (_as_extreme(f, column[:, None], alternative) for f in _all_flips(column.size))
+        p_values[number] = sum(int(count[0]) for count in counts) / 2**column.size
     there = np.count_nonzero(differences.weights > 0, axis=0)
-    return [p_values[number] if there[number] else None for number in range(len(few))]
+    return [p if n else None for p, n in zip(p_values.tolist(), there, strict=True)]
 
 
 def joint_p_values(
@@ -143,24 +148,6 @@ def joint_p_values(
 def _moving(differences: Units) -> Floats:
     """Return the sums of the units, 0 where rounding alone makes a difference."""
     return np.where(np.abs(differences.sums) > SAME * differences.weights, differences.sums, 0.0)
-
-
-def _exact(sums: Floats, alternative: Alternative) -> float:
-    """Return p over all sign patterns; a unit without a difference changes none of them."""
-    extreme = 0
-    for flips in _all_flips(sums.size):
-        extreme += int(_as_extreme(flips, sums[:, None], alternative).sum())
-    return float(extreme / 2**sums.size)
-
-
-def _drawn(sums: Floats, resampling: Resampling, alternative: Alternative) -> list[float]:
-    """Return p of each column over drawn patterns, the same for all columns."""
-    if sums.shape[1] == 0:
-        return []
-    extreme = np.zeros(sums.shape[1], dtype=np.int64)
-    for flips in _random_flips(sums.shape[0], resampling):
-        extreme += _as_extreme(flips, sums, alternative)
-    return [float((b + 1) / (resampling.resamples + 1)) for b in extreme.tolist()]
 
 
 def _as_extreme(flips: Floats, sums: Floats, alternative: Alternative) -> Counts:

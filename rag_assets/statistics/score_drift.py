@@ -167,35 +167,25 @@ def stability(old: Floats, new: Floats) -> Stability:
         old: at least one value; NaN is allowed.
         new: the same.
     """
-    edges = _edges(old, min(BINS, max(2, min(old.size, new.size) // PER_BIN)))
+    from scipy.special import chdtri
+
+    present = old[~np.isnan(old)]
+    n_bins = min(BINS, max(2, min(old.size, new.size) // PER_BIN))
+    shares = np.arange(1, n_bins) / n_bins
+    edges = np.array([])
+    if present.size:
+        edges = np.unique(np.quantile(present, shares, method="inverted_cdf"))
     counts = [_counts(values, edges) for values in (old, new)]
     if not any(count[-1] for count in counts):
         counts = [count[:-1] for count in counts]
-    return Stability(_psi(*counts), _chance(*counts), edges, *counts)
-
-
-def _edges(values: Floats, n_bins: int) -> Floats:
-    present = values[~np.isnan(values)]
-    if not present.size:
-        return np.array([])
-    shares = np.arange(1, n_bins) / n_bins
-    return np.unique(np.quantile(present, shares, method="inverted_cdf"))
+    before, after = ((count + 0.5) / (count.sum() + count.size / 2) for count in counts)
+    psi = float(np.sum((after - before) * np.log(after / before)))
+    by_chance = float(chdtri(len(before) - 1, ALPHA)) if len(before) > 1 else 0.0
+    chance = by_chance * sum(1 / int(count.sum()) for count in counts)
+    return Stability(psi, chance, edges, *counts)
 
 
 def _counts(values: Floats, edges: Floats) -> npt.NDArray[np.int64]:
     missing = np.isnan(values)
     bins = np.searchsorted(edges, values[~missing], side="left")
     return np.append(np.bincount(bins, minlength=len(edges) + 1), missing.sum())
-
-
-def _psi(old: npt.NDArray[np.int64], new: npt.NDArray[np.int64]) -> float:
-    before, after = ((count + 0.5) / (count.sum() + count.size / 2) for count in (old, new))
-    return float(np.sum((after - before) * np.log(after / before)))
-
-
-def _chance(old: npt.NDArray[np.int64], new: npt.NDArray[np.int64]) -> float:
-    from scipy.special import chdtri
-
-    if old.size < 2:
-        return 0.0
-    return float(chdtri(old.size - 1, ALPHA) * (1 / old.sum() + 1 / new.sum()))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.metrics_stage import cells_read, metrics_key
+from rag_assets.evaluation.metrics_stage import cells_read, current_cells, metrics_key
 from rag_assets.evaluation.query_facts import NONE, with_shared_documents
 from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of, resampling_of
 from rag_assets.experiment.experiment import Experiment
@@ -43,13 +43,8 @@ class Intervals(Stage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
-        cells = {}
-        for top_k in experiment.top_k:
-            artifact = context.current(metrics_key(key["retriever"], top_k))
-            if artifact is not None:
-                cells[top_k] = artifact.table()
-        level = experiment.statistics.confidence
-        return TableProduct(intervals(cells, counting, level))
+        cells = current_cells(context, key["retriever"])
+        return TableProduct(intervals(cells, counting, experiment.statistics.confidence))
 
 
 def intervals_key(retriever: str) -> ArtifactKey:
@@ -107,11 +102,5 @@ class Comparisons(Stage):
             artifact = context.current(metrics_key(name, metric[1]))
             if artifact is not None:
                 cells[name] = artifact.table()
-        table = comparisons(
-            cells,
-            counting,
-            metric,
-            resampling_of(experiment),
-            all_pairs(list(cells)),
-        )
-        return TableProduct(table)
+        pairs = all_pairs(list(cells))
+        return TableProduct(comparisons(cells, counting, metric, resampling_of(experiment), pairs))

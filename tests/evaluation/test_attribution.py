@@ -149,17 +149,6 @@ def test_counts_recall_and_ceiling() -> None:
     assert (of_q.n_evidences, of_q.recall, of_q.ceiling) == (1, 0.0, 0.0)
 
 
-def test_without_an_evidence_there_is_nothing_to_count() -> None:
-    assert places(attribute({"q": ["a"]}, [("q", "e", "a", 0)])) is None
-    assert places(attribute({"q": ["a"]}, [("q", "e", "a", 1)]), ["p"]) is None
-
-
-def test_a_base_retriever_has_no_ceiling() -> None:
-    found = places(attribute({"q": ["a"]}, [("q", "e", "a", 1)]))
-    assert found is not None
-    assert found.ceiling is None
-
-
 UNITS = [f"u{number}" for number in range(7)]
 RANKING = st.lists(st.sampled_from(UNITS), unique=True)
 EVIDENCES = st.lists(st.sets(st.sampled_from(UNITS), max_size=3), min_size=1, max_size=5)

@@ -56,24 +56,6 @@ def test_with_parents_it_is_the_parent() -> None:
         assert row["n_tokens"] == len(text.split())
 
 
-def test_whole_documents_as_parents() -> None:
-    cut = parent.cutter(SMALL, windows.whole_texts)
-    chunks = cut_documents(documents(), cut, whole_parents=True)
-    rows = contexts(chunks, TEXTS, words).to_pylist()
-    assert {row["unit_id"]: row["n_tokens"] for row in rows} == {"a": 6, "b": 2, "c": 0}
-
-
-def test_the_digest_is_of_the_text() -> None:
-    chunks = cut_documents(documents(), SMALL)
-    before = contexts(chunks, {}, words)["text_digest"].to_pylist()
-    other = chunks.set_column(
-        chunks.column_names.index("text"), "text", pa.array(["x", *chunks["text"].to_pylist()[1:]])
-    )
-    after = contexts(other, {}, words)["text_digest"].to_pylist()
-    assert after[0] != before[0]
-    assert after[1:] == before[1:]
-
-
 @pytest.mark.parametrize("judge", ["document", "chunk", "evidence"])
 def test_a_fusion_of_chunks_and_of_their_parents(judge: str) -> None:
     """The same chunk stands for itself in one input, and for its parent in the other."""

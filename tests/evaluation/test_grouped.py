@@ -86,22 +86,6 @@ def test_a_group_gains_the_grade_of_its_first_unit() -> None:
     assert found == pytest.approx((1 + 2 / log2(3)) / ideal)
 
 
-def test_a_query_without_a_group_has_no_value() -> None:
-    row = one(["a"], {("e1", "a"): 0, ("e2", "b"): -1}, 3)
-    assert row == dict.fromkeys(GROUP_MEASURES)
-
-
-def test_an_unreachable_group_stays_in_the_number_of_groups() -> None:
-    structure: Structure = {("e1", "a"): 1, ("lost", None): 1}
-    row = grouped([(["a"], structure)], (5,))[0][0]
-    assert (row["group_recall"], row["full_recall"], row["group_mrr"]) == (1 / 2, 0, 1 / 2)
-
-
-def test_nothing_retrieved() -> None:
-    row = one([], {("e1", "a"): 1}, 5)
-    assert row == dict.fromkeys(GROUP_MEASURES, 0.0)
-
-
 def naive(ranking: list[str], structure: Structure, k: int) -> Row:
     """The definitions, group by group."""
     groups: dict[str, dict[str | None, int]] = {}

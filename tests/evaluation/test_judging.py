@@ -99,23 +99,6 @@ def test_evidence_over_three_chunks() -> None:
     ]
 
 
-def test_evidence_longer_than_every_chunk() -> None:
-    chunks = chunk_table([(0, 10), (10, 20), (20, 30), (30, 40)])
-    items = [item for _, item, _ in judged([("e", "d", (0, 30), 1)], chunks)]
-    assert items == ["d#0-10", "d#10-20", "d#20-30"]
-
-
-def test_overlapping_chunks_satisfy_both() -> None:
-    chunks = chunk_table([(0, 30), (20, 50)])
-    items = [item for _, item, _ in judged([("e", "d", (20, 30), 1)], chunks)]
-    assert items == ["d#0-30", "d#20-50"]
-
-
-def test_same_span_of_another_document_is_no_evidence() -> None:
-    chunks = pa.concat_tables([chunk_table([(0, 9)]), chunk_table([(0, 9)], "other")])
-    assert judged([("e", "d", (0, 9), 1)], chunks) == [("e", "d#0-9", 1)]
-
-
 def test_whole_document_as_evidence() -> None:
     cut = chunk_table([(0, 10), (10, 20)])
     qrels: list[Qrel] = [("e", "d", None, 3)]
@@ -123,12 +106,6 @@ def test_whole_document_as_evidence() -> None:
     assert judged(qrels, cut, "document") == [("e", "d", 3)]
     assert judged(qrels, cut, "chunk") == [("e", None, 3)]
     assert judged(qrels, chunk_table([(0, 0)]), "evidence") == [("e", "d#0-0", 3)]
-
-
-def test_spans_do_not_matter_to_the_document_judge() -> None:
-    qrels: list[Qrel] = [("e1", "d", (0, 3), 1), ("e1", "d", (5, 9), 2), ("e2", "gone", (0, 1), 1)]
-    chunks = chunk_table([(0, 10), (10, 20)])
-    assert judged(qrels, chunks, "document") == [("e1", "d", 2), ("e2", None, 1)]
 
 
 def test_judged_chunk_ids() -> None:
@@ -153,10 +130,6 @@ def test_chunks_of_two_chunkings_are_judged_side_by_side() -> None:
     )
     items = [item for _, item, _ in judged([("e", "d", (0, 5), 1)], chunks)]
     assert items == ["d", "d#0-10"]
-
-
-def test_no_qrels() -> None:
-    assert judged([], chunk_table([(0, 10)])) == []
 
 
 SPANS = st.tuples(st.integers(0, LENGTH), st.integers(0, LENGTH)).map(

@@ -82,10 +82,6 @@ def test_a_metric_that_one_retriever_lacks_is_null() -> None:
     }
 
 
-def test_no_retrievers() -> None:
-    assert leaderboard({}, PRIMARY).num_rows == 0
-
-
 def both(dev: float, test: float) -> pa.Table:
     return pa.concat_tables([summary({10: dev}, "dev"), summary({10: test}, "test")])
 
@@ -104,7 +100,3 @@ def test_places_are_within_a_split_and_test_comes_first() -> None:
 def test_a_tuned_retriever_has_no_place_on_dev_and_takes_none() -> None:
     board = leaderboard({"a": both(0.9, 0.4), "b": both(0.2, 0.3)}, PRIMARY, frozenset({"a"}))
     assert places(board) == [(1, "a", 10), (2, "b", 10), (1, "b", 10), (None, "a", 10)]
-
-
-def test_without_a_split_a_tuned_retriever_is_ranked() -> None:
-    assert places(leaderboard({"a": summary({10: 0.5})}, PRIMARY, {"a"})) == [(1, "a", 10)]

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import random
-from math import log2
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.metrics import DEFAULT_METRICS, WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.metrics import DEFAULT_METRICS, query_metrics
 from tests.made_tables import by_query, document_judgments, judgment_table, query_table, run_table
 
 MEASURES = [metric.column for metric in DEFAULT_METRICS]
@@ -97,63 +96,10 @@ def test_equals_trec_eval_for_several_runs_at_once(pairs: list[tuple[Grades, Sco
                         assert row[measure] is None
 
 
-@settings(max_examples=20, deadline=None)
-@given(QRELS, RUN)
-def test_whole_ranking_equals_trec_eval_without_a_cutoff(qrels: Grades, run: Scored) -> None:
-    filled = {query: scores for query, scores in run.items() if scores}
-    table = run_table({q: ranked(scores) for q, scores in filled.items()})
-    cell = ("r", WHOLE_RANKING)
-    judgments = {"j": document_judgments(qrels)}
-    rows = query_metrics({"r": table}, judgments, {"r": "j"}, query_table(qrels), [cell])[cell]
-    evaluator = pytrec_eval.RelevanceEvaluator(answerable(qrels), {"ndcg", "map", "recip_rank"})
-    expected = evaluator.evaluate(filled)
-    for query, row in by_query(rows).items():
-        if row["n_relevant"] and query in expected:
-            values = expected[query]
-            assert row["ndcg"] == pytest.approx(values["ndcg"], abs=1e-9)
-            assert row["map"] == pytest.approx(values["map"], abs=1e-9)
-            assert row["mrr"] == pytest.approx(values["recip_rank"], abs=1e-9)
-
-
 def one_run(ranking: list[str], grades: dict[str, int], k: int) -> dict[str, float | None]:
     runs, judgments = {"r": run_table({"q": ranking})}, {"j": document_judgments({"q": grades})}
     cells = query_metrics(runs, judgments, {"r": "j"}, query_table(["q"]), [("r", k)])
     return by_query(cells["r", k])["q"]
-
-
-def test_graded_ndcg_has_linear_gain() -> None:
-    row = one_run(["b", "x", "a", "n", "c"], {"a": 3, "b": 1, "c": 2, "n": 0}, 5)
-    dcg = 1 / log2(2) + 3 / log2(4) + 2 / log2(6)
-    ideal = 3 / log2(2) + 2 / log2(3) + 1 / log2(4)
-    assert row["ndcg"] == pytest.approx(dcg / ideal, abs=1e-12)
-    assert row["ndcg"] == pytest.approx(0.6875, abs=5e-5)
-    assert row["map"] == pytest.approx((1 / 1 + 2 / 3 + 3 / 5) / 3, abs=1e-12)
-    assert row["precision"] == pytest.approx(3 / 5)
-    assert (row["recall"], row["mrr"], row["hit_rate"]) == (1, 1, 1)
-    assert (row["n_relevant"], row["n_retrieved"], row["n_judged"]) == (3, 5, 4)
-
-
-def test_more_relevant_documents_than_the_cutoff() -> None:
-    documents = [f"d{i:02d}" for i in range(20)]
-    row = one_run(documents, dict.fromkeys(documents, 1), 5)
-    assert (row["ndcg"], row["precision"], row["mrr"], row["hit_rate"]) == (1, 1, 1, 1)
-    assert row["recall"] == pytest.approx(5 / 20)
-    assert row["map"] == pytest.approx(5 * 1 / 20)
-
-
-def test_one_result_of_five_relevant_documents() -> None:
-    row = one_run(["a"], dict.fromkeys("abcde", 1), 5)
-    ideal = 1 / log2(2) + 1 / log2(3) + 1 / log2(4) + 1 / log2(5) + 1 / log2(6)
-    assert row["ndcg"] == pytest.approx(1 / ideal, abs=1e-12)
-    assert row["ndcg"] == pytest.approx(0.3392, abs=5e-5)
-    assert row["precision"] == pytest.approx(1 / 5)
-    assert row["recall"] == pytest.approx(1 / 5)
-    assert row["map"] == pytest.approx(1 / 5)
-
-
-def test_relevant_document_below_the_cutoff() -> None:
-    row = one_run(["x", "y", "a"], {"a": 1}, 2)
-    assert [row[measure] for measure in MEASURES] == [0] * len(MEASURES)
 
 
 def test_equal_bit_for_bit_whatever_the_order_of_the_rows() -> None:

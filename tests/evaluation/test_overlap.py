@@ -63,20 +63,6 @@ def test_swapped_neighbours() -> None:
     assert row["rbo"] == pytest.approx(0.90, abs=1e-14)
 
 
-def test_three_ranks() -> None:
-    """A = 1, 1/2, 2/3: 0.1 * (1 + 0.9 / 2 + 0.81 * 2 / 3) + 0.729 * 2 / 3 = 0.199 + 0.486."""
-    row = compare(run("abc"), run("acd"))
-    assert row["overlap"] == pytest.approx(2 / 3)
-    assert row["rbo"] == pytest.approx(0.685, abs=1e-14)
-
-
-def test_lists_of_different_length() -> None:
-    """S = a, L = ab: A(1) = 1, A(2) = (1 + 1 * (2 - 1) / 1) / 2 = 1: they agree as far as seen."""
-    row = compare(run("a"), run("ab"))
-    assert row["overlap"] == 0.5
-    assert row["rbo"] == pytest.approx(1.0, abs=1e-14)
-
-
 def test_means_are_over_queries_with_anything_retrieved() -> None:
     """q0 equal: 1; q1 disjoint: 0; q2 one empty: 0; q3 both empty: not counted. 1 / 3."""
     row = compare(run("ab", "ab", "a", ""), run("ab", "cd", "", ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
@@ -11,19 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.query_facts import (
+from rag_assets.evaluation.query_facts import facts_table
+from rag_assets.evaluation.query_facts_stage import (
     answers_of,
     cut_clusters,
-    described,
     document_clusters,
-    facts_table,
     field_clusters,
     field_splits,
     field_weights,
     hashed_splits,
-    metadata_of,
 )
-from rag_assets.schemas import QRELS, QUERIES, QUERY_FACTS
+from rag_assets.schemas import QRELS
 
 IDS = st.lists(st.text(min_size=1, max_size=6), min_size=40, max_size=80, unique=True)
 
@@ -54,12 +51,6 @@ def test_defaults() -> None:
         return {**own, "answers": [], "weight": 1.0, "split": "all", "unanswerable": False}
 
     assert facts_table(["b", "a"], {}, {}, {}, {}).to_pylist() == [row("b"), row("a")]
-
-
-def test_metadata_of_queries() -> None:
-    metadata = json.dumps({"fold": "dev"})
-    row: dict[str, Any] = {"query_id": "q", "text": "", "tags": [], "metadata": metadata}
-    assert metadata_of(QUERIES.from_rows([row])) == {"q": {"fold": "dev"}}
 
 
 @pytest.mark.parametrize(
@@ -101,25 +92,6 @@ def test_further_queries_without_weight_are_counted() -> None:
         DataError, match=r"^query 'q1' has no field 'n'; .* \(and 2 more queries\)$"
     ):
         field_weights(metadata({}, {"n": 1}, {"n": None}, {"n": 0}), "n", DataError)
-
-
-def test_queries_with_a_relevant_document_in_common_share_a_cluster() -> None:
-    """a-b share d2, b-c share d1; e only judged d1 not relevant; f has d9 for itself."""
-    table = qrels(
-        ("a", "d3", 1),
-        ("a", "d2", 1),
-        ("b", "d2", 2),
-        ("b", "d1", 1),
-        ("c", "d1", 1),
-        ("e", "d1", 0),
-        ("f", "d9", 1),
-    )
-    assert document_clusters(table) == {
-        "a": "document:d1",
-        "b": "document:d1",
-        "c": "document:d1",
-        "f": "document:d9",
-    }
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz")), max_size=20))
@@ -171,13 +143,6 @@ def test_the_split_of_a_query_is_the_same_for_ever() -> None:
     assert splits == {"q1": "test", "q2": "dev", "q3": "dev", "q4": "test"}
 
 
-def test_whole_clusters_go_to_one_side() -> None:
-    clusters = {str(n): str(n % 10) for n in range(100)}
-    splits = hashed_splits(clusters, 0.5, 1, DataError)
-    assert cut_clusters(clusters, splits) == []
-    assert set(splits.values()) == {"dev", "test"}
-
-
 def test_an_empty_side_is_refused_in_words() -> None:
     problem = (
         "no query is in test: dev: 0.99 and seed: 0 put all 2 queries on the other side; choose "
@@ -207,21 +172,3 @@ def test_a_split_by_a_field_may_cut_a_cluster() -> None:
     splits = field_splits(metadata({"f": "dev"}, {"f": "test"}, {"f": "test"}), "f", DataError)
     assert splits == {"q1": "dev", "q2": "test", "q3": "test"}
     assert cut_clusters({"q1": "x", "q2": "x", "q3": "y"}, splits) == ["x"]
-
-
-def test_the_table_is_that_of_the_schema() -> None:
-    table = facts_table(["q"], {"q": ["a"]}, {"q": 2.0}, {"q": "dev"}, {"q": "c"}, {"q"})
-    assert table.schema.equals(QUERY_FACTS.arrow())
-    assert table.to_pylist() == [
-        {"query_id": "q", "answers": ["a"], "weight": 2.0, "split": "dev", "cluster": "c"}
-        | {"unanswerable": True}
-    ]
-
-
-def test_how_a_field_is_described() -> None:
-    """Values are shown as JSON, up to 60 characters of it."""
-    fields = {"fold": "tset", "none": None, "fits": "\u010d" * 58, "long": "x" * 59}
-    assert described("q1", fields, "fold") == "query 'q1' has 'fold': \"tset\""
-    assert described("q1", fields, "none") == "query 'q1' has no field 'none'"
-    assert described("q1", fields, "fits").endswith('\u010d"')
-    assert described("q1", fields, "long") == "query 'q1' has 'long': \"" + "x" * 59 + "..."

@@ -20,7 +20,6 @@ from tests.made_tables import (
     judgment_table,
     query_table,
     ranked,
-    run_table,
     scored_table,
 )
 
@@ -144,11 +143,3 @@ def test_ties_at_the_cut() -> None:
         "none": (0, 0, 0, 0, 0),
         "exact": (0, None, 0, 0, 0),
     }
-
-
-def test_no_ties_in_a_run_of_distinct_scores() -> None:
-    cells = [("r", 2)]
-    judgments = {"j": document_judgments({"q": {"a": 1}})}
-    runs = {"r": run_table({"q": ["x", "a", "y"]})}
-    found = query_metrics(runs, judgments, {"r": "j"}, query_table(["q"]), cells)
-    assert found["r", 2]["ties_at_cut"].to_pylist() == [0]

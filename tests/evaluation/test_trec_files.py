@@ -33,19 +33,6 @@ def test_rank_column_is_ignored(file: Path) -> None:
     assert run_rows(file) == [("q", 1, 2.5, "b"), ("q", 2, 0.5, "a"), ("q", 3, 0.001, "c")]
 
 
-def test_every_unit_is_a_document(file: Path) -> None:
-    file.write_text(LINE)
-    (row,) = read_run_file(file).to_pylist()
-    assert row["unit_id"] == row["chunk_id"] == row["document_id"] == "d1"
-
-
-def test_ties_are_ordered_by_the_bytes_of_ids_descending(file: Path) -> None:
-    ids = ["d9", "d10", "D9", "\u00e9", "\uffee", "\U0001f600", "d"]
-    file.write_text("".join(f"q Q0 {i} 1 1.0 t\n" for i in ids), encoding="utf-8")
-    found = [item for _, _, _, item in run_rows(file)]
-    assert found == sorted(ids, key=lambda i: i.encode(), reverse=True)
-
-
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -97,14 +84,6 @@ def test_other_blanks_belong_to_the_id(file: Path) -> None:
     assert [item for *_, item in run_rows(file)] == ["d\u00a01", "d\u30002"]
 
 
-def test_compressed_files(tmp_path: Path) -> None:
-    run, qrels = tmp_path / "run.trec.gz", tmp_path / "qrels.gz"
-    run.write_bytes(gzip.compress(LINE.encode()))
-    qrels.write_bytes(gzip.compress(b"q1 0 d1 1\n"))
-    assert run_rows(run) == [("q1", 1, 2.5, "d1")]
-    assert qrels_rows(qrels) == [("q1", "d1", "d1", 1)]
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -127,11 +106,6 @@ def test_ranks_of_ms_marco(file: Path) -> None:
     file.write_text("q d1 999999999\nq d2 1\np d1 1\n")
     last = ("q", 2, 1 / 999999999, "d1")
     assert run_rows(file) == [("q", 1, 1.0, "d2"), last, ("p", 1, 1.0, "d1")]
-
-
-def test_large_and_negative_scores(file: Path) -> None:
-    file.write_text("q Q0 a 1 -1e300 t\nq Q0 b 1 -0.12345678901 t\nq Q0 c 1 -0.12345678900 t\n")
-    assert [item for *_, item in run_rows(file)] == ["c", "b", "a"]
 
 
 RUN_PROBLEMS = {

@@ -133,30 +133,6 @@ def test_chunks_are_ranked_as_found(judge: str) -> None:
     assert len(search.asked) == 1
 
 
-def test_queries_without_hits_and_no_queries() -> None:
-    nothing = ExactSearch([[None] * len(CHUNK_IDS), [1.0] * len(CHUNK_IDS)], ["x"] * len(CHUNK_IDS))
-    chunks = chunk_table(CHUNK_IDS)
-    table = unit_ranking(["q1", "q2"], chunks, nothing, judge="document", depth=1)
-    assert table["query_id"].to_pylist() == ["q2"]
-    assert unit_ranking([], chunks, nothing, judge="document", depth=1).num_rows == 0
-
-
-def test_chunks_in_several_arrow_pieces() -> None:
-    pieces = pa.concat_tables([chunk_table(CHUNK_IDS[:9]), chunk_table(CHUNK_IDS[9:])])
-    scores = [[float(n % 7) for n in range(len(CHUNK_IDS))]]
-    rankings = [
-        unit_ranking(
-            ["q"],
-            chunks,
-            ExactSearch(scores, [chunk for chunk, _ in CHUNK_IDS]),
-            judge="document",
-            depth=5,
-        )
-        for chunks in (pieces, pieces.combine_chunks())
-    ]
-    assert rankings[0].equals(rankings[1])
-
-
 def test_cut_keeps_the_first_ranks_of_every_query() -> None:
     table = cut(run_table({"q1": ["a", "b", "c"], "q2": ["d"]}), 2)
     pairs = zip(table["query_id"].to_pylist(), table["unit_id"].to_pylist(), strict=True)

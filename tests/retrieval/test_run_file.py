@@ -319,7 +319,7 @@ def test_trec_refuses_blanks_and_zipped_files_are_equal(tmp_path: Path) -> None:
             "document_id": [item],
         }
     )
-    with pytest.raises(DataError, match=r"unit_id 'my file' holds white space"):
+    with pytest.raises(DataError, match=r"unit_id 'my file': white space parts"):
         write_run(make("my file"), tmp_path / "r.trec", tag="t", failures={})
     zipped = tmp_path / "r.trec.gz"
     notes = write_run(make("x"), zipped, tag="t", failures={"q2": "late"})

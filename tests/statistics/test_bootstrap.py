@@ -102,24 +102,8 @@ def test_sums_on_the_grid_are_the_same_in_any_order() -> None:
     assert len(sums) == 1
 
 
-def test_weights_count_in_the_mean() -> None:
-    values = np.array([[0.0]] * 20 + [[1.0]] * 20)
-    names = [f"q{number:02}" for number in range(40)]
-    weights = np.array([1.0] * 20 + [3.0] * 20)
-    low, high = bounded_intervals(units_of(values, weights, names), 0.95, 0.0, 1.0)
-    assert low[0] < 0.75 < high[0]
-    assert low[0] > 0.55
-
-
 @pytest.mark.parametrize("values", [[], [0.5], [0.5, float("nan")], [float("nan")] * 4])
 def test_without_two_values_there_is_no_interval(values: list[float]) -> None:
     low, high = bounded_intervals(alone(values), 0.95, 0.0, 1.0)
     assert np.isnan(low[0])
     assert np.isnan(high[0])
-
-
-def test_few_values_among_many_queries_are_averaged_where_they_are_drawn() -> None:
-    values = np.full(50, np.nan)
-    values[:3] = [0.2, 0.4, 0.9]
-    means = resampled_means(alone(values), QUICK)
-    assert 0.2 <= np.nanmin(means) < 0.5 < np.nanmax(means) <= 0.9

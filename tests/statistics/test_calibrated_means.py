@@ -83,19 +83,6 @@ def test_plain_ppi_plus_covers_too_little_where_a_class_is_rare() -> None:
     assert simulations.mean_coverage(simulations.ROWS[1], 200)["naive"].coverage < 0.05
 
 
-def test_clusters_are_wholes() -> None:
-    tallies = simulations.clustered_mean_coverage(0.7, 80, 5, 400)
-    assert tallies["questions"].coverage < 0.88
-    assert tallies["clusters"].coverage >= 0.93
-
-
-def test_clusters_of_one_question_change_nothing() -> None:
-    labels, own, others = sample(80, 300, 2)
-    names = [f"q{number:03}" for number in range(380)]
-    apart = calibrated_mean(labels, own, others, clusters=(names[:80], names[80:]))
-    assert apart == pytest.approx(calibrated_mean(labels, own, others))
-
-
 def test_a_question_of_weight_2_counts_as_a_cluster_of_two_like_it() -> None:
     labels, own, others = sample(60, 200, 3)
     weights = np.random.default_rng(4).integers(1, 4, 260).astype(np.float64)

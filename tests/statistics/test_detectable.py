@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from rag_assets.statistics.paired_tests import detectable_difference, t_test_p_value
-from rag_assets.statistics.units import units_of
 from tests.statistics.samples import alone, column
 
 
@@ -26,22 +25,6 @@ def test_the_formula_for_five_queries() -> None:
     factor = stats.t.ppf(0.975, 4) + stats.t.ppf(0.8, 4)
     found = detectable_difference(*column(alone(values)))
     assert found == pytest.approx(factor * values.std(ddof=1) / np.sqrt(5))
-
-
-def test_four_times_the_queries_show_half_the_difference() -> None:
-    values = np.tile([0.2, -0.2, 0.5, -0.5], 50)
-    few, many = (detectable_difference(*column(alone(np.tile(values, n)))) for n in (1, 4))
-    assert few is not None
-    assert many == pytest.approx(few / 2, rel=0.01)
-
-
-def test_copies_of_a_cluster_show_no_more() -> None:
-    values = np.array([0.1, -0.2, 0.4, 0.3])
-    names = np.repeat(list("abcd"), 6)
-    copies = units_of(np.repeat(values, 6)[:, None], np.ones(24), list(names))
-    assert detectable_difference(*column(copies)) == pytest.approx(
-        detectable_difference(*column(alone(values)))
-    )
 
 
 @pytest.mark.parametrize("values", [[], [0.3], [0.3, 0.3], [0.0] * 5])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 
 from rag_assets.schemas import INTERVALS
 from rag_assets.statistics.intervals import intervals
@@ -43,16 +42,3 @@ def test_weights_splits_and_clusters() -> None:
     assert rows["dev", 5, "ndcg"]["method"] == "Student's with two extreme values over clusters"
     assert (rows["test", 5, "ndcg"]["n"], rows["test", 5, "ndcg"]["mean"]) == (2, 0.75)
     assert rows["test", 5, "ndcg"]["method"] == "Student's with two extreme values over queries"
-
-
-def test_unanswerable_queries_do_not_count() -> None:
-    table = cell([0.5, 0.7, None])
-    place = table.column_names.index("n_relevant")
-    table = table.set_column(place, "n_relevant", pa.array([1, 1, 0], pa.int32()))
-    row = by_metric(intervals({5: table}, counting(3), LEVEL))["all", 5, "ndcg"]
-    assert (row["n"], row["mean"]) == (2, pytest.approx(0.6))
-
-
-@pytest.mark.parametrize("cells", [{}, {5: cell([])}])
-def test_nothing_evaluated(cells: dict[int, pa.Table]) -> None:
-    assert intervals(cells, counting(0), LEVEL) == INTERVALS.empty()

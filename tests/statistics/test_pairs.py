@@ -82,20 +82,6 @@ def test_a_query_without_a_value_in_one_is_left_out_of_the_pair() -> None:
     assert rows[0]["difference"] == pytest.approx(0.05)
 
 
-def test_splits_are_families_of_their_own() -> None:
-    counts = counting(4, splits=["dev", "test", "test", "dev"])
-    rows = compare(counts, a=[0.1, 0.2, 0.3, 0.4], b=[0.2, 0.2, 0.3, 0.6])
-    assert [(row["split"], row["n"], row["won"]) for row in rows] == [("dev", 2, 2), ("test", 2, 0)]
-
-
-def test_clusters_are_the_units() -> None:
-    counts = counting(6, clusters=["x", "x", "x", "y", "y", "y"])
-    (row,) = compare(counts, a=[0.0] * 6, b=[1.0] * 6)
-    assert (row["n"], row["n_clusters"], row["p_randomisation"]) == (6, 2, 0.5)
-    (row,) = compare(None, a=[0.0] * 6, b=[1.0] * 6)
-    assert (row["n_clusters"], row["p_randomisation"]) == (6, 2 / 64)
-
-
 def test_all_equal() -> None:
     (row,) = compare(a=[0.5] * 7, b=[0.5] * 7)
     low, high = (float(str(row[name])) for name in ("low", "high"))
@@ -104,18 +90,8 @@ def test_all_equal() -> None:
     assert (row["p_randomisation"], row["p_wilcoxon"], row["p_adjusted"]) == (1, 1, 1)
 
 
-def test_one_query() -> None:
-    (row,) = compare(a=[0.5], b=[0.7])
-    assert [row[name] for name in NUMBERS] == [None] * 5
-    assert (row["p_randomisation"], row["p_wilcoxon"], row["won"]) == (1, 1, 1)
-
-
 def test_no_query_has_both_values() -> None:
     (row,) = compare(a=[0.5, None], b=[None, 0.7])
     assert (row["n"], row["n_clusters"]) == (0, 0)
     shown = ("mean_a", "mean_b", "difference", "p_randomisation", "p_wilcoxon", "p_adjusted")
     assert [row[name] for name in (*NUMBERS, *shown)] == [None] * 11
-
-
-def test_no_pair() -> None:
-    assert compare(a=[0.5, 0.2]) == []

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -43,21 +41,6 @@ def test_a_weight_acts_as_so_many_equal_queries_of_one_cluster() -> None:
     assert one == pytest.approx(other)
 
 
-def test_clusters_of_copies_are_as_sure_as_one_query_each() -> None:
-    values = np.array([0.1, 0.4, 0.4, 0.9])
-    copies = units_of(np.repeat(values, 5)[:, None], np.ones(20), sorted("abcd" * 5))
-    one, other = spread(*alone(values).column(0)), spread(*copies.column(0))
-    assert one is not None
-    assert other is not None
-    assert math.isclose(one.error, other.error)
-
-
 @pytest.mark.parametrize("values", [[], [0.5]])
 def test_without_two_units_there_is_no_spread(values: list[float]) -> None:
     assert spread(*alone(values).column(0)) is None
-
-
-def test_an_error_of_rounding_alone_is_zero() -> None:
-    found = spread(*alone([0.1 + 0.2, 0.3, 0.3]).column(0))
-    assert found is not None
-    assert found.error == 0

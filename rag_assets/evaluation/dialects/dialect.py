@@ -135,8 +135,7 @@ class Dialect:
             raise UsageError(f"dialect {self.name}: unknown metric {allowed}")
         measure, cutoff = match["measure"], int(match["cutoff"]) if match["cutoff"] else None
         if cutoff is None and self.needs_cutoff:
-            problem = f"'{name}' needs a cut-off, such as {measure}@10"
-            raise UsageError(f"dialect {self.name}: {problem}")
+            raise UsageError(f"dialect {self.name}: '{name}' needs a cut-off: {measure}@10")
         if cutoff is not None and not 1 <= cutoff <= LARGEST_CUTOFF:
             raise UsageError(f"dialect {self.name}: '{name}': the cut-off must be at least 1")
         return ToolMetric(measure, cutoff)
@@ -174,20 +173,13 @@ def tool_input(hits: Mapping[str, tuple[Hit, ...]], listed: bool, labels: Labels
             judged = grades.setdefault(row["query_id"], {})
             judged[item] = max(row["grade"], judged.get(item, row["grade"]))
     anywhere = frozenset(item for judged in grades.values() for item in judged)
-    queries = {
-        query_id: ToolQuery(
-            query_id=query_id,
-            hits=hits.get(query_id, ()),
-            listed=listed,
-            in_run=query_id in hits,
-            groups=labels.groups.get(query_id, ()),
-            grades=grades.get(query_id, {}),
-            judged_anywhere=anywhere,
-        )
-        for query_id in (*labels.groups, *hits)
-    }
-    strangers = [query for name, query in queries.items() if name not in labels.groups]
-    return ToolInput(tuple(queries[name] for name in labels.groups), tuple(strangers))
+
+    def query(name: str) -> ToolQuery:
+        groups, judged = labels.groups.get(name, ()), grades.get(name, {})
+        return ToolQuery(name, hits.get(name, ()), listed, name in hits, groups, judged, anywhere)
+
+    strangers = (query(name) for name in hits if name not in labels.groups)
+    return ToolInput(tuple(map(query, labels.groups)), tuple(strangers))
 
 
 def repetitions(data: ToolInput) -> Iterator[tuple[str, str, int]]:

@@ -1,55 +1,20 @@
 """The metrics of four tools: for each a table of its names and the formulas behind them.
 
-The list of a query has length n; its metrics at a cut-off are those of the list cut there.
+What they mean, and where they part, is in ``docs/dialects.md``. A metric at a cut-off is that of
+the list cut there; items that stand in a list twice count where the tool counts them.
 
-**AutoRAG** (``autorag/evaluation/metric/retrieval.py`` and ``schema/metricinput.py`` of AutoRAG
-0.3.27, https://github.com/Marker-Inc-Korea/AutoRAG) scores lists against G groups of alternatives:
-
-- recall: groups with any id in the list / G.
-- precision: *different* relevant ids in the list / n, which counts repetitions.
-- f1: harmonic mean of the two.
-- mrr: mean over groups of 1 / rank of the group's first id.
-- map: mean over groups of the mean precision at each rank that holds an id of the group.
-- ndcg: binary gain at every rank that holds a relevant id, repeated ones too; the ideal is
-  min(ids in all groups, n) ones.
-
-A query has no value, and is left out of the mean, when its list or its labels are empty or hold an
-empty group or a blank id.
-
-**LlamaIndex** (``RetrieverEvaluator``; ``llama_index/core/evaluation/retrieval/metrics.py`` of
-llama-index-core 0.14.25, https://github.com/run-llama/llama_index), with R relevant ids, binary:
-
-- hit_rate, mrr: of the first relevant id.
-- precision: different relevant ids / different ids; recall: different relevant ids / R.
-- ap: sum of the precision at each rank that holds a relevant id, repeated ones too / R.
-- ndcg: a gain at every rank that holds a relevant id, repeated ones too; the ideal is R ones,
-  *not* cut at n. (Up to 0.11.20 it was n ones, whatever R.)
-
-It raises ValueError on an empty list and on a query without a relevant id.
-
-**BEIR** (``beir/retrieval/evaluation.py`` and ``custom_metrics.py`` of beir 2.2.0,
-https://github.com/beir-cellar/beir; ``evaluate`` and, after it, ``evaluate_custom``). A hit whose
-id is the query's own is dropped first. NDCG, MAP, Recall and P are trec_eval's ``ndcg_cut``,
-``map_cut``, ``recall`` and ``P`` by pytrec_eval: scores rounded to 32 bits, then score descending,
-id descending; the mean is over the queries that both files name. The custom metrics keep the order
-of the run among equal scores, and divide by *all* queries of the qrels:
-
-- MRR@k, Accuracy@k (1 when any of the first k is relevant), R_cap@k = hits / min(R, k).
-- Hole@k = documents of the first k that are judged for no query at all / k.
-
-They fail on a query that the qrels lack (KeyError), but for Hole; R_cap on one without a relevant
-document (ZeroDivisionError). Means are rounded to 5 decimals.
-
-**Ragas** (``ragas/metrics/_context_precision.py`` of ragas 0.4.3,
-https://github.com/explodinggradients/ragas). A model says of each retrieved context whether it was
-useful to arrive at an answer: v is 1 or 0. The labels stand here for these verdicts: 1 is a grade
-above 0, and a context that they lack counts as 0::
-
-    sum over i of v_i * (v_1 + ... + v_i) / i, divided by v_1 + ... + v_n + 1e-10
-
-With a reference the model is shown the gold answer; without one it is shown the *answer* of the
-system in its place. An empty list scores 0, and so does a query without a relevant document; a
-query that is not in the run is no row of Ragas' data.
+- AutoRAG: ``autorag/evaluation/metric/retrieval.py`` and ``schema/metricinput.py`` of AutoRAG
+  0.3.27 (https://github.com/Marker-Inc-Korea/AutoRAG). Lists against groups of alternatives; means
+  over groups. No value where the list or the labels are empty or hold an empty group or a blank id.
+- LlamaIndex: ``llama_index/core/evaluation/retrieval/metrics.py`` of llama-index-core 0.14.25
+  (https://github.com/run-llama/llama_index). Binary; the ideal of nDCG is *not* cut at the length
+  of the list. (Up to 0.11.20 it was as many ones as the list is long.)
+- BEIR: ``beir/retrieval/evaluation.py`` and ``custom_metrics.py`` of beir 2.2.0
+  (https://github.com/beir-cellar/beir). A hit whose id is the query's own is dropped. NDCG, MAP,
+  Recall and P are those of pytrec_eval, which rounds scores to 32 bits; the custom metrics keep the
+  order of the run among equal scores, and divide by all queries of the qrels.
+- Ragas: ``ragas/metrics/_context_precision.py`` of ragas 0.4.3
+  (https://github.com/explodinggradients/ragas). The labels stand for the verdicts of its model.
 """
 
 from __future__ import annotations
