@@ -44,17 +44,18 @@ def made_session(n_documents: int, n_retrievers: int, n_questions: int, log: Pat
     asked = [" ".join(words[row]) for row in generator.integers(200, size=(n_questions, 8))]
     queries = pa.table({"query_id": question_ids, "text": asked})
     candidates = generator.integers(n_documents, size=(n_questions, CANDIDATES))
-    runs = {}
+    passages = {}
     for retriever in range(n_retrievers):
         best = generator.permuted(candidates, axis=1)[:, :DEPTH].ravel()
         columns = {
             "query_id": np.repeat(question_ids, DEPTH),
-            "unit_id": [ids[number] for number in best],
             "rank": np.tile(np.arange(1, DEPTH + 1), n_questions),
+            "document_id": [ids[number] for number in best],
+            "start": np.zeros(len(best), np.int64),
+            "end": [len(texts[number]) for number in best],
         }
-        runs[f"r{retriever}"] = pa.table(columns)
-    spans = {name: (name, 0, len(text)) for name, text in zip(ids, texts, strict=True)}
-    pool = label_pool(runs, dict.fromkeys(runs, spans), question_ids, depth=DEPTH)
+        passages[f"r{retriever}"] = pa.table(columns)
+    pool = label_pool(passages, question_ids, DEPTH)
     design = new_design(pool.items, pool.weights(Metric("dcg", DEPTH)))
     return LabelSession(pool, design, log, Passages(documents, queries, "english"))
 

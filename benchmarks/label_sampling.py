@@ -31,12 +31,12 @@ import click
 import numpy as np
 
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.experiment_pool import judged_units, runs_and_spans
 from rag_assets.labels.sampling.confidence_sequence import contrasts_of, decisions, looks
 from rag_assets.labels.sampling.design import Design, disagreement, new_design
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
 from rag_assets.labels.sampling.label_pool import Flags, Floats, LabelPool, label_pool
 from rag_assets.labels.sampling.label_sample import LabelSample
+from rag_assets.labels.sampling.sample_stage import sampled_passages
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.sources.stage import QUERIES_KEY
@@ -71,20 +71,12 @@ class Known(NamedTuple):
 
 def known(pipeline: Pipeline) -> Known:
     """Return the pool of an experiment, and what its labels say of the items."""
-    runs, spans = runs_and_spans(pipeline, DEPTH)
+    passages = sampled_passages(pipeline.experiment, pipeline.artifact, DEPTH, with_labels=True)
     questions = pipeline.artifact(QUERIES_KEY).table().column("query_id").to_pylist()
-    pool = label_pool(runs, spans, questions, depth=DEPTH)
+    pool = label_pool(passages, questions, DEPTH)
     labels = np.zeros(len(pool.items))
-    row = 0
-    for name, run in runs.items():
-        grades = judged_units(pipeline, name)
-        for query, unit, rank in zip(
-            *(run[column].to_pylist() for column in ("query_id", "unit_id", "rank")), strict=True
-        ):
-            if rank <= DEPTH and unit in spans[name]:
-                item = pool.item[row]
-                labels[item] = max(labels[item], grades.get((query, unit), 0) > 0)
-                row += 1
+    grades = [grade or 0 for table in passages.values() for grade in table["label"].to_pylist()]
+    np.maximum.at(labels, pool.item, np.array(grades) > 0)
     return of_pool(pool, labels)
 
 

@@ -22,8 +22,7 @@ from answers_squad import read
 from data_sets import REPOSITORY, find
 from span_reader import Example, SpanReader, train
 
-from rag_assets.answers.contexts import units_by_query
-from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.api import evaluate
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline

@@ -46,7 +46,6 @@ def generate(
     from rag_assets.labels.generation.from_chunks import (
         Asking,
         generate_from_chunks,
-        require_questions,
     )
     from rag_assets.labels.generation.question_files import (
         check_free,
@@ -61,7 +60,6 @@ def generate(
     if out is not None:
         check_free(Path(out), force=force)
     found = generate_from_chunks(_opened(path, store, progress), asking or Asking())
-    require_questions(found, Path(path))
     if sheet is not None:
         check_new_file(Path(sheet), force=force)
         write_text(Path(sheet), review_sheet(found.found.questions, found.documents))

@@ -1,5 +1,11 @@
 """``passages``, ``passage_lists`` and ``answer_contexts``: what each question is answered from.
 
+What a retriever hands over is put together with an order and a budget. The other contexts are for
+comparison: ``gold`` is all units that hold evidence, so what is lost with it no retriever could
+mend; ``random`` is as many units as a retriever returns, whatever they say. Order ``edges``
+alternates between the two ends, the best unit first, the second last: models read the middle of a
+long context least (Liu et al., "Lost in the Middle", TACL 12, 2024).
+
 Dagster maps cells of retriever x top_k to partitions of one dimension only where that is one of the
 two. So an answerer, whose partition is ``name@k``, reads ``passage_lists[retriever]``, which says
 what the cells ``passages[retriever x top_k]`` of the retriever hold; its recipe names the one cell
@@ -8,21 +14,17 @@ that it is made of. Judges read them in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.contexts import (
-    gold_contexts,
-    passage_lists,
-    passages,
-    random_contexts,
-    ranked_contexts,
-)
+from rag_assets.answers.cases import ANSWER_CONTEXTS as TEXTS
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswererOptions
-from rag_assets.answers.tables import ANSWER_CONTEXTS as TEXTS
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.failures import failures_of
 from rag_assets.engine.recipe import Input
@@ -39,6 +41,10 @@ from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import ANSWER_CONTEXTS, PASSAGE_LISTS, PASSAGES
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import fingerprint
+
+Unit = dict[str, Any]
+"""A row of a table of units: its id, its place, its tokens and the digest of its text."""
 
 
 class Passages(Stage):
@@ -66,10 +72,9 @@ class Passages(Stage):
         return {"judge": context.experiment.judge}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        column = context_column(context.experiment.judge)
         run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
         contexts = context.artifact(retriever_contexts_key(key["retriever"])).table()
-        table = passages(run.table(), contexts, column)
+        table = passages(run.table(), contexts, context_column(context.experiment.judge))
         return TableProduct(table, failures=failures_of(run.manifest))
 
 
@@ -123,7 +128,7 @@ class AnswerContexts(Stage):
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        options, _ = _answerer(experiment, key)
+        options, _ = answerer_of(experiment, key)
         # An edge of the graph exists for all partitions or for none.
         gold = any(one.context == GOLD for one in experiment.answerers.values())
         labels = [Input("qrels", QRELS_KEY)] if gold else []
@@ -141,7 +146,7 @@ class AnswerContexts(Stage):
         self, context: StageContext, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
         """Yield the digest of the one cell that is read in place of the list of all."""
-        options, top_k = _answerer(context.experiment, key)
+        options, top_k = answerer_of(context.experiment, key)
         for item, (role, digest) in zip(
             self.inputs(context.experiment, key), super().input_digests(context, key), strict=True
         ):
@@ -157,7 +162,7 @@ class AnswerContexts(Stage):
                 yield "", None
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        options, _ = _answerer(context.experiment, key)
+        options, _ = answerer_of(context.experiment, key)
         budget = {"budget": options.budget}
         match options.context:
             case "gold":
@@ -170,12 +175,12 @@ class AnswerContexts(Stage):
                 return {"context": "retriever", "order": options.order, **budget}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        options, _ = _answerer(context.experiment, key)
+        options, _ = answerer_of(context.experiment, key)
         uses = {GOLD: "duckdb", RANDOM: "numpy"}.get(options.context or "")
         return {uses: version(uses)} if uses else {}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        options, top_k = _answerer(context.experiment, key)
+        options, top_k = answerer_of(context.experiment, key)
         if options.context == NONE:
             return TableProduct(ANSWER_CONTEXTS.empty())
         elif options.context == GOLD:
@@ -189,16 +194,12 @@ def _gold(context: StageContext, key: ArtifactKey, options: AnswererOptions) -> 
     chunks = context.artifact(chunks_key(chunking)).table()
     units = context.artifact(contexts_key(chunking)).table()
     units = units.drop_columns(["chunk_id"]).group_by(units.column_names[1:]).aggregate([])
-    labels = context.artifact(QRELS_KEY).table()
     # By spans where there are any, whatever is judged: a whole document is evidence without one.
-    found = relevant_units(labels, chunks, "evidence")
+    found = relevant_units(context.artifact(QRELS_KEY).table(), chunks, "evidence")
     table = gold_contexts(found, units, options.budget)
-    good = found.filter(pc.greater(found["grade"], 0))
-    check_budget(
-        context.experiment,
-        _name(context, key),
-        units.filter(pc.is_in(units["unit_id"], value_set=good["unit_id"].combine_chunks())),
-    )
+    good = found.filter(pc.greater(found["grade"], 0))["unit_id"].combine_chunks()
+    readable = units.filter(pc.is_in(units["unit_id"], value_set=good))
+    check_budget(context.experiment, _name(context, key), readable)
     return TableProduct(table, _sizes(table))
 
 
@@ -207,23 +208,20 @@ def _retrieved(
 ) -> TableProduct:
     retriever = options.retriever or ""
     cell = context.artifact(passages_key(retriever, top_k))
-    handed_over = cell.table()
+    units = handed_over = cell.table()
     if options.context == RANDOM:
         units = context.artifact(retriever_contexts_key(retriever)).table()
-        counts = {
-            row["values"]: row["counts"]
-            for row in handed_over["query_id"].value_counts().to_pylist()
-        }
+        values = handed_over["query_id"].value_counts().to_pylist()
+        counts = {row["values"]: row["counts"] for row in values}
         table = random_contexts(counts, units, options.seed, options.budget)
-        check_budget(context.experiment, _name(context, key), units)
     else:
         table = ranked_contexts(handed_over, options.order, options.budget)
-        check_budget(context.experiment, _name(context, key), handed_over)
-    facts = {**_sizes(table), "n_dropped": handed_over.num_rows - table.num_rows}
-    if options.budget is not None and facts["n_dropped"]:
-        facts["notes"] = [
-            f"the budget leaves {facts['n_dropped']} of {handed_over.num_rows} units out"
-        ]
+    check_budget(context.experiment, _name(context, key), units)
+    n_dropped = handed_over.num_rows - table.num_rows
+    facts = {**_sizes(table), "n_dropped": n_dropped}
+    if options.budget is not None and n_dropped:
+        note = f"the budget leaves {n_dropped} of {handed_over.num_rows} units out"
+        facts["notes"] = [note]
     return TableProduct(table, facts, failures_of(cell.manifest))
 
 
@@ -235,12 +233,7 @@ def _sizes(table: pa.Table) -> dict[str, Any]:
 
 
 def check_budget(experiment: Experiment, answerer: str, units: pa.Table) -> None:
-    """Refuse a budget in which no unit fits.
-
-    Args:
-        experiment: the experiment.
-        answerer: its name.
-        units: with the column ``n_tokens``: what may stand in its context.
+    """Refuse a budget in which none of the units fits that may stand in a context.
 
     Raises:
         ConfigError: the budget is smaller than the smallest unit.
@@ -262,8 +255,8 @@ def _name(context: StageContext, key: ArtifactKey) -> str:
     return context.experiment.answer_cells[key["answerer"]].name
 
 
-def _answerer(experiment: Experiment, key: ArtifactKey) -> tuple[AnswererOptions, int]:
-    """Return the options of a partition, and its cut-off, 0 where it has none."""
+def answerer_of(experiment: Experiment, key: ArtifactKey) -> tuple[AnswererOptions, int]:
+    """Return the options of an answerer's partition, and its cut-off, 0 where it has none."""
     cell = experiment.answer_cells[key["answerer"]]
     return experiment.answerers[cell.name], cell.top_k or 0
 
@@ -273,13 +266,19 @@ def has_context(options: AnswererOptions) -> bool:
     return options.retriever is not None or options.context is not None
 
 
-def with_texts(contexts: pa.Table, documents: Mapping[str, str]) -> pa.Table:
-    """Return contexts with the texts of their units.
+def context_input(experiment: Experiment, key: ArtifactKey) -> list[Input]:
+    """Return the contexts that an answerer's partition reads; none where they are not known."""
+    has_one = has_context(answerer_of(experiment, key)[0])
+    return [Input("contexts", answer_contexts_key(key["answerer"]))] if has_one else []
 
-    Args:
-        contexts: table of :data:`rag_assets.schemas.ANSWER_CONTEXTS`.
-        documents: the texts of the documents by id.
-    """
+
+def contexts_with_texts(
+    context: StageContext, key: ArtifactKey, documents: Mapping[str, str]
+) -> pa.Table | None:
+    """Return the contexts of an answerer with the texts of their units; None: not known."""
+    if not has_context(answerer_of(context.experiment, key)[0]):
+        return None
+    contexts = context.artifact(answer_contexts_key(key["answerer"])).table()
     places = (contexts[name].to_pylist() for name in ("document_id", "start", "end"))
     texts = [text_of(documents, place) for place in zip(*places, strict=True)]
     table = contexts.append_column("text", pa.array(texts, pa.string()))
@@ -299,3 +298,113 @@ def passage_lists_key(retriever: str) -> ArtifactKey:
 def answer_contexts_key(answerer: str) -> ArtifactKey:
     """Return the contexts of one answerer at its cut-off, such as ``plain@5``."""
     return ArtifactKey.of("answer_contexts", answerer=answerer)
+
+
+def passages(run: pa.Table, contexts: pa.Table, column: str) -> pa.Table:
+    """Return what a run hands over, as text: table of ``schemas.PASSAGES`` in the run's order.
+
+    ``column`` names the text in the run, see :func:`rag_assets.evaluation.units.context_column`.
+    """
+    places = pc.index_in(run[column], value_set=contexts["context_id"].combine_chunks())
+    units = contexts.take(places).rename_columns(["unit_id", *contexts.column_names[1:]])
+    table = units.add_column(0, "rank", run["rank"]).add_column(0, "query_id", run["query_id"])
+    return PASSAGES.check(table.cast(PASSAGES.arrow()).combine_chunks())
+
+
+def passage_lists(cells: Mapping[int, pa.Table], query_ids: Sequence[str]) -> pa.Table:
+    """Return how much is handed over for each query at each cut-off, and a hash of it."""
+    rows: list[dict[str, object]] = []
+    for top_k, table in cells.items():
+        by_query = units_by_query(table)
+        for query_id in query_ids:
+            units = by_query.get(query_id, [])
+            rows.append(
+                {
+                    "query_id": query_id,
+                    "top_k": top_k,
+                    "n_passages": len(units),
+                    "n_tokens": sum(unit["n_tokens"] for unit in units),
+                    "digest": fingerprint(units),
+                }
+            )
+    return PASSAGE_LISTS.from_rows(sorted(rows, key=lambda row: (row["query_id"], row["top_k"])))
+
+
+def units_by_query(table: pa.Table) -> dict[str, list[Unit]]:
+    """Return query id -> its rows, without the id, in the order of the table."""
+    rows = table.to_pylist()
+    return {
+        query_id: [{name: v for name, v in row.items() if name != "query_id"} for row in own]
+        for query_id, own in groupby(rows, key=lambda row: row["query_id"])
+    }
+
+
+def within(units: Sequence[Unit], budget: int | None) -> list[Unit]:
+    """Return the first units whose tokens are within a budget; the first too many ends them."""
+    if budget is None:
+        return list(units)
+    ends = np.cumsum([unit["n_tokens"] for unit in units])
+    return list(units[: int(np.searchsorted(ends, budget, side="right"))])
+
+
+def ordered(units: Sequence[Unit], order: str) -> list[Unit]:
+    """Return units, which come best first, as they stand in a context."""
+    if order == "reversed":
+        return list(reversed(units))
+    if order == "edges":
+        return [*units[::2], *reversed(units[1::2])]
+    return list(units)
+
+
+def ranked_contexts(table: pa.Table, order: str, budget: int | None) -> pa.Table:
+    """Return the contexts, ``schemas.ANSWER_CONTEXTS``, of what a retriever hands over.
+
+    A query without a unit has no row.
+    """
+    return _table(units_by_query(table), lambda units: ordered(within(units, budget), order))
+
+
+def gold_contexts(relevant: pa.Table, units: pa.Table, budget: int | None) -> pa.Table:
+    """Return the units that hold evidence of positive grade, by document and place."""
+    by_id = {unit["unit_id"]: {"rank": None, **unit} for unit in units.to_pylist()}
+    is_good = pc.and_(pc.greater(relevant["grade"], 0), pc.is_valid(relevant["unit_id"]))
+    good = relevant.filter(is_good).select(["query_id", "unit_id"])
+    found: dict[str, dict[str, Unit]] = {}
+    for query_id, unit_id in zip(*(column.to_pylist() for column in good.columns), strict=True):
+        found.setdefault(query_id, {})[unit_id] = by_id[unit_id]
+    in_order = {query_id: sorted(own.values(), key=_place) for query_id, own in found.items()}
+    return _table(in_order, lambda own: within(own, budget))
+
+
+def random_contexts(
+    counts: Mapping[str, int], units: pa.Table, seed: int, budget: int | None
+) -> pa.Table:
+    """Return units that are drawn without replacement, each question by itself.
+
+    A draw depends on the seed, on the question's id and on the units, which are sorted by id;
+    ``counts`` says how many are drawn for each query.
+    """
+    names = ["unit_id", *units.column_names[1:]]
+    rows = [{"rank": None, **row} for row in units.rename_columns(names).to_pylist()]
+    drawn = {}
+    for query_id, count in counts.items():
+        digest = hashlib.sha256(f"{seed}:{query_id}".encode()).digest()
+        generator = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
+        numbers = generator.choice(len(rows), size=min(count, len(rows)), replace=False)
+        drawn[query_id] = [rows[number] for number in numbers.tolist()]
+    return _table(drawn, lambda own: within(own, budget))
+
+
+def _place(unit: Unit) -> tuple[str, int, int, str]:
+    return unit["document_id"], unit["start"], unit["end"], unit["unit_id"]
+
+
+def _table(
+    by_query: Mapping[str, list[Unit]], chosen: Callable[[list[Unit]], list[Unit]]
+) -> pa.Table:
+    rows = [
+        {"query_id": query_id, "position": position, **unit}
+        for query_id in sorted(by_query)
+        for position, unit in enumerate(chosen(by_query[query_id]), 1)
+    ]
+    return ANSWER_CONTEXTS.from_rows(rows)

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from rag_assets.answers.answer_text import cited_units
 from rag_assets.answers.best_sentence import SpanAnswer, best_sentence
-from rag_assets.answers.citations import cited_units
 from rag_assets.answers.prediction_files import read_predictions
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -39,19 +39,13 @@ class Question(NamedTuple):
 
 
 class GeneratorAnswer(NamedTuple):
-    """What a generator gave for a question.
+    """What a generator gave for a question; other fields are those of ``schemas.ANSWERS``.
 
     Attributes:
         text: the answer; empty: refused; None: it failed, and ``error`` says why.
         abstained: whether it refused; None: the text tells.
         cited: numbers of units of the context; None: it cites nothing.
         spans: (number of a unit, start, end) of what was copied; None: it copies nothing.
-        score: higher: rather no answer; None: not known.
-        error: why there is no answer.
-        prompt_tokens: as a server counts them.
-        completion_tokens: likewise.
-        finish_reason: how a model ended: ``stop``, ``length``, ``refusal``, ...
-        served_model: the name that a server gave its model.
         unanswered: whether a server gave nothing, so that it may be asked again.
     """
 
@@ -297,19 +291,17 @@ class FileGenerator(Generator):
     def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
         """Read the file."""
         found = read_predictions(self.path, [question.query_id for question in questions])
-        by_query = {row["query_id"]: row for row in found.answers.to_pylist()}
-        answers = [_read(by_query[question.query_id]) for question in questions]
-        return GeneratorAnswers(answers, found.notes())
+        return GeneratorAnswers([_read(row) for row in found.answers.values()], found.notes())
 
 
-def _read(row: dict[str, object]) -> GeneratorAnswer:
-    text, cited = row["answer"], row["cited"]
+def _read(row: Mapping[str, Any]) -> GeneratorAnswer:
+    cited = row.get("cited")
     return GeneratorAnswer(
-        text if isinstance(text, str) else None,
-        bool(row["abstained"]) if row["abstained"] is not None else None,
-        tuple(cited) if isinstance(cited, list) else None,
-        score=row["score"] if isinstance(row["score"], float) else None,
-        error=str(row["error"]) if row["error"] is not None else None,
+        row.get("answer"),
+        row.get("abstained"),
+        tuple(cited) if cited is not None else None,
+        score=row.get("score"),
+        error=row.get("error"),
     )
 
 

@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from rag_assets.answers.answer_text import VERSION, normal_form, words
 from rag_assets.answers.cases import Case, Passage, evidence_ids_in
-from rag_assets.answers.normalisation import normal_form, words
-from rag_assets.answers.refusals import VERSION
 from rag_assets.errors import UsageError, allowed_names
 
 
@@ -119,7 +118,7 @@ class Abstained(AnswerMetric):
     name = "abstained"
     description = "the answer refuses"
     formula = "1 when the answer refuses, else 0; a failed answer does not refuse"
-    source = f"the phrases of rag_assets.answers.refusals, version {VERSION}"
+    source = f"the phrases of rag_assets.answers.answer_text, version {VERSION}"
 
     def _is_defined(self, case: Case) -> bool:
         return True

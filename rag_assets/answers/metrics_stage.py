@@ -1,18 +1,18 @@
-"""``answer_metrics[answerer]``: how good each answer is."""
+"""``answer_metrics[answerer]``: how good each answer is, what is right, and means."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.answer_metrics import answer_metrics, golds_of
-from rag_assets.answers.contexts_stage import answer_contexts_key, has_context, with_texts
-from rag_assets.answers.metrics import METRICS
+from rag_assets.answers.answer_text import Language
+from rag_assets.answers.cases import ANSWER_METRICS, ANSWERS, GOLDS, cases_of
+from rag_assets.answers.contexts_stage import context_input, contexts_with_texts
+from rag_assets.answers.metrics import METRICS, metrics_of
 from rag_assets.answers.stage import answers_key
-from rag_assets.answers.tables import ANSWER_METRICS, ANSWERS
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
@@ -20,6 +20,8 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import ConfigError
 from rag_assets.evaluation.contexts_stage import document_texts
+from rag_assets.evaluation.leaderboard import mean
+from rag_assets.evaluation.query_facts import answerable_queries
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
@@ -43,11 +45,9 @@ class AnswerMetricsStage(Stage):
         return [root_of(METRICS[name]) for name in metric_names(experiment)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
-        contexts = [Input("contexts", answer_contexts_key(key["answerer"]))]
         return [
             Input("answers", answers_key(key["answerer"])),
-            *(contexts if has_context(options) else []),
+            *context_input(experiment, key),
             Input("queries", QUERIES_KEY, "ids"),
             Input("golds", QUERY_FACTS_KEY, "answers"),
             *([Input("qrels", QRELS_KEY)] if experiment.has_qrels else []),
@@ -65,17 +65,66 @@ class AnswerMetricsStage(Stage):
         experiment = context.experiment
         golds, names = golds_in(context), metric_names(experiment)
         check_golds(experiment, golds)
-        documents = document_texts(context)
-        options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
-        contexts = None
-        if has_context(options):
-            own = context.artifact(answer_contexts_key(key["answerer"])).table()
-            contexts = with_texts(own, documents)
+        contexts = contexts_with_texts(context, key, document_texts(context))
         answers = context.artifact(answers_key(key["answerer"])).table()
         answers = answers.select(ANSWERS.arrow().names)
         language = experiment.config.answer_metrics.language
         table = answer_metrics(answers, golds, contexts, names, language)
         return TableProduct(table, {"n_failed": pc.sum(table["failed"]).as_py() or 0})
+
+
+def answer_metrics(
+    answers: pa.Table,
+    golds: pa.Table,
+    contexts: pa.Table | None,
+    names: Sequence[str],
+    language: Language = "standard",
+) -> pa.Table:
+    """Return the metrics of every question: table of :data:`~.cases.ANSWER_METRICS`, sorted by id.
+
+    It has a column for each name; null where a metric is not defined. A question without an answer
+    failed, one that ``golds`` lacks is not looked at, and one without a context had an empty one,
+    unless no contexts are known (None). The tables are those of :mod:`~.cases`.
+
+    Raises:
+        UsageError: a name is unknown.
+    """
+    metrics = metrics_of(names)
+    cases = cases_of(answers, golds, contexts, language)
+    columns = {
+        "query_id": pa.array([case.question.query_id for case in cases], pa.string()),
+        "failed": pa.array([case.answer is None for case in cases], pa.bool_()),
+        "answerable": pa.array([case.question.answerable for case in cases], pa.bool_()),
+    }
+    for metric in metrics:
+        columns[metric.name] = pa.array([metric.of(case) for case in cases], pa.float64())
+    return ANSWER_METRICS.check(pa.table(columns))
+
+
+class AnswerMean(NamedTuple):
+    """One metric over some questions: None without a question for which it is defined."""
+
+    mean: float | None
+    n: int
+
+
+def answer_means(
+    table: pa.Table, names: Iterable[str], weights: Mapping[str, float] | None = None
+) -> dict[str, AnswerMean]:
+    """Return the mean of every metric over the questions of a table of :func:`answer_metrics`.
+
+    A question counts its weight; each 1 without them.
+    """
+    means = {}
+    query_ids = table["query_id"].to_pylist()
+    for name in names:
+        metric, values = METRICS[name](), table[name].to_pylist()
+        counts = [
+            (weights or {}).get(query_id, 1.0) * (1.0 if v is None else metric.multiplicity(v))
+            for query_id, v in zip(query_ids, values, strict=True)
+        ]
+        means[name] = AnswerMean(mean(values, counts), sum(v is not None for v in values))
+    return means
 
 
 def metric_names(experiment: Experiment) -> tuple[str, ...]:
@@ -90,21 +139,43 @@ def metric_names(experiment: Experiment) -> tuple[str, ...]:
 
 
 def golds_in(context: StageContext) -> pa.Table:
-    """Return what is right for each question, see :func:`.answer_metrics.golds_of`."""
+    """Return what is right for each question, see :func:`golds_of`."""
     facts = context.artifact(QUERY_FACTS_KEY).table()
     has_labels = context.experiment.has_qrels
     qrels = context.artifact(QRELS_KEY).table() if has_labels else None
-    # Chunks are judged only where every chunk is a whole document, and has its id.
-    judge = "document" if context.experiment.judge == "chunk" else context.experiment.judge
-    return golds_of(facts, qrels, judge)
+    return golds_of(facts, qrels, context.experiment.judge)
+
+
+def golds_of(facts: pa.Table, qrels: pa.Table | None, judge: str) -> pa.Table:
+    """Return what is right for every question: table of :data:`~.cases.GOLDS`.
+
+    A question is answerable when a right answer is known, or a label has a positive grade; whether
+    another one is not, :func:`~rag_assets.evaluation.query_facts.answerable_queries` says. Its
+    evidence is as large as what is judged: of a judged document, the whole of it, also where the
+    label has a span. Chunks are judged only where each is a whole document, and has its id.
+    """
+    evidence: dict[str, list[dict[str, Any]]] = {}
+    positive = qrels.filter(pc.greater(qrels["grade"], 0)).to_pylist() if qrels is not None else []
+    for row in positive:
+        place = {name: row[name] for name in ("evidence_id", "document_id", "start", "end")}
+        if judge != "evidence":
+            place |= {"start": None, "end": None}
+        evidence.setdefault(row["query_id"], []).append(place)
+    is_answerable = answerable_queries(facts, qrels)
+    return GOLDS.from_rows(
+        [
+            {
+                **row,
+                "answerable": True if row["answers"] else is_answerable[row["query_id"]],
+                "evidence": evidence.get(row["query_id"], []),
+            }
+            for row in facts.select(["query_id", "answers"]).to_pylist()
+        ]
+    )
 
 
 def check_golds(experiment: Experiment, golds: pa.Table) -> None:
     """Refuse a metric that was asked for and compares with right answers, where there are none.
-
-    Args:
-        experiment: the experiment.
-        golds: with the column ``answers``: the right ones of each question.
 
     Raises:
         ConfigError: no question has a right answer.
@@ -113,12 +184,12 @@ def check_golds(experiment: Experiment, golds: pa.Table) -> None:
         return
     for number, name in enumerate(experiment.config.answer_metrics.metrics or ()):
         if METRICS[name].needs_gold:
-            location = ("answer_metrics", "metrics", number)
-            problem = f"{name} compares with right answers, and no question has one"
-            file = experiment.source
-            line = read_yaml(file).line_of(location)
+            file, location = experiment.source, ("answer_metrics", "metrics", number)
             raise ConfigError(
-                problem, file=file, line=line, key=f"answer_metrics.metrics[{number}]"
+                f"{name} compares with right answers, and no question has one",
+                file=file,
+                line=read_yaml(file).line_of(location),
+                key=f"answer_metrics.metrics[{number}]",
             )
 
 

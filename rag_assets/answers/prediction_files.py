@@ -9,18 +9,14 @@ are ignored. Both may be ``.gz``.
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 from msgspec import UNSET, Meta, UnsetType
 
-from rag_assets.answers.tables import ANSWERS
 from rag_assets.errors import DataError
 from rag_assets.sources.fields import Id, Place, Text, checked_id, note, type_name
 from rag_assets.sources.row_files import read_declared, read_object, read_text
@@ -30,32 +26,35 @@ from rag_assets.text_files import suffix
 MISSING = "no prediction"
 """The error of a question that a file lacks."""
 
-MAX_UNIT = 2**31 - 1
 _STRING = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?', re.S)
+MAX_UNIT = 2**31 - 1
+MAX_SCORE = 1e300
 
 
 class Predictions(NamedTuple):
     """The answers of a file.
 
     Attributes:
-        answers: table of :data:`~rag_assets.answers.tables.ANSWERS`, one row a question of
-            the experiment, sorted by query id.
+        answers: question of the experiment -> columns of :data:`.cases.ANSWERS` that are known.
         missing: questions of the experiment that the file lacks; they failed.
         others: questions of the file that the experiment lacks; they are left out.
     """
 
-    answers: pa.Table
+    answers: Mapping[str, Mapping[str, Any]]
     missing: tuple[str, ...]
     others: tuple[str, ...]
 
     def notes(self) -> list[str]:
         """Return a line for people about each of the two lists that is not empty."""
-        one = "question has no prediction, and counts as failed"
-        many = "questions have no prediction, and count as failed"
-        told = note(one, many, self.missing)
-        one = "prediction is for no question of the experiment, and is left out"
-        many = "predictions are for no question of the experiment, and are left out"
-        return told + note(one, many, self.others)
+        missing = (
+            "question has no prediction, and counts as failed",
+            "questions have no prediction, and count as failed",
+        )
+        others = (
+            "prediction is for no question of the experiment, and is left out",
+            "predictions are for no question of the experiment, and are left out",
+        )
+        return note(*missing, self.missing) + note(*others, self.others)
 
 
 def read_predictions(path: Path, query_ids: Collection[str]) -> Predictions:
@@ -71,17 +70,12 @@ def read_predictions(path: Path, query_ids: Collection[str]) -> Predictions:
         problem = f"has none of the experiment's {len(missing)} questions"
         first = f"; its first is '{next(iter(rows))}'" if rows else ""
         raise DataError(problem + first, file=path)
-    table = ANSWERS.from_rows(
-        [
-            {"query_id": query_id, **rows.get(query_id, {"error": MISSING})}
-            for query_id in sorted(set(query_ids))
-        ]
-    )
-    return Predictions(table, missing, others)
+    answers = {query_id: rows.get(query_id, {"error": MISSING}) for query_id in query_ids}
+    return Predictions(answers, missing, others)
 
 
 def read_answers(path: Path) -> dict[str, dict[str, Any]]:
-    """Read a file as question -> columns of :data:`~rag_assets.answers.tables.ANSWERS`.
+    """Read a file as question -> columns of :data:`~rag_assets.answers.cases.ANSWERS`.
 
     Raises:
         DataError: it cannot be read, has another form, or a question stands twice; names the file,
@@ -100,46 +94,35 @@ def read_na_probs(path: Path) -> dict[str, float]:
     Raises:
         DataError: as :func:`read_answers`, or a value is not a finite number.
     """
-    value, text = _object(path)
-    return {
-        query_id: _number(number, Place(path, _line_of(text, query_id)), query_id)
-        for query_id, number in value.items()
-    }
+    probabilities = {}
+    for query_id, value in _object(path).items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or abs(value) > MAX_SCORE:
+            problem = f"is {type_name(value)}; must be a number"
+            raise Place(path).error(problem, query_id)
+        probabilities[query_id] = float(value)
+    return probabilities
 
 
 def _of_object(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    value, text = _object(path)
-    for query_id, answer in value.items():
+    for query_id, answer in _object(path).items():
         if answer is not None and not isinstance(answer, str):
             problem = f"is {type_name(answer)}; must be a string, or null for no answer"
-            raise Place(path, _line_of(text, query_id)).error(problem, query_id)
+            raise Place(path).error(problem, query_id)
         yield query_id, {"answer": answer or ""}
 
 
-def _object(path: Path) -> tuple[Mapping[str, Any], str]:
-    value, text = read_object(path, "one object, question to value"), read_text(path)
-    _refuse_repetition(text, path)
-    return value, text
-
-
-def _keys(text: str) -> Iterator[tuple[str, int]]:
-    """Yield every key of a JSON text with its line."""
-    for match in _STRING.finditer(text):
-        if match[2] is not None:
-            yield json.loads(match[1]), text.count("\n", 0, match.start()) + 1
-
-
-def _line_of(text: str, key: str) -> int | None:
-    return next((line for name, line in _keys(text) if name == key), None)
+def _object(path: Path) -> Mapping[str, Any]:
+    _refuse_repetition(read_text(path), path)
+    return read_object(path, "one object, question to value")
 
 
 def _refuse_repetition(text: str, path: Path) -> None:
     lines: dict[str, int] = {}
-    try:
-        keys = list(_keys(text))
-    except ValueError:
-        return  # the text is broken in another way, which the parser tells
-    for key, line in keys:
+    for match in _STRING.finditer(text):
+        if match[2] is None:
+            continue  # a value
+        key, line = match[1][1:-1], text.count("\n", 0, match.start()) + 1
         if key in lines:
             problem = f"question '{key}' stands already on line {lines[key]}"
             raise DataError(problem, file=path, line=line, key=key)
@@ -177,15 +160,3 @@ def _columns(line: _Line, place: Place) -> dict[str, Any]:
         raise place.error("is missing; null means a refusal, `error` a failure", "answer")
     given = {"abstained": line.abstained, "cited": line.cited, "score": line.na_prob}
     return {"answer": line.answer or "", **given}
-
-
-def _number(value: object, place: Place, key: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise place.error(f"is {type_name(value)}; must be a number", key)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise place.error("must be a finite number", key)
-    return number

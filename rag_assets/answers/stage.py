@@ -9,8 +9,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.answers.contexts import units_by_query
-from rag_assets.answers.contexts_stage import answer_contexts_key, has_context
+from rag_assets.answers.contexts_stage import (
+    answer_contexts_key,
+    answerer_of,
+    has_context,
+    units_by_query,
+)
 from rag_assets.answers.generators import (
     Generator,
     GeneratorAnswer,
@@ -175,19 +179,18 @@ def _failed_before(context: StageContext, key: ArtifactKey) -> Mapping[str, str]
 
 
 def _reads_context(experiment: Experiment, key: ArtifactKey) -> bool:
-    options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
-    return has_context(options) and generator_of(experiment, key).reads_context
+    options, _ = answerer_of(experiment, key)
+    return has_context(options) and experiment.generators[options.generator].reads_context
 
 
 def answers_alone(experiment: Experiment, key: ArtifactKey) -> bool:
     """Return whether an answerer has no context by intention."""
-    return experiment.answerers[experiment.answer_cells[key["answerer"]].name].context == NONE
+    return answerer_of(experiment, key)[0].context == NONE
 
 
 def generator_of(experiment: Experiment, key: ArtifactKey) -> Generator:
     """Return the generator of a partition named by an answerer."""
-    options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
-    return experiment.generators[options.generator]
+    return experiment.generators[answerer_of(experiment, key)[0].generator]
 
 
 def answers_key(answerer: str) -> ArtifactKey:

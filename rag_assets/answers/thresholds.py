@@ -89,13 +89,8 @@ def scored(
 ) -> dict[str, Scored]:
     """Return what a threshold is chosen from, for each question for which the metric is defined.
 
-    A failed answer cannot be taken back: it is 0 either way.
-
-    Args:
-        answers: table of :data:`~rag_assets.answers.tables.ANSWERS`.
-        metrics: table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`.
-        metric: ``answer_em`` or ``answer_f1``.
-        weights: query id -> how much it counts; each 1 without them.
+    A failed answer cannot be taken back: it is 0 either way. A question counts its weight; each 1
+    without them.
     """
     scores = dict(zip(answers["query_id"].to_pylist(), answers["score"].to_pylist(), strict=True))
     columns = ("query_id", "failed", "answerable", metric)

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.answers.answer_metrics import answer_means
-from rag_assets.answers.metrics_stage import metric_names
-from rag_assets.answers.tables import ANSWER_METRICS
+from rag_assets.answers.cases import ANSWER_METRICS
+from rag_assets.answers.metrics_stage import answer_means, metric_names
 from rag_assets.assets.leaderboard_result import result_of
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of, summarise

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.normalisation import Language, words
-from rag_assets.answers.refusals import is_refusal
+from rag_assets.answers.answer_text import Language, is_refusal, words
 from rag_assets.answers.stage import answers_key
 from rag_assets.checks.check import (
     MAX_EXAMPLES,

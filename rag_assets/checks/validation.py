@@ -22,11 +22,11 @@ from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
 from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.labels.health.churn import label_churn
 from rag_assets.labels.health.duplicates import (
     duplicate_documents,
     duplicate_queries,
     near_duplicate_documents,
+    unjudged_twins,
 )
 from rag_assets.labels.health.findings import (
     ERROR,
@@ -37,13 +37,11 @@ from rag_assets.labels.health.findings import (
     rows,
 )
 from rag_assets.labels.health.near_duplicates import near_duplicates
-from rag_assets.labels.health.unjudged import (
-    DEFAULT_THRESHOLD,
-    judged_at_k,
-    unjudged_twins,
-)
 from rag_assets.labels.health.unusable_labels import (
+    DEFAULT_THRESHOLD,
     dangling_ids,
+    judged_at_k,
+    label_churn,
     queries_without_relevant,
     unmatched_filters,
     unreachable_evidence,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import ValidationError
 
 from rag_assets import question_api
 from rag_assets.cli.options import (
@@ -28,8 +29,7 @@ from rag_assets.labels.generation.from_chunks import (
     is_model_named,
     reasons,
 )
-from rag_assets.labels.generation.question_filters import Filters
-from rag_assets.labels.generation.question_generation import SAME_LANGUAGE
+from rag_assets.labels.generation.question_options import SAME_LANGUAGE
 from rag_assets.llm.endpoint import MODEL_VARIABLE
 
 FILE = click.Path(path_type=Path)
@@ -55,7 +55,9 @@ _ASKING = (
         show_default=True,
         help="Language of the questions, as named in the prompt.",
     ),
-    click.option("--prompt", type=FILE, help="Your own prompt file, instead of the built-in one."),
+    click.option(
+        "--prompt", "template", type=FILE, help="Your own prompt file, instead of the built-in one."
+    ),
     click.option(
         "--temperature",
         type=Number(min=0),
@@ -91,14 +93,14 @@ _FILTERS = (
     click.option(
         "--min-words",
         type=int,
-        default=_DEFAULT.filters.min_words,
+        default=_DEFAULT.min_words,
         show_default=True,
         help="Drop questions with fewer words.",
     ),
     click.option(
         "--max-copied",
         type=Number(min=0),
-        default=_DEFAULT.filters.max_copied,
+        default=_DEFAULT.max_copied,
         show_default=True,
         metavar="SHARE",
         help="Drop questions that copy more than this share from the chunk.",
@@ -106,7 +108,7 @@ _FILTERS = (
     click.option(
         "--near-duplicate",
         type=Number(min=0),
-        default=_DEFAULT.filters.near_duplicate,
+        default=_DEFAULT.near_duplicate,
         show_default=True,
         metavar="SHARE",
         help="Two questions with this share of words in common count as one.",
@@ -169,9 +171,11 @@ def command(
 
 
 def _asking(options: dict[str, Any]) -> Asking:
-    names = ("min_words", "max_copied", "near_duplicate")
-    filters = Filters(**{name: options.pop(name) for name in names})
-    return Asking(**options, filters=filters)
+    try:
+        return Asking(**options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"--{first['loc'][0]}: {first['msg']}".replace("_", "-")) from error
 
 
 def _warn(path: Path, asking: Asking) -> None:

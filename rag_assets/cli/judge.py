@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pyarrow as pa
+from msgspec.structs import replace
 
 from rag_assets.cli.options import Integer, Number, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
@@ -15,7 +16,6 @@ from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import DataError, RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import (
-    append_labels,
     drawn_questions,
     labelled_questions,
     read_answer_labels,
@@ -37,12 +37,12 @@ from rag_assets.judges.drawn_answers import (
     probabilities,
 )
 from rag_assets.judges.verdict_export import export_verdicts
+from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.pooling.sheet import read_sheet as read_passage_sheet
 from rag_assets.labels.pooling.sheet import sheet_text as passage_sheet_text
 from rag_assets.labels.sampling.judgment_log import (
     HIGHEST_GRADE,
     LoggedJudgment,
-    append_judgment,
     read_judgments,
 )
 from rag_assets.llm.completions import Estimate
@@ -149,9 +149,11 @@ def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) ->
     splits = clusters_by_split(pipeline)
     every = [query_id for clusters in splits.values() for query_id in clusters]
     labels, n_open = read_sheet(sheet, asked_answers(pipeline, every))
-    labelled = {label.asked.query_id for label in labels}
+    labelled = {label.query_id for label in labels}
     labelled |= labelled_questions(_labels(pipeline.experiment))
-    append_labels(file, labels, probabilities(splits, labelled), by, at)
+    chances = probabilities(splits, labelled)
+    new = [replace(label, probability=chances[label.query_id], by=by, at=at) for label in labels]
+    append_lines(file, new)
     n_unknown = sum(label.correct is None for label in labels)
     _say(
         f"{len(labels)} labels added to {file}, of {n_unknown} it cannot be told; {n_open} rows "
@@ -171,9 +173,13 @@ def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -
     labelled = {row.unit.query_id for row in graded}
     labelled |= {one.item.query_id for one in _passage_labels(experiment)}
     chances = probabilities(clusters_by_split(pipeline, passages=True), labelled)
-    for row in graded:
-        chance = chances.get(row.unit.query_id)
-        append_judgment(file, LoggedJudgment(row.unit, row.grade, probability=chance, by=by, at=at))
+    new = [
+        LoggedJudgment(
+            *row.unit, row.grade, probability=chances.get(row.unit.query_id), by=by, at=at
+        )
+        for row in graded
+    ]
+    append_lines(file, new)
     _say(f"{len(graded)} labels added to {file}; {n_open} rows without a label")
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import click
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_data
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.experiment_pool import (
     evaluated_retrievers,
     labelling_pipeline,
@@ -30,13 +30,13 @@ from rag_assets.labels.pooling.pool import (
     PooledUnit,
     in_blind_order,
     merged,
+    texts_of,
     without_outer_blanks,
 )
 from rag_assets.labels.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.judgment_log import (
     JUDGED,
-    append_judgments,
     design_file,
     lock_file,
     read_judgments,
@@ -186,8 +186,8 @@ def _write_sample(
     sampled = sampled_pool(pipeline, depth or sampled_depth(pipeline.experiment), seed)
     sample = label_sample(sampled.pool, sampled.design, sampled.lines(), sampled.earlier)
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
-    ids, sizes = documents["document_id"].to_pylist(), pc.utf8_length(documents["text"]).to_pylist()
-    units = next_units(sample, n, dict(zip(ids, sizes, strict=True)))
+    lengths = {name: len(text) for name, text in texts_of(documents).items()}
+    units = next_units(sample, n, lengths)
     _hand_out(sample_sheet_text(units, sample, documents, queries), units, out, form)
     _say_cut(units, documents)
 
@@ -261,9 +261,8 @@ def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
     with locked(lock_file(log)):
         design = read_design(design_file(log))
         answers, n_empty = read_sample_sheet(sheet, design, documents, queries)
-        lines = read_judgments(log) if log.is_file() else []
-        new = new_judgments(answers, lines, design, file=sheet, by=by, at=at)
-        append_judgments(log, new)
+        new = new_judgments(answers, read_judgments(log), design, by=by, at=at)
+        append_lines(log, new)
     n_without = sum(one.status != JUDGED for one in new)
     n_hints = sum(one.is_hint for one in new)
     if n_hints:

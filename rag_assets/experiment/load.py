@@ -50,7 +50,7 @@ from rag_assets.experiment.rules import (
 )
 from rag_assets.experiment.yaml_file import YamlFile, read_yaml
 from rag_assets.labels.generation.question_tables import SOURCE_DOCUMENT
-from rag_assets.labels.sampling.graded_pool import is_wholly_graded
+from rag_assets.labels.pooling.label_import import is_wholly_graded
 from rag_assets.options import KeyProblem
 from rag_assets.plain_text import shortened
 from rag_assets.plugins import Members

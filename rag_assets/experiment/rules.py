@@ -180,7 +180,7 @@ def completed_questions(
     check_model(options.llm, config, "questions")
     completed = with_files(options, base, "questions")
     with naming("questions", "template"):
-        places = completed.question_generator().template.places
+        places = completed.question_prompt().places
     _check_places(options, places, ("questions",), {"language": "language"})
     return completed.model_copy(update={"chunking": chunking})
 

@@ -1,5 +1,8 @@
 """Means and differences of a judge's verdicts, calibrated with what people say of drawn questions.
 
+A value a question: whether an answer is correct, or a metric of a retriever. Both have one by the
+judge and, of questions that were drawn at random, one by people; PPI++ joins the two.
+
 A failed answer, and one without a word, is not correct: nobody has to say so. Two answers that are
 equal, character by character, differ by 0 whatever anybody says of them. So a difference between
 two evaluations is about the answers that changed alone, and a judge that was exchanged changes
@@ -9,19 +12,30 @@ An estimate needs a label of every answer to every drawn question. Those that ha
 are no random sample: an answer that changed has none yet, and would be left out. A mean is then
 estimated from labels of other answers, by Rogan and Gladen, and that is said; a difference is not,
 since a judge that likes one system would make it.
+
+Of passages people label all of a drawn question that are in the pool. The items are merged spans of
+all retrievers, and the relevant ones among them are all that is known to be relevant, so values
+speak of this pool. A question without a relevant passage counts 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.judges.answer_labels import drawn_so_far, labelled_questions, needs_person
+from rag_assets.labels.pooling.pool import PooledUnit, units_in
+from rag_assets.labels.sampling.judgment_log import LoggedJudgment
+from rag_assets.labels.sampling.label_pool import LabelPool, SamePassages
+from rag_assets.schemas import RELEVANT_UNITS, RUNS
 from rag_assets.statistics.calibration import (
     Estimate,
     calibrated_difference,
@@ -102,20 +116,13 @@ def judged_answers(answers: pa.Table, verdicts: pa.Table, labels: pa.Table) -> p
     """
     judged, labelled = _by_answer(verdicts), _by_answer(labels)
     rows = []
-    for query_id, answer in _columns(answers, "query_id", "answer"):
-        key = (query_id, answer)
-        asked = needs_person(answer)
-        verdict = judged.get(key) if asked else 0
-        label = labelled.get(key) if asked else 0
-        rows.append((query_id, 1, answer, verdict, label, asked and key not in labelled))
-    columns = zip(*rows, strict=True) if rows else [()] * len(JUDGED)
-    arrays = [
-        pa.array([None if v is None else float(v) for v in column], field.type)
-        if pa.types.is_floating(field.type)
-        else pa.array(column, field.type)
-        for field, column in zip(JUDGED, columns, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=JUDGED)
+    for key in _columns(answers, "query_id", "answer"):
+        asked = needs_person(key[1])
+        values = (judged.get(key), labelled.get(key)) if asked else (0, 0)
+        numbers = [None if value is None else float(value) for value in values]
+        row = (key[0], 1, key[1], *numbers, float(asked and key not in labelled))
+        rows.append(dict(zip(JUDGED.names, row, strict=True)))
+    return pa.Table.from_pylist(rows, JUDGED)
 
 
 def _by_answer(table: pa.Table) -> dict[tuple[str, str], Any]:
@@ -143,12 +150,7 @@ def samples(counting: pa.Table, questions: Collection[str], labels: pa.Table) ->
 
 
 def labels_with_verdicts(labels: pa.Table, verdicts: pa.Table) -> tuple[Floats, Floats]:
-    """Return label and verdict of every answer that has both, whoever gave it.
-
-    Args:
-        labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`.
-        verdicts: table of :data:`rag_assets.schemas.ANSWER_VERDICTS`.
-    """
+    """Return label and verdict of every answer that has both, whoever gave it."""
     said, judged = _by_answer(labels), _by_answer(verdicts)
     pairs = [
         (float(correct), float(judged[key]))
@@ -169,14 +171,9 @@ def mean_row(
 ) -> Row:
     """Return one row of :data:`rag_assets.schemas.CALIBRATED_MEANS`.
 
-    Args:
-        name: of the answerer at its cut-off, or of the retriever.
-        metric: what the values are.
-        table: of :data:`JUDGED`.
-        sample: the questions.
-        level: of the intervals.
-        elsewhere: labels of other answers with the verdicts on them, by which a mean is estimated
-            that has no sample of its own; ``human`` is then None, and ``reason`` says so.
+    The name is that of the answerer at its cut-off, or of the retriever. Where the questions have
+    no sample of their own, a mean is estimated by ``elsewhere``, labels of other answers with the
+    verdicts on them; ``human`` is then None, and ``reason`` says so.
     """
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
     lead = {"name": name, "split": sample.counted.split, "metric": metric}
@@ -207,12 +204,7 @@ def difference_row(
 ) -> Row:
     """Return one row of :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES`, b - a.
 
-    Args:
-        names: a and b.
-        metric: what the values are.
-        tables: of :data:`JUDGED`, of a and b; also of two evaluations, and of two judges.
-        sample: the questions.
-        level: of the intervals.
+    The two tables of :data:`JUDGED` may also be of two evaluations, and of two judges.
     """
     a, b = tables
     same = same_answers(a, b, sample)
@@ -249,19 +241,11 @@ def estimated_row(
 ) -> Row:
     """Return the columns that means and differences share.
 
-    Args:
-        estimator: of the mean of values, or of differences.
-        sample: the questions.
-        verdicts: of the judge; NaN: missing.
-        labels: of people; NaN: there is none.
-        is_open: where nobody was asked.
-        level: of the intervals.
-        of_passages: whether people label passages, and not answers.
+    NaN is a verdict or a label that is missing, ``is_open`` where nobody was asked.
     """
     drawn = sample.drawn
     n_open = int((drawn & is_open).sum())
     labelled = drawn & ~is_open & ~np.isnan(labels)
-    nobody = np.zeros_like(drawn)
     row: Row = {
         "judge": _mean(verdicts, sample.counted.weights),
         "confidence": level,
@@ -272,17 +256,12 @@ def estimated_row(
         N_UNITS: len({sample.counted.clusters[number] for number in np.flatnonzero(labelled)}),
     }
     if n_open or not labelled.any():
-        return {
-            **row,
-            **dict.fromkeys(("calibrated", "low", "high", "human", "human_low", "human_high")),
-            "weight": 0.0,
-            "method": "none",
-            "reason": _passages_lacking(n_open) if of_passages else _lacking(n_open),
-        }
-    found, human = (
-        _estimate(estimator, sample.counted, verdicts, labels, labelled, others, level)
-        for others in (~drawn, nobody)
-    )
+        reason = _lacking(n_open, of_passages=of_passages)
+        unknown = dict.fromkeys(("calibrated", "low", "high", "human", "human_low", "human_high"))
+        return {**row, **unknown, "weight": 0.0, "method": "none", "reason": reason}
+    given = sample.counted, verdicts, labels, labelled
+    found = _estimate(estimator, *given, ~drawn, level)
+    human = _estimate(estimator, *given, np.zeros_like(drawn), level)
     return {
         **row,
         **{"calibrated": found.value, "low": found.low, "high": found.high},
@@ -291,23 +270,19 @@ def estimated_row(
     }
 
 
-def _lacking(n_open: int) -> str:
-    if not n_open:
-        return "no label of a drawn question; `rag-assets judge sheet` draws some"
-    of = (
-        "1 answer to a drawn question has"
-        if n_open == 1
-        else (f"{n_open} answers to drawn questions have")
-    )
-    return f"{of} no label; `rag-assets judge sheet` asks for {'it' if n_open == 1 else 'them'}"
-
-
-def _passages_lacking(n_open: int) -> str:
-    sheet = "`rag-assets judge sheet --passages`"
-    if not n_open:
+def _lacking(n_open: int, *, of_passages: bool) -> str:
+    """Return why nothing is calibrated, and which command asks people."""
+    sheet = f"`rag-assets judge sheet{' --passages' if of_passages else ''}`"
+    if not n_open and of_passages:
         return f"no passage of a drawn question is labelled; {sheet} draws some"
-    questions = "1 drawn question has" if n_open == 1 else f"{n_open} drawn questions have"
-    return f"{questions} a passage without a label; {sheet} asks for it"
+    if not n_open:
+        return f"no label of a drawn question; {sheet} draws some"
+    if of_passages:
+        questions = "1 drawn question has" if n_open == 1 else f"{n_open} drawn questions have"
+        return f"{questions} a passage without a label; {sheet} asks for it"
+    of = "1 answer to a drawn question has"
+    of = of if n_open == 1 else f"{n_open} answers to drawn questions have"
+    return f"{of} no label; {sheet} asks for {'it' if n_open == 1 else 'them'}"
 
 
 def _estimate(
@@ -339,10 +314,128 @@ def _mean(values: Floats, weights: Floats) -> float | None:
 
 
 def questions_with_golds(facts: pa.Table) -> frozenset[str]:
-    """Return the questions whose answers can be judged: those with a right answer.
-
-    Args:
-        facts: table of :data:`rag_assets.schemas.QUERY_FACTS`.
-    """
+    """Return the questions whose answers can be judged: those with a right answer."""
     rows = _columns(facts, "query_id", "answers")
     return frozenset(query_id for query_id, golds in rows if golds)
+
+
+class Grades(NamedTuple):
+    """Grades of the items of a pool, shape (items,).
+
+    Attributes:
+        values: NaN where there is no grade.
+        is_open: whether nobody was asked.
+    """
+
+    values: Floats
+    is_open: Flags
+
+
+def verdict_grades(pool: LabelPool, verdicts: pa.Table) -> Grades:
+    """Return the highest grade of the texts of each item; missing where one of them is.
+
+    Args:
+        pool: the items.
+        verdicts: table of :data:`rag_assets.schemas.RELEVANCE_VERDICTS`.
+    """
+    grades = zip(units_in(verdicts), verdicts["grade"].to_pylist(), strict=True)
+    return _grades(pool, grades, np.maximum)
+
+
+def label_grades(pool: LabelPool, labels: Iterable[LoggedJudgment]) -> Grades:
+    """Return people's grade of each item; of several lines on an item the last counts."""
+    last = {label.item: label.grade for label in labels}
+    return _grades(pool, last.items(), np.fmax)
+
+
+def _grades(
+    pool: LabelPool,
+    graded: Iterable[tuple[PooledUnit, int | None]],
+    join: Callable[[float, float], float],
+) -> Grades:
+    same = SamePassages(pool.items)
+    values, is_open = np.full(len(pool.items), np.nan), np.ones(len(pool.items), np.bool_)
+    for span, grade in graded:
+        value = np.nan if grade is None else float(grade)
+        for number in same.numbers(span):
+            values[number] = value if is_open[number] else join(values[number], value)
+            is_open[number] = False
+    return Grades(values, is_open)
+
+
+def judged_rankings(
+    pool: LabelPool, verdicts: Grades, labels: Grades, metrics: Sequence[Metric]
+) -> dict[tuple[str, Metric], pa.Table]:
+    """Return each question's metrics by a judge's grades and by people's.
+
+    By (retriever, metric) it is a table of :data:`JUDGED`, whose ``answer`` is null.
+    """
+    is_open = _questions_with(pool, labels.is_open)
+    unsure = _questions_with(pool, np.isnan(labels.values))
+    unjudged = _questions_with(pool, np.isnan(verdicts.values))
+    by_judge, by_people = (_values(pool, one.values, metrics) for one in (verdicts, labels))
+    n = len(pool.question_ids)
+    tables = {}
+    for cell, values in by_judge.items():
+        columns = [
+            pa.array(pool.question_ids, pa.string()),
+            pa.array([1] * n, pa.int32()),
+            pa.nulls(n, pa.string()),
+            pa.array(np.where(unjudged, np.nan, values), from_pandas=True),
+            pa.array(np.where(unsure, np.nan, by_people[cell]), from_pandas=True),
+            pa.array(is_open.astype(np.float64)),
+        ]
+        tables[cell] = pa.Table.from_arrays(columns, schema=JUDGED)
+    return tables
+
+
+def _questions_with(pool: LabelPool, flags: Flags) -> Flags:
+    """Return which questions have an item with the flag."""
+    questions = np.zeros(len(pool.question_ids), np.bool_)
+    questions[pool.question[flags & pool.counted]] = True
+    return questions
+
+
+def _values(
+    pool: LabelPool, grades: Floats, metrics: Sequence[Metric]
+) -> dict[tuple[str, Metric], Floats]:
+    """Return the metrics of all questions by some grades; without a relevant item they are 0."""
+    runs = {name: _run(pool, number) for number, name in enumerate(pool.systems)}
+    units_of: dict[int, set[str]] = {number: {str(number)} for number in range(len(pool.items))}
+    for run in runs.values():
+        for unit in run["unit_id"].to_pylist():
+            units_of[int(unit.split("/")[0])].add(unit)
+    relevant: list[dict[str, object]] = [
+        {"query_id": item.query_id, "evidence_id": str(number), "unit_id": unit, "grade": int(g)}
+        for number, (item, g) in enumerate(zip(pool.items, grades, strict=True))
+        if g > 0 and pool.counted[number]
+        for unit in sorted(units_of[number])
+    ]
+    queries = pa.table({"query_id": pa.array(pool.question_ids, pa.string())})
+    units = {"pool": RELEVANT_UNITS.from_rows(relevant)}
+    cells = [(name, metric.cutoff or 0) for name in pool.systems for metric in metrics]
+    metric_tables = query_metrics(runs, units, dict.fromkeys(runs, "pool"), queries, cells, metrics)
+    values = {}
+    for name in pool.systems:
+        for metric in metrics:
+            table = metric_tables[name, metric.cutoff or 0]
+            columns = (table[c].to_pylist() for c in ("query_id", metric.column))
+            by_query = dict(zip(*columns, strict=True))
+            numbers = [by_query[query_id] or 0.0 for query_id in pool.question_ids]
+            values[name, metric] = np.array(numbers, np.float64)
+    return values
+
+
+def _run(pool: LabelPool, system: int) -> pa.Table:
+    """Return a system's ranking: a unit is an item, or ``item/n`` where it comes again."""
+    rows: list[dict[str, object]] = []
+    seen: Counter[int] = Counter()
+    places = np.flatnonzero(pool.system == system)
+    for place in sorted(places, key=lambda n: (pool.question[pool.item[n]], pool.rank[n])):
+        item, rank = int(pool.item[place]), int(pool.rank[place])
+        seen[item] += 1
+        name = f"{item}/{seen[item]}" if seen[item] > 1 else str(item)
+        query_id = pool.items[item].query_id
+        unit = {"unit_id": name, "chunk_id": name, "document_id": pool.items[item].document_id}
+        rows.append({"query_id": query_id, "rank": rank, "score": -float(rank), **unit})
+    return RUNS.from_rows(rows)

@@ -24,15 +24,17 @@ from rag_assets.judges.calibration import (
     Sample,
     difference_row,
     judged_answers,
+    judged_rankings,
+    label_grades,
     labels_with_verdicts,
     mean_row,
     questions_with_golds,
     samples,
+    verdict_grades,
 )
-from rag_assets.judges.ranking_calibration import judged_rankings, label_grades, verdict_grades
 from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
 from rag_assets.labels.sampling.judgment_log import read_judgments
-from rag_assets.labels.sampling.label_pool import pool_of
+from rag_assets.labels.sampling.label_pool import label_pool
 from rag_assets.package_versions import version
 from rag_assets.schemas import ANSWER_LABELS, CALIBRATED_DIFFERENCES, CALIBRATED_MEANS
 from rag_assets.statistics.units import splits_counted
@@ -184,7 +186,8 @@ class CalibratedRankings(Stage):
         experiment = context.experiment
         counting = counting_of(lambda one: context.artifact(one).table())
         k = cutoff_of(experiment, key["judge"])
-        pool = pool_of(judged_passages(context, k), sorted(counting["query_id"].to_pylist()), k)
+        ids = sorted(counting["query_id"].to_pylist())
+        pool = label_pool(judged_passages(context, k), ids, k)
         verdicts = context.artifact(relevance_verdicts_key(key["judge"])).table()
         judgments = read_judgments(experiment.passage_label_files[LABELS])
         lines = [line for line in judgments if not line.is_hint]

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.judges.base import (
@@ -28,9 +30,9 @@ from rag_assets.judges.beside_people import (
     Row,
     beside_labels,
     beside_passage_labels,
+    better_than_chance,
 )
 from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
-from rag_assets.judges.judge_agreement import better_than_chance
 from rag_assets.judges.llm import LlmJudge
 from rag_assets.judges.recorded import RecordedJudge
 from rag_assets.judges.trials import (
@@ -53,6 +55,7 @@ from rag_assets.judges.verdicts_stage import (
     relevance_items,
     relevance_verdicts_key,
 )
+from rag_assets.labels.pooling.pool import units_in
 from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.circular_models import circular_uses
 from rag_assets.pipeline.pipeline import Pipeline
@@ -210,12 +213,7 @@ def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> JudgeCheck:
 
 
 def stored_check(root: Path, judge: str) -> Row | None:
-    """Return what is kept of a judge, as :meth:`JudgeCheck.as_json` gave it; None: nothing.
-
-    Args:
-        root: the experiment's folder in the store.
-        judge: its name.
-    """
+    """Return what is kept of a judge, as :meth:`JudgeCheck.as_json` gave it; None: nothing."""
     try:
         return read_sealed(_file(root, judge).read_bytes())
     except (OSError, ValueError):
@@ -242,16 +240,13 @@ def _kind_of(key: ArtifactKey) -> Kind:
 def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> KindCheck:
     kind, judge = _kind_of(key), pipeline.experiment.judges[key["judge"]]
     results = _results(pipeline, key, judge, rules)
-    noticed, tried = mutation_score(results)
-    found, order, preference = (
-        beside_passage_labels(pipeline, key) if kind == RELEVANCE else beside_labels(pipeline, key)
-    )
+    compare = beside_passage_labels if kind == RELEVANCE else beside_labels
+    found, order, preference = compare(pipeline, key)
     return KindCheck(
         kind,
         judge_fingerprint(pipeline.artifact(key).manifest),
         [one._asdict() for one in results],
-        noticed,
-        tried,
+        *mutation_score(results),
         None if found is None else _agreement_row(found),
         None if found is None else better_than_chance(found),
         None if order is None else order._asdict(),
@@ -274,17 +269,11 @@ def _results(pipeline: Pipeline, key: ArtifactKey, judge: Judge, rules: Rules) -
     verdicts = dict(zip(once, judge.verdicts(once, tools), strict=True))
     again = dict(zip(twice, judge.verdicts_again(twice, tools), strict=True))
     results = [result(kind, one, verdicts, again, rules.at_least) for one in planned]
-    if kind == RELEVANCE:
-        results = [*_finds_something(pipeline, key), *results]
+    grades = pipeline.artifact(key).table()["grade"].drop_null() if kind == RELEVANCE else ()
+    if len(grades) and pc.max(grades).as_py() < POSITIVE[RELEVANCE]:
+        reason, n = f"it finds none of {len(grades)} passages relevant", len(grades)
+        results.insert(0, TrialResult(RIGHT, n, n, 0, 0.0, 1.0, False, reason))
     return results
-
-
-def _finds_something(pipeline: Pipeline, key: ArtifactKey) -> Iterator[TrialResult]:
-    """Yield a failure where the judge finds no passage of any run relevant."""
-    grades = pipeline.artifact(key).table()["grade"].drop_null().to_pylist()
-    if grades and max(grades) < POSITIVE[RELEVANCE]:
-        reason = f"it finds none of {len(grades)} passages relevant"
-        yield TrialResult(RIGHT, len(grades), len(grades), 0, 0.0, 1.0, False, reason)
 
 
 def _items(planned: Sequence[Trial]) -> tuple[list[Item], list[Item]]:
@@ -303,13 +292,12 @@ def _trials(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[Trial]:
 
 def _passages(pipeline: Pipeline, key: ArtifactKey) -> Texts:
     """Return passages that the judge itself finds relevant, and some that cannot be."""
-    items = relevance_items(pipeline, key)
-    rows = pipeline.artifact(key).table().to_pylist()
-    grades = {(r["query_id"], r["document_id"], r["start"], r["end"]): r["grade"] for r in rows}
+    items, verdicts = relevance_items(pipeline, key), pipeline.artifact(key).table()
+    units = zip(units_in(verdicts), verdicts["grade"].to_pylist(), strict=True)
+    relevant = {unit for unit, grade in units if grade is not None and grade >= POSITIVE[RELEVANCE]}
     right: dict[str, RelevanceItem] = {}
     for item in items:
-        grade = grades.get((item.query_id, item.document_id, item.start, item.end))
-        if grade is not None and grade >= POSITIVE[RELEVANCE]:
+        if (item.query_id, item.document_id, item.start, item.end) in relevant:
             right.setdefault(item.query_id, item)
     return Texts(list(right.values()), wrong_passages(items))
 
@@ -318,13 +306,12 @@ def _answers(pipeline: Pipeline) -> Texts:
     """Return answers that people call correct, else those of the data; and some that are not."""
     queries = pipeline.artifact(QUERIES_KEY).table()
     texts = dict(zip(*(queries[c].to_pylist() for c in ("query_id", "text")), strict=True))
-    facts = pipeline.artifact(QUERY_FACTS_KEY).table().select(["query_id", "answers"]).to_pylist()
+    facts = pipeline.artifact(QUERY_FACTS_KEY).table()
+    columns = (facts[name].to_pylist() for name in ("query_id", "answers"))
     of_data = {
-        row["query_id"]: CorrectnessItem(
-            row["query_id"], texts[row["query_id"]], row["answers"][0], tuple(row["answers"])
-        )
-        for row in facts
-        if row["answers"] and row["answers"][0].strip()
+        query_id: CorrectnessItem(query_id, texts[query_id], golds[0], tuple(golds))
+        for query_id, golds in zip(*columns, strict=True)
+        if golds and golds[0].strip()
     }
     right = dict(of_data)
     labels = pipeline.current(ANSWER_LABELS_KEY) if pipeline.experiment.has_answer_labels else None

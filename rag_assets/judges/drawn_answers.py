@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import sha256
 
 from rag_assets.answers.stage import answers_key
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
@@ -14,7 +14,7 @@ from rag_assets.judges.base import RELEVANCE
 from rag_assets.judges.calibration import questions_with_golds
 from rag_assets.judges.calibration_stage import cutoff_of, judged_passages
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.sampling.label_pool import pool_of
+from rag_assets.labels.sampling.label_pool import label_pool
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY
 
@@ -22,9 +22,7 @@ from rag_assets.sources.stage import QUERIES_KEY
 def clusters_by_split(pipeline: Pipeline, *, passages: bool = False) -> dict[str, dict[str, str]]:
     """Return split -> question -> its cluster, of the questions that can be judged.
 
-    Args:
-        pipeline: of the experiment.
-        passages: True: all questions, whose passages are judged; False: those with a right answer.
+    Passages of all questions are judged; answers, where a right one is known.
 
     Raises:
         NotEvaluated: no question has a right answer.
@@ -44,11 +42,6 @@ def chosen_clusters(
     pipeline: Pipeline, split: str | None, *, passages: bool = False
 ) -> dict[str, str]:
     """Return question -> cluster of one split: test where there is one, when none is named.
-
-    Args:
-        pipeline: of the experiment.
-        split: None: test, or all.
-        passages: see :func:`clusters_by_split`.
 
     Raises:
         UsageError: there is no such split.
@@ -114,14 +107,10 @@ def asked_passages(pipeline: Pipeline, questions: Sequence[str]) -> list[PooledU
         raise UsageError(f"{experiment.source}: no judge judges relevance; add one to `judges`")
     k = max(cutoff_of(experiment, name) for name in judges)
     every = pipeline.artifact(QUERY_FACTS_KEY).table()["query_id"].to_pylist()
-    items = pool_of(judged_passages(pipeline, k), sorted(every), k).items
+    items = label_pool(judged_passages(pipeline, k), sorted(every), k).items
     place = {query_id: number for number, query_id in enumerate(questions)}
     return sorted(
         (item for item in items if item.query_id in place),
-        key=lambda one: (place[one.query_id], permanent_order(one)),
+        # by a hash, so that nothing tells who found a passage
+        key=lambda one: (place[one.query_id], sha256("\0".join(map(str, one)).encode()).digest()),
     )
-
-
-def permanent_order(item: PooledUnit) -> bytes:
-    """Return what sorts the passages of a question so that nothing tells who found them."""
-    return hashlib.sha256("\0".join(map(str, item)).encode()).digest()

@@ -1,11 +1,17 @@
-"""``type: llm``: a language model judges, and its reply ends with a score."""
+"""``type: llm``: a language model judges, and its reply ends with a score.
+
+Whether it judges its own work is told by the names of models. One model has several: providers put
+their own before it (``openai/gpt-4o``), and a version stands behind it (``gpt-4o-2024-08-06``), so
+these are left out of the comparison. Two sizes or generations are two models, of one family.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -20,8 +26,8 @@ from rag_assets.judges.base import (
     RelevanceItem,
     SearchSession,
     Verdict,
+    parse,
 )
-from rag_assets.judges.verdict_lines import parse
 from rag_assets.llm.client import Answer, ChatRequest, Completion, Failure
 from rag_assets.llm.replies import reply_key
 from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
@@ -36,6 +42,21 @@ PLACES: Mapping[Kind, tuple[str, ...]] = {
 
 Stored = Callable[[Sequence[ChatRequest]], Sequence[Completion | None]]
 """Returns the stored reply to each request."""
+
+_VERSION = re.compile(r"(?:[-@:](?:\d{4}-\d{2}-\d{2}|\d{8}|latest|free))+$")
+_LETTERS = re.compile(r"[a-z]+")
+
+_RELATIVES = {
+    "chatgpt": "gpt",
+    "o": "gpt",
+    "davinci": "gpt",
+    "ministral": "mistral",
+    "mixtral": "mistral",
+    "magistral": "mistral",
+    "codestral": "mistral",
+    "gemma": "gemini",
+    "qwq": "qwen",
+}
 
 
 class LlmJudge(Judge):
@@ -179,3 +200,45 @@ def _read(reply: Answer, key: str, highest: int) -> Verdict:
         return Verdict(None, reply.reason, unanswered=True)
     grade = parse(reply.text, highest)
     return Verdict(grade, UNPARSED if grade is None else None, key)
+
+
+class Use(NamedTuple):
+    """What a model does upstream of verdicts.
+
+    Attributes:
+        model: its name.
+        work: as the end of a sentence: ``writes the answers of plain``.
+        path: the partitions from there to the verdicts.
+    """
+
+    model: str
+    work: str
+    path: tuple[str, ...]
+
+
+def model_name(name: str) -> str:
+    """Return what two names of one model have in common."""
+    return _VERSION.sub("", name.strip().lower().rsplit("/", 1)[-1])
+
+
+def family(name: str) -> str:
+    """Return the family of a model: ``gpt`` of ``openai/gpt-4o`` and of ``o3-mini``."""
+    first = _LETTERS.match(model_name(name))
+    letters = first[0] if first else model_name(name)
+    return _RELATIVES.get(letters, letters)
+
+
+def circles(judge: str, model: str, uses: Iterable[Use]) -> Iterator[str]:
+    """Yield a sentence for each use of the judge's own model, with its path.
+
+    Args:
+        judge: its name.
+        model: the name of its model.
+        uses: what models do upstream of its verdicts.
+    """
+    own = model_name(model)
+    for use in uses:
+        if model_name(use.model) == own:
+            as_what = "" if use.model == model else f" (as {use.model})"
+            path = " -> ".join(use.path)
+            yield f"judge {judge} uses {model}, which also{as_what} {use.work}: {path}"

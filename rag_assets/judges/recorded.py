@@ -28,8 +28,8 @@ from rag_assets.judges.base import (
     SearchSession,
     Verdict,
     item_digest,
+    parse,
 )
-from rag_assets.judges.verdict_lines import parse
 from rag_assets.sources.fields import Id, Place, Text, checked_id
 from rag_assets.sources.row_files import read_declared
 
@@ -44,13 +44,13 @@ class RecordedVerdict(NamedTuple):
         line: its number.
         verdict: as the reply says, where there is one.
         digest: of what was judged; None: not known.
-        said: the grade that stands beside a reply; None: none does.
+        grade: what stands beside a reply; None: nothing does.
     """
 
     line: int
     verdict: Verdict
     digest: str | None
-    said: int | None
+    grade: int | None
 
 
 Key = tuple[str, ...] | tuple[str, str, int, int]
@@ -78,7 +78,7 @@ class RecordedJudge(Judge):
             elif record.digest not in (None, item_digest(item)):
                 yield Verdict(None, EDITED)
             else:
-                differing += record.said not in (None, record.verdict.grade)
+                differing += record.grade not in (None, record.verdict.grade)
                 yield record.verdict
         if differing:
             tools.notes.append(

@@ -1,14 +1,61 @@
-"""All judge types."""
+"""``type: words``: no model at all, how many words two texts have in common; and all types."""
 
 from __future__ import annotations
 
-from rag_assets.judges.base import Judge
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rag_assets.answers.answer_text import words
+from rag_assets.answers.metrics import token_f1
+from rag_assets.judges.base import (
+    HIGHEST,
+    RELEVANCE,
+    Item,
+    Judge,
+    RelevanceItem,
+    SearchSession,
+    Verdict,
+)
 from rag_assets.judges.llm import LlmJudge
 from rag_assets.judges.recorded import RecordedJudge
-from rag_assets.judges.words import WordsJudge
+from rag_assets.options import Number
+
+
+class WordsJudge(Judge):
+    """Word overlap, for tests and as the floor that a real judge must pass.
+
+    The grade of a passage is which quarter of the question's different words it holds: 0 for less
+    than one quarter, 3 for three or more. An answer is right from ``right`` on, the best F1 of its
+    words and those of a right one. It sees no meaning: a negation, or another number, is one word
+    among many. ``language`` says how texts become words: ``cjk`` takes characters.
+    """
+
+    type: Literal["words"]
+    language: Literal["standard", "cjk"] = "standard"
+    right: Annotated[Number, Field(gt=0, le=1)] = 0.5
+
+    def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
+        """Count the words of each item."""
+        for item in items:
+            if isinstance(item, RelevanceItem):
+                yield Verdict(self._relevance(item.question, item.passage))
+            else:
+                answer = words(item.answer, self.language)
+                golds = (words(gold, self.language) for gold in item.golds)
+                yield Verdict(int(max(token_f1(gold, answer) for gold in golds) >= self.right))
+
+    def _relevance(self, question: str, passage: str) -> int:
+        looked_for = set(words(question, self.language))
+        shared = len(looked_for & set(words(passage, self.language)))
+        quarters = 4 * shared // len(looked_for) if looked_for else 0
+        return min(quarters, HIGHEST[RELEVANCE])
+
 
 JUDGE_TYPES: dict[str, type[Judge]] = {
     "llm": LlmJudge,
     "recorded": RecordedJudge,
     "words": WordsJudge,
 }
+"""All judge types, by their names."""

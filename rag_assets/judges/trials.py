@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from rag_assets.answers.normalisation import normal_form, words
+from rag_assets.answers.answer_text import normal_form, words
 from rag_assets.judges.base import (
     CORRECTNESS,
     HIGHEST,
@@ -152,51 +152,40 @@ def wrong_passages(items: Sequence[RelevanceItem]) -> list[RelevanceItem]:
 
 
 def trials(kind: Kind, texts: Texts, n: int) -> list[Trial]:
-    """Return the trials of a kind, each of at most ``n`` texts.
-
-    Args:
-        kind: of the texts.
-        texts: in the order of the draw.
-        n: texts a trial.
-    """
+    """Return the trials of a kind, each of at most ``n`` texts, the first of those drawn."""
     nothing = "no text is known to be right" if kind == CORRECTNESS else "it finds nothing relevant"
     no_wrong = "no other question has a text that is surely wrong here"
-    found = [
-        _trial(WRONG, texts.wrong, n, unchanged, no_wrong, truth=False, expected=False),
-        _trial("padding", texts.right, n, padded, nothing),
-        _trial("empty texts", texts.right, n, emptied, nothing, expected=False),
-        _trial(
-            PLANTED,
-            texts.wrong,
-            n,
-            partial(planted, highest=HIGHEST[kind]),
-            no_wrong,
-            truth=False,
-            expected=False,
-        ),
-        _trial(SAME_TWICE, _mixed(texts), n, unchanged, nothing),
+    with_instructions = partial(planted, highest=HIGHEST[kind])
+    plans: list[tuple[str, Sequence[Item], Change, str, bool, bool]] = [
+        (WRONG, texts.wrong, unchanged, no_wrong, False, False),
+        ("padding", texts.right, padded, nothing, True, True),
+        ("empty texts", texts.right, emptied, nothing, True, False),
+        (PLANTED, texts.wrong, with_instructions, no_wrong, False, False),
+        (SAME_TWICE, _mixed(texts), unchanged, nothing, True, True),
     ]
+    if kind == CORRECTNESS:
+        without = "no right answer has a number"
+        plans = [
+            (RIGHT, texts.right, unchanged, nothing, True, True),
+            *plans,
+            ("negation", texts.right, negated, nothing, True, False),
+            ("numbers", texts.right, with_another_number, without, True, False),
+        ]
+    planned = [_trial(*plan, n) for plan in plans]
     if kind == RELEVANCE:
         reason = "a passage that says the contrary is about the question all the same"
-        return found + [Trial(name, (), True, False, reason) for name in ("negation", "numbers")]
-    without = "no right answer has a number"
-    return [
-        _trial(RIGHT, texts.right, n, unchanged, nothing),
-        *found,
-        _trial("negation", texts.right, n, negated, nothing, expected=False),
-        _trial("numbers", texts.right, n, with_another_number, without, expected=False),
-    ]
+        planned += [Trial(name, (), True, False, reason) for name in ("negation", "numbers")]
+    return planned
 
 
 def _trial(
     name: str,
     items: Sequence[Item],
-    n: int,
     change: Change,
     reason: str,
-    *,
-    truth: bool = True,
-    expected: bool = True,
+    truth: bool,
+    expected: bool,
+    n: int,
 ) -> Trial:
     pairs: list[Pair] = []
     for item in items:
@@ -219,14 +208,10 @@ def result(
     again: Mapping[Item, Verdict],
     at_least: float,
 ) -> TrialResult:
-    """Return what came of a trial.
+    """Return what came of a trial, of whose changes the share ``at_least`` has to be noticed.
 
-    Args:
-        kind: of its texts.
-        trial: what was asked.
-        verdicts: of all originals and changed texts.
-        again: of the texts that were asked about twice.
-        at_least: the share that has to be noticed.
+    ``verdicts`` are those on all originals and changed texts, ``again`` on those that were asked
+    about twice.
     """
     lowest = POSITIVE[kind]
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.judges.base import Item, RelevanceItem, item_digest
-from rag_assets.judges.llm import LlmJudge, asked_again
 from rag_assets.judges.recorded import RecordedJudge
 from rag_assets.judges.verdicts_stage import (
     RelevanceVerdicts,
     answer_verdicts_key,
-    judge_of,
+    asked_model,
     judged_items,
     relevance_verdicts_key,
 )
@@ -65,7 +64,11 @@ def _rows(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Mapping[str, Any]]:
                 if isinstance(item, RelevanceItem)
                 else {"answer": item.answer}
             ),
-            **({"grade": grade} if of_passages else {"correct": _truth(grade)}),
+            **(
+                {"grade": grade}
+                if of_passages
+                else {"correct": None if grade is None else bool(grade)}
+            ),
             **({"problem": row["problem"]} if row["problem"] is not None else {}),
             **({"reply": replies[row["reply"]]} if row["reply"] in replies else {}),
             "digest": item_digest(item),
@@ -82,13 +85,11 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _replies(pipeline: Pipeline, key: ArtifactKey, items: Sequence[Item]) -> Mapping[str, str]:
     """Return the raw replies about items by their keys; none where no model was asked."""
-    judge = judge_of(pipeline.experiment, key)
-    llm = pipeline.experiment.language_model(judge.llm) if isinstance(judge, LlmJudge) else None
-    if not isinstance(judge, LlmJudge) or llm is None:
+    asked = asked_model(pipeline.experiment, key)
+    if asked is None:
         return {}
-    identity = llm.identity()
-    first = judge.requests(items)
-    requests = [*first, *map(asked_again, first)]
+    identity = asked[1].identity()
+    requests = [*asked[0].requests(items), *asked[0].requests_again(items)]
     replies = pipeline.replies.get(identity, requests)
     return {
         reply_key(identity, request): reply.text

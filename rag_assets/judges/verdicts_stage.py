@@ -28,6 +28,7 @@ from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.judges.base import (
     CORRECTNESS,
     RELEVANCE,
@@ -71,14 +72,10 @@ class _VerdictsStage(Stage):
         return self.kinds | {"openai"} if asks else self.kinds
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        judge = context.experiment.judges[key["judge"]]
-        llm = None
-        if isinstance(judge, LlmJudge):
-            llm = context.experiment.language_model(judge.llm)
-        return {
-            JUDGE: dict(judge.described(self.kind)),
-            **({LLM: dict(llm.identity())} if llm is not None else {}),
-        }
+        described = dict(judge_of(context.experiment, key).described(self.kind))
+        asked = asked_model(context.experiment, key)
+        model = {LLM: dict(asked[1].identity())} if asked is not None else {}
+        return {JUDGE: described, **model}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         files = context.experiment.judges[key["judge"]].verdict_files()
@@ -91,12 +88,12 @@ class _VerdictsStage(Stage):
         return context.attempts.numbered(own)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
-        experiment, judge = context.experiment, judge_of(context.experiment, key)
-        if not isinstance(judge, LlmJudge):
+        experiment, asked = context.experiment, asked_model(context.experiment, key)
+        if asked is None:
             return NO_WORK
-        llm, queries = experiment.language_model(judge.llm), context.current(QUERIES_KEY)
+        (judge, llm), queries = asked, context.current(QUERIES_KEY)
         line, n_of_passages = llm_line(experiment, judge.llm), int(self.kind == RELEVANCE)
-        if line is None or llm is None or queries is None:
+        if line is None or queries is None:
             return llm_work([line] if line is not None else [])
         n_queries = queries.manifest.rows
         if any(context.current(item.key) is None for item in self.inputs(experiment, key)):
@@ -247,6 +244,13 @@ def judged_items(context: StageContext, key: ArtifactKey) -> list[Item]:
 def judge_of(experiment: Experiment, key: ArtifactKey) -> Judge:
     """Return the judge of a partition of either stage."""
     return experiment.judges[key["judge"]]
+
+
+def asked_model(experiment: Experiment, key: ArtifactKey) -> tuple[LlmJudge, LlmConfig] | None:
+    """Return the judge of a partition and its language model; None: it asks none."""
+    judge = judge_of(experiment, key)
+    llm = experiment.language_model(judge.llm) if isinstance(judge, LlmJudge) else None
+    return (judge, llm) if isinstance(judge, LlmJudge) and llm is not None else None
 
 
 def judge_fingerprint(manifest: Manifest) -> str:

@@ -11,32 +11,28 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-import pyarrow as pa
-
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import MissingArtifact, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.page.passages import Hit, Passages
-from rag_assets.labels.pooling.pool import Judgment, Pair, PooledUnit, Spans, pool
+from rag_assets.labels.pooling.label_import import not_answered
+from rag_assets.labels.pooling.pool import Judgment, PooledUnit, units_in
 from rag_assets.labels.question_marks import acted_marks, left_out, read_marks
 from rag_assets.labels.sampling.design import Design, new_design, read_design, write_design
-from rag_assets.labels.sampling.graded_pool import not_answered
 from rag_assets.labels.sampling.judgment_log import (
     LoggedJudgment,
     design_file,
     drawn_items,
     read_judgments,
 )
-from rag_assets.labels.sampling.label_pool import LabelPool, pool_of
+from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
+from rag_assets.labels.sampling.label_sample import earlier_labels
 from rag_assets.labels.sampling.sample_stage import (
     clusters_of,
     question_ids,
-    retriever_spans,
     sampled_passages,
 )
-from rag_assets.labels.sampling.stored_sample import earlier_labels
 from rag_assets.pipeline.evaluations import manifest_of, read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
@@ -46,7 +42,6 @@ from rag_assets.retrieval.base_runs_stage import index_key, load_units
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.retrieval.retriever import Searcher
-from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 
@@ -64,7 +59,7 @@ class SampledPool(NamedTuple):
 
     def lines(self) -> list[LoggedJudgment]:
         """Return what the log holds; nothing before the first judgment."""
-        return read_judgments(self.log) if self.log.is_file() else []
+        return read_judgments(self.log)
 
 
 def labelling_pipeline(path: Path, settings: StoreSettings, progress: Progress) -> Pipeline:
@@ -92,12 +87,8 @@ def labelling_pipeline(path: Path, settings: StoreSettings, progress: Progress) 
 def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
     """Return the sample of an experiment; its design is written, or extended by new systems.
 
+    ``depth`` ranks of each retriever are in the pool. A sample that exists keeps its own seed.
     Questions that people left out do not count any more, also before the next evaluation.
-
-    Args:
-        pipeline: of an evaluated experiment.
-        depth: how many ranks of each retriever are in the pool.
-        seed: of a new sample; one that exists keeps its own.
 
     Raises:
         UsageError: no run is as deep.
@@ -105,7 +96,7 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
         DataError: the design or the log was damaged.
     """
     experiment = pipeline.experiment
-    check_depth(experiment, depth)
+    _check_depth(experiment, depth)
     evaluated = evaluated_retrievers(pipeline)
     rest = [name for name in experiment.retrievers if name not in evaluated]
     if rest:
@@ -119,17 +110,13 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
     known = read_design(file) if file.is_file() else None
     out = set(left_out(read_marks(experiment.question_marks_file)))
     ids = [name for name in question_ids(pipeline.artifact) if name not in out]
-    passages = {
-        name: sampled_passages(experiment, pipeline.artifact, name, depth)
-        for name in experiment.retrievers
-    }
-    pool = pool_of(passages, ids, depth, _items(known))
+    passages = sampled_passages(experiment, pipeline.artifact, depth)
+    pool = label_pool(passages, ids, depth, known.items if known is not None else ())
     weights = pool.weights(Metric("dcg", depth))
     if known is None:
         design = new_design(pool.items, weights, seed)
     else:
-        lines = read_judgments(log) if log.is_file() else []
-        design = known.with_systems(pool.items, weights, drawn_items(lines))
+        design = known.extended(pool.items, weights, drawn_items(read_judgments(log)))
     if design is not known:
         write_design(design, file)
     return SampledPool(pool, design, tuple(earlier_labels(passages)), log)
@@ -138,10 +125,6 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
 def question_clusters(pipeline: Pipeline, pool: LabelPool) -> list[str] | None:
     """Return the cluster of each question of a pool; None where the experiment has none."""
     return clusters_of(pipeline.experiment, pipeline.artifact, pool.question_ids)
-
-
-def _items(design: Design | None) -> tuple[PooledUnit, ...]:
-    return design.items if design is not None else ()
 
 
 def readable_texts(pipeline: Pipeline) -> tuple[Passages, Search]:
@@ -186,29 +169,18 @@ def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
         UsageError: no run is as deep.
         MissingArtifact: something is not up to date; the experiment must be evaluated first.
     """
-    runs, units = runs_and_spans(pipeline, depth)
-    has_qrels = pipeline.experiment.has_qrels
-    judged = {name: judged_units(pipeline, name).keys() for name in runs} if has_qrels else {}
-    found = pool(runs, units, judged, depth=depth)
-    log = pipeline.experiment.judgments_log
-    return not_answered(found, read_judgments(log)) if log.is_file() else found
-
-
-def runs_and_spans(pipeline: Pipeline, depth: int) -> tuple[dict[str, pa.Table], dict[str, Spans]]:
-    """Return the run of each evaluated retriever at ``depth`` or deeper, and its units' spans.
-
-    Raises:
-        UsageError: no run is as deep.
-        MissingArtifact: something is not up to date; the experiment must be evaluated first.
-    """
     experiment = pipeline.experiment
-    check_depth(experiment, depth)
-    deep_enough = [top_k for top_k in experiment.top_k if top_k >= depth]
-    names = evaluated_retrievers(pipeline)
-    runs = {
-        name: pipeline.artifact(run_key(experiment, name, deep_enough[0])).table() for name in names
-    }
-    return runs, {name: retriever_spans(experiment, pipeline.artifact, name) for name in names}
+    _check_depth(experiment, depth)
+    passages = sampled_passages(
+        experiment,
+        pipeline.artifact,
+        depth,
+        evaluated_retrievers(pipeline),
+        with_labels=experiment.has_qrels,
+    )
+    tables = [table.filter(table["label"].is_null()) for table in passages.values()]
+    units = {unit for table in tables for unit in units_in(table)}
+    return not_answered(units, read_judgments(experiment.judgments_log))
 
 
 def evaluated_retrievers(pipeline: Pipeline) -> list[str]:
@@ -218,32 +190,13 @@ def evaluated_retrievers(pipeline: Pipeline) -> list[str]:
         entries = read_current(pipeline.root).entries
     except NotEvaluated:
         return names
-    runs = {one.partition["retriever"] for one in entries if one.asset.endswith("_runs")}
+    runs = {entry.partition["retriever"] for entry in entries if entry.asset.endswith("_runs")}
     return [name for name in names if name in runs] or names
 
 
-def check_depth(experiment: Experiment, depth: int) -> None:
-    """Refuse a pool that is deeper than the runs.
-
-    Raises:
-        UsageError: no run is as deep.
-    """
+def _check_depth(experiment: Experiment, depth: int) -> None:
     if depth > max(experiment.top_k):
         raise UsageError(
             f"depth {depth} is deeper than the runs of {experiment.name}; allowed: at most "
             f"{max(experiment.top_k)}, the largest top_k"
         )
-
-
-def judged_units(pipeline: Pipeline, retriever: str) -> dict[Pair, int]:
-    """Return the (query, unit) pairs of a retriever that have a judgment, and their highest grade.
-
-    Raises:
-        MissingArtifact: the experiment must be evaluated first.
-    """
-    table = pipeline.artifact(relevant_units_key(retriever)).table().drop_null()
-    names = ("query_id", "unit_id", "grade")
-    grades: dict[Pair, int] = {}
-    for query_id, unit_id, grade in zip(*(table[name].to_pylist() for name in names), strict=True):
-        grades[query_id, unit_id] = max(grade, grades.get((query_id, unit_id), grade))
-    return grades

@@ -11,8 +11,7 @@ from rag_assets.answers.generators import LlmGenerator
 from rag_assets.answers.stage import generator_of
 from rag_assets.chunking.stage import IndexTexts, texts_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.circularity import Use, circles, model_name
-from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.llm import LlmJudge, Use, circles, model_name
 from rag_assets.labels.generation.question_tables import question_authors
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.query_set import PromptedQuerySet

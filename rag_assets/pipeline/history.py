@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.answers.options import AnswerCell
-from rag_assets.answers.summary import GROUPS
+from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import StoreError
 from rag_assets.judges.verdicts_stage import judge_fingerprint

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from rag_assets.answers.contexts import units_by_query
-from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.answers.stage import answers_key
 from rag_assets.report.evaluation_pairs import has_documents, question_texts
 from rag_assets.report.query_changes import answer_text

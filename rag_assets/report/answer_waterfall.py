@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rag_assets.answers.waterfall import CLASSES, UNKNOWN, WITH, shares
+from rag_assets.answers.waterfall_stage import CLASSES, UNKNOWN, WITH, shares
 from rag_assets.errors import NotEvaluated
 from rag_assets.report.attribution import LEFT, LOSSES, flow
 from rag_assets.report.result import EvaluationResult
@@ -44,7 +44,8 @@ def waterfall_rows(result: EvaluationResult, split: str) -> list[Row]:
 
     Returns:
         ``answerer`` (``name@k``), ``split``, ``outcome`` (of
-        :data:`rag_assets.answers.waterfall.CLASSES`, in their order), ``n`` questions, ``share``
+        :data:`rag_assets.answers.waterfall_stage.CLASSES`, in their order), ``n`` questions,
+        ``share``
         of all by weight. The shares of an answerer sum to 1.
     """
     entries = result.evaluation.entries_of("answer_waterfall")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
 from rag_assets.answers.options import AnswerCell
-from rag_assets.answers.summary import GROUPS
+from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.judged import judged_rows

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rag_assets.answers.options import GOLD
 from rag_assets.answers.stage import answers_key
-from rag_assets.answers.summary import comparable
+from rag_assets.answers.summary_stage import comparable
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import splits_of
@@ -199,7 +199,7 @@ class EvaluationResult:
 
     @cached_property
     def answer_metrics(self) -> dict[str, pa.Table]:
-        """Answerer at its cut-off -> table of :data:`rag_assets.answers.tables.ANSWER_METRICS`."""
+        """Answerer at its cut-off -> table of :data:`rag_assets.answers.cases.ANSWER_METRICS`."""
         entries = self.evaluation.entries_of("answer_metrics")
         return {entry.partition["answerer"]: self._table(entry) for entry in entries}
 

@@ -18,6 +18,7 @@ from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.labels.sampling.estimates import Estimate, Estimator, no_interval_text
 from rag_assets.labels.sampling.judgment_log import SKIPPED
+from rag_assets.labels.sampling.label_sample import OPEN, stored_sample
 from rag_assets.labels.sampling.sample_stage import (
     SAMPLED_ESTIMATES_KEY,
     SAMPLED_LABELS_KEY,
@@ -25,7 +26,6 @@ from rag_assets.labels.sampling.sample_stage import (
     passages_of,
 )
 from rag_assets.labels.sampling.standing import ITEMS, QUESTIONS, finite
-from rag_assets.labels.sampling.stored_sample import OPEN, stored_sample
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.metric_choice import SAMPLED, metric_at
 from rag_assets.report.result import EvaluationResult

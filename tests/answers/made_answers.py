@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.answers.answer_metrics import answer_metrics
+from rag_assets.answers.answer_text import Language
+from rag_assets.answers.cases import ANSWER_CONTEXTS, ANSWERS, GOLDS
 from rag_assets.answers.metrics import METRICS
-from rag_assets.answers.normalisation import Language
-from rag_assets.answers.tables import ANSWER_CONTEXTS, ANSWERS, GOLDS
+from rag_assets.answers.metrics_stage import answer_metrics
 
 Place = tuple[str, str, int | None, int | None]
 """Evidence id, document, start, end."""

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.answers.answer_metrics import answer_means, answer_metrics
+from rag_assets.answers.answer_text import normal_form
 from rag_assets.answers.metrics import METRICS, token_f1
-from rag_assets.answers.normalisation import normal_form
+from rag_assets.answers.metrics_stage import answer_means, answer_metrics
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.leaderboard import mean
 from tests.answers.made_answers import answer_table, context_table, gold_table, one_question

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.answers.citations import cited_units
+from rag_assets.answers.answer_text import VERSION, cited_units
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.prediction_files import read_answers
-from rag_assets.answers.refusals import VERSION
-from rag_assets.answers.waterfall import CLASSES, RIGHT_F1, STAGES, UNKNOWN, WITH
+from rag_assets.answers.waterfall_stage import CLASSES, RIGHT_F1, STAGES, UNKNOWN, WITH
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores
 from tests.answers.made_answers import Place, one_question
 from tests.walked_page import DOCS, walk

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.answers.citations import cited_units, without_markers
+from rag_assets.answers.answer_text import cited_units, without_markers
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.answers.contexts import (
+from rag_assets.answers.contexts_stage import (
     gold_contexts,
     ordered,
     passage_lists,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.answers.answer_metrics import answer_means, answer_metrics
 from rag_assets.answers.cases import Evidence, Passage
+from rag_assets.answers.metrics_stage import answer_means, answer_metrics
 from tests.answers.made_answers import (
     Place,
     answer_table,

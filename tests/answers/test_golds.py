@@ -3,9 +3,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rag_assets.answers.answer_metrics import golds_of
+from rag_assets.answers.metrics_stage import golds_of
 from rag_assets.evaluation.query_facts import facts_table
-from rag_assets.schemas import CHUNKS, QRELS
+from rag_assets.schemas import QRELS
 
 
 def facts(**answers: list[str]) -> pa.Table:
@@ -28,15 +28,12 @@ QRELS_OF_A = labels(
     [
         ("evidence", [("e1", "d#5-9", 2, 4), ("e2", "gone", None, None)]),
         ("document", [("e1", "d#5-9", None, None), ("e2", "gone", None, None)]),
-        ("chunk", [("e1", "d", 5, 9), ("e2", "gone", None, None)]),
     ],
 )
 def test_evidence_is_as_large_as_what_is_judged(
     judge: str, places: list[tuple[str, str, int | None, int | None]]
 ) -> None:
-    chunk = {"chunk_id": "d#5-9", "document_id": "d", "start": 5, "end": 9}
-    chunks = CHUNKS.from_rows([{**chunk, "title": "", "text": "abcd", "heading_path": ""}])
-    table = golds_of(facts(a=[]), QRELS_OF_A, judge, chunks)
+    table = golds_of(facts(a=[]), QRELS_OF_A, judge)
     (row,) = table.to_pylist()
     assert [tuple(place.values()) for place in row["evidence"]] == places
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rag_assets.answers.contexts import units_by_query
-from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.answers.metrics_stage import answer_metrics_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.engine.failures import UNANSWERED

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.answers.normalisation import LANGUAGES, Language, normal_form, words
+from rag_assets.answers.answer_text import LANGUAGES, Language, normal_form, words
 
 OFFICIAL = [
     ("The  U.S.A.", "usa"),

@@ -14,12 +14,12 @@ def test_squads_predictions(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
     path.write_text('{"q2": "France", "q1": "", "q3": null, "q9": "x"}', encoding="utf-8")
     read = read_predictions(path, ["q1", "q2", "q3", "q4"])
-    assert read.answers.select(["query_id", "answer", "error"]).to_pylist() == [
-        {"query_id": "q1", "answer": "", "error": None},
-        {"query_id": "q2", "answer": "France", "error": None},
-        {"query_id": "q3", "answer": "", "error": None},
-        {"query_id": "q4", "answer": None, "error": "no prediction"},
-    ]
+    assert read.answers == {
+        "q1": {"answer": ""},
+        "q2": {"answer": "France"},
+        "q3": {"answer": ""},
+        "q4": {"error": "no prediction"},
+    }
     assert read.missing == ("q4",)
     assert read.others == ("q9",)
     assert read.notes() == [
@@ -39,24 +39,19 @@ def test_lines(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     read = read_predictions(path, list("abcd"))
     assert (read.missing, read.others, read.notes()) == ((), (), [])
-    assert read.answers.drop_columns(["query_id", "spans"]).to_pylist() == [
-        {"answer": "40 [2]", "abstained": None, "cited": [2, 1], "score": 0.25, "error": None},
-        {"answer": "", "abstained": None, "cited": None, "score": None, "error": None},
-        {
-            "answer": None,
-            "abstained": None,
-            "cited": None,
-            "score": None,
-            "error": "timed out after 60 s",
-        },
-        {"answer": "none of them", "abstained": False, "cited": [], "score": None, "error": None},
-    ]
+    nothing = {"abstained": None, "cited": None, "score": None}
+    assert read.answers == {
+        "a": {"answer": "40 [2]", "abstained": None, "cited": [2, 1], "score": 0.25},
+        "b": {"answer": "", **nothing},
+        "c": {"error": "timed out after 60 s"},
+        "d": {"answer": "none of them", "abstained": False, "cited": [], "score": None},
+    }
 
 
 OBJECTS = {
-    '{"q1": "a",\n "q2": 3}': "p.json:2: `q2`: is an integer; must be a string, or null for no "
+    '{"q1": "a",\n "q2": 3}': "p.json: `q2`: is an integer; must be a string, or null for no "
     "answer",
-    '{"q1": "a",\n "q2": ["b"]}': "p.json:2: `q2`: is a list; must be a string, or null for no "
+    '{"q1": "a",\n "q2": ["b"]}': "p.json: `q2`: is a list; must be a string, or null for no "
     "answer",
     '{"q1": "a",\n\n "q2": "\\"q1\\": b", "q1": "c"}': "p.json:3: `q1`: question 'q1' stands "
     "already on line 1",
@@ -127,8 +122,8 @@ def test_probabilities(tmp_path: Path) -> None:
     path.write_text('{"q1": 0.5,\n"q2": 1}', encoding="utf-8")
     assert read_na_probs(path) == {"q1": 0.5, "q2": 1.0}
     path.write_text('{"q1": 0.5,\n"q2": "1"}', encoding="utf-8")
-    with pytest.raises(DataError, match=r"na\.json:2: `q2`: is a string; must be a number"):
+    with pytest.raises(DataError, match=r"na\.json: `q2`: is a string; must be a number"):
         read_na_probs(path)
     path.write_text('{"q1": 0.5,\n"q2": true}', encoding="utf-8")
-    with pytest.raises(DataError, match=r"na\.json:2: `q2`: is a boolean; must be a number"):
+    with pytest.raises(DataError, match=r"na\.json: `q2`: is a boolean; must be a number"):
         read_na_probs(path)

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from rag_assets.answers.refusals import OPENINGS, VERSION, WHOLE, is_refusal
+from rag_assets.answers.answer_text import OPENINGS, VERSION, WHOLE, is_refusal
 
 
 @pytest.mark.parametrize("phrase", [*WHOLE, *OPENINGS])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.answers.answer_metrics import answer_metrics
+from rag_assets.answers.metrics_stage import answer_metrics
 from rag_assets.answers.thresholds import Scored, best_threshold, scored, thresholds
 from tests.answers.made_answers import answer_table, gold_table
 

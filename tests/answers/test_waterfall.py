@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.answers.answer_metrics import answer_metrics
-from rag_assets.answers.waterfall import (
+from rag_assets.answers.metrics_stage import answer_metrics
+from rag_assets.answers.waterfall_stage import (
     CLASSES,
     STAGES,
     UNKNOWN,

@@ -26,7 +26,8 @@ from rag_assets.assets.sensors import SourceState, source_state, sources_sensor
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import Experiment
-from rag_assets.labels.question_marks import QuestionMark, append_mark, marks_file
+from rag_assets.labels.append_log import append_lines
+from rag_assets.labels.question_marks import QuestionMark, marks_file
 from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.pipeline.evaluations import read_current
@@ -269,7 +270,7 @@ class TestSensor:
         with design_file(log).open("a") as stream:
             stream.write(json.dumps({**item, "start": 5, "rates": [1.0]}) + "\n")
         assert isinstance(sensor.tick(), list)
-        append_mark(marks_file(log), QuestionMark("q2", "refused"))
+        append_lines(marks_file(log), [QuestionMark("q2", "refused")])
         assert isinstance(sensor.tick(), list)
         assert "14 files: nothing changed" in str(sensor.tick())
 

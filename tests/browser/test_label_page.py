@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from rag_assets.labels.append_log import read_log
 from rag_assets.labels.generation.question_generation import QUESTIONS as GENERATED
-from rag_assets.labels.question_marks import mark_lines, marks_file, read_marks
+from rag_assets.labels.question_marks import QuestionMark, marks_file, read_marks
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment, read_judgments
 from tests.browser.conftest import HOSTILE, OPTIONS, browser_program
 from tests.browser.test_report import CONTRAST
@@ -350,7 +351,7 @@ def test_questions_of_a_model_are_reviewed_by_keys(browser: Browser, log: Path) 
         opened.page.get_by_text("Every question has a decision.").wait_for()
         assert opened.wrong == ["Failed to load resource: " + BAD_REQUEST]
         opened.close()
-    lines = list(mark_lines(marks_file(log)))
+    lines = list(read_log(marks_file(log), QuestionMark))
     assert [(line.query_id, line.mark) for line in lines] == [
         ("gen-1", "kept"),
         ("gen-3", "refused"),
@@ -385,7 +386,7 @@ def test_hostile_questions_on_a_phone_run_nothing(browser: Browser, log: Path, s
         assert opened.page.locator("main script, main img, main svg, main a").count() == 0
         assert opened.wrong == []
         opened.close()
-    assert all(line.text is None for line in mark_lines(marks_file(log)))
+    assert all(line.text is None for line in read_log(marks_file(log), QuestionMark))
 
 
 def test_another_page_cannot_ask(browser: Browser, client: Client, log: Path) -> None:

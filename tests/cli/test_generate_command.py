@@ -251,7 +251,10 @@ def test_a_document_that_changed_since(ferry: Path, server: Server, tmp_path: Pa
         ([], "name what to write: --sheet FILE, --out FOLDER, or both"),
         (["--import", "a.csv"], "--import reads a sheet and writes a dataset: give --out"),
         (["--out", "x", "--chunking", "part"], "unknown chunking 'part' (did you mean 'parts'?)"),
-        (["--out", "x", "--max-copied", "2"], "filter max_copied is 2.0; it must be 0 to 1"),
+        (
+            ["--out", "x", "--max-copied", "2"],
+            "--max-copied: Input should be less",
+        ),
         (["--out", "x", "--prompt", "gone.txt"], "gone.txt: the prompt cannot be read"),
         (
             ["--out", "x", "--prompt", "plain.txt", "--language", "Czech"],

@@ -16,9 +16,10 @@ import pytest
 from click.testing import Result
 
 from rag_assets.experiment import load_experiment
+from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.experiment_pool import labelling_pipeline, sampled_pool
 from rag_assets.labels.generation.question_files import review_sheet
-from rag_assets.labels.question_marks import QuestionMark, append_mark, marks_file
+from rag_assets.labels.question_marks import MarkName, QuestionMark, marks_file
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
@@ -138,9 +139,9 @@ def pipeline_of(tiny: Tiny) -> Pipeline:
     return Pipeline(open_experiment(tiny.folder, tiny.settings), tiny.settings)
 
 
-def mark(tiny: Tiny, query_id: str, name: str | None, text: str | None = None) -> None:
+def mark(tiny: Tiny, query_id: str, name: MarkName | None, text: str | None = None) -> None:
     file = marks_file(tiny.folder / LABELLING_LOG)
-    append_mark(file, QuestionMark(query_id, name, None, "ada", "2026-03-01T09:00:00Z", text))
+    append_lines(file, [QuestionMark(query_id, name, None, "ada", "2026-03-01T09:00:00Z", text)])
 
 
 def asked(tiny: Tiny) -> dict[str, str]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rag_assets.errors import DataError
 from rag_assets.judges.answer_labels import (
     AnswerLabel,
     AskedAnswer,
-    append_labels,
     drawn_questions,
     drawn_so_far,
     labelled_questions,
@@ -22,6 +22,7 @@ from rag_assets.judges.answer_labels import (
     sheet_rows,
     sheet_text,
 )
+from rag_assets.labels.append_log import append_lines
 from rag_assets.schemas import ANSWER_LABELS
 
 ALONE = {f"q{number}": f"q{number}" for number in range(400)}
@@ -98,14 +99,14 @@ def test_a_sheet_comes_back_as_labels_of_the_texts_that_were_answered(tmp_path: 
     rows = [asked("q1", "=1+1"), asked("q1", "two\r\nlines"), asked("q2", "x"), asked("q3", "y")]
     labels, n_open = read_sheet(filled(tmp_path, rows, "Yes", "no", "?", " "), rows)
     assert labels == [
-        AnswerLabel(rows[0], True),
-        AnswerLabel(rows[1], False),
-        AnswerLabel(rows[2], None),
+        AnswerLabel("q1", "=1+1", True),
+        AnswerLabel("q1", "two\r\nlines", False),
+        AnswerLabel("q2", "x", None),
     ]
     assert n_open == 1
     file = tmp_path / "answer_labels.jsonl"
-    append_labels(file, labels, {"q1": 0.25, "q2": 0.25}, "anna", "2026-05-01T10:00:00+00:00")
-    append_labels(file, [AnswerLabel(rows[2], True)], {"q2": 0.25}, None, "later")
+    append_lines(file, [replace(label, probability=0.25, by="anna") for label in labels])
+    append_lines(file, [AnswerLabel("q2", "x", True, 0.25, None, "later")])
     table = read_answer_labels(file)
     assert [(row["answer"], row["correct"], row["by"]) for row in table.to_pylist()] == [
         ("=1+1", True, "anna"),
@@ -161,5 +162,5 @@ def test_a_bad_line_of_the_file_is_named(tmp_path: Path, line: str, problem: str
 def test_a_line_without_an_end_is_ended_before_others_follow(tmp_path: Path) -> None:
     file = tmp_path / "answer_labels.jsonl"
     file.write_text('{"query_id": "q", "answer": "a", "correct": true}', "utf-8")
-    append_labels(file, [AnswerLabel(asked("q", "b"), False)], {"q": 1.0}, None, "now")
+    append_lines(file, [AnswerLabel("q", "b", False, 1.0)])
     assert read_answer_labels(file)["correct"].to_pylist() == [True, False]

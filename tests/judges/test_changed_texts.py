@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.answers.normalisation import normal_form, words
+from rag_assets.answers.answer_text import normal_form, words
 from rag_assets.judges.base import CorrectnessItem, RelevanceItem
 from rag_assets.judges.trials import (
     PADDING,

@@ -9,7 +9,7 @@ import pytest
 
 from rag_assets.checks.asset_checks import results_of
 from rag_assets.checks.check import ERROR
-from rag_assets.judges.circularity import family, model_name
+from rag_assets.judges.llm import family, model_name
 from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
 from rag_assets.pipeline.circular_models import circular_uses
 from rag_assets.pipeline.pipeline import Outcome

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from rag_assets.answers.stage import answers_key
 from rag_assets.checks.asset_checks import results_of
 from rag_assets.cli.main import main
+from rag_assets.judges.beside_people import kindness
 from rag_assets.judges.calibration import judged_answers
 from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
 from rag_assets.judges.check import JUDGE_CHECKS_DIR, Rules, check_judge, check_needs, stored_check
-from rag_assets.judges.judge_agreement import kindness
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.pipeline import Outcome
 from rag_assets.pipeline.stages import STAGES
@@ -226,7 +226,7 @@ def test_requests_are_planned_asked_once_and_kept(
     tiny.snapshot()
     page = render(EvaluationResult.current(tiny.pipeline().root))
     assert "Can the judge be believed?" in page
-    assert "Trials of correctness" in page
+    assert "Trials of kept: correctness" in page
     result = EvaluationResult.current(tiny.pipeline().root)
     assert [check["judge"] for check in kept_checks(result) if check["judge"] == "kept"] == ["kept"]
     tiny.config["llm"]["model"] = "another"  # what is kept is of another judge then
@@ -282,13 +282,11 @@ def test_a_judge_that_likes_its_family_is_told(tmp_path: Any) -> None:
         fancy = [name for name in tables if name.startswith("fancy")]
         clusters = {one: one for one in drawn}
         found[says] = kindness(tables, fancy, clusters, 0.95)
-        assert isinstance(kindness(tables, [], clusters, 0.95), str)
-        assert isinstance(kindness(tables, list(tables), clusters, 0.95), str)
+        assert "reason" in kindness(tables, [], clusters, 0.95)
+        assert "reason" in kindness(tables, list(tables), clusters, 0.95)
     of_fair, of_other = found[fair], found[likes_fancy]
-    assert not isinstance(of_fair, str)
-    assert not isinstance(of_other, str)
-    assert of_fair[1] <= 0 <= of_fair[2]
-    assert of_other[1] > 0
+    assert of_fair["low"] <= 0 <= of_fair["high"]
+    assert of_other["low"] > 0
 
 
 def test_what_cannot_be_told_is_no_failure(

@@ -10,15 +10,16 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.judges.calibration import Sample, mean_row
-from rag_assets.judges.ranking_calibration import (
+from rag_assets.judges.calibration import (
+    Sample,
     judged_rankings,
     label_grades,
+    mean_row,
     verdict_grades,
 )
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import LabelPool, pool_of
+from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
 from rag_assets.report.judged import missing_text
 from rag_assets.schemas import RELEVANCE_VERDICTS
 from rag_assets.statistics.units import Counted
@@ -64,7 +65,7 @@ def verdicts(said: Mapping[tuple[str, str], int | None]) -> pa.Table:
 def labels(said: Mapping[tuple[str, str], int | None]) -> list[LoggedJudgment]:
     return [
         LoggedJudgment(
-            PooledUnit(query, name, 0, 10),
+            *PooledUnit(query, name, 0, 10),
             grade,
             "judged" if grade is not None else "cannot_tell",
             0.5,
@@ -83,7 +84,7 @@ JUDGE = {
 
 
 def test_metrics_by_grades_are_those_of_the_definition() -> None:
-    pool = pool_of(FOUND, QUESTIONS, 3)
+    pool = label_pool(FOUND, QUESTIONS, 3)
     people = {**JUDGE, ("q1", "x"): 3}
     tables = judged_rankings(
         pool,
@@ -106,8 +107,8 @@ def test_metrics_by_grades_are_those_of_the_definition() -> None:
 
 def test_a_question_that_counts_no_more_changes_nothing_of_the_others() -> None:
     """A design goes on to hold the passages of a question that was left out."""
-    whole = pool_of(FOUND, QUESTIONS, 3)
-    pool = pool_of(FOUND, QUESTIONS[:1], 3, whole.items)
+    whole = label_pool(FOUND, QUESTIONS, 3)
+    pool = label_pool(FOUND, QUESTIONS[:1], 3, whole.items)
     assert pool.items == whole.items
     rows = []
     for one in (whole, pool):
@@ -123,7 +124,7 @@ def test_a_question_that_counts_no_more_changes_nothing_of_the_others() -> None:
 
 
 def test_a_passage_without_a_label_opens_its_question_and_without_a_verdict_empties_it() -> None:
-    pool = pool_of(FOUND, QUESTIONS, 3)
+    pool = label_pool(FOUND, QUESTIONS, 3)
     people: dict[tuple[str, str], int | None] = {
         key: grade for key, grade in JUDGE.items() if key != ("q2", "w")
     }
@@ -151,7 +152,7 @@ def many(n: int) -> tuple[LabelPool, dict[tuple[str, str], int]]:
         for system in "ab"
     }
     truth = {(one, name): int(random.random() < 0.4) for one in ids for name in names}
-    return pool_of(found, ids, 3), truth
+    return label_pool(found, ids, 3), truth
 
 
 def test_whole_questions_calibrate_a_ratio() -> None:

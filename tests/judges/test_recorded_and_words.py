@@ -19,7 +19,7 @@ from rag_assets.judges.base import (
     item_digest,
 )
 from rag_assets.judges.recorded import ABSENT, EDITED, RecordedJudge
-from rag_assets.judges.words import WordsJudge
+from rag_assets.judges.registry import WordsJudge
 
 DOG = RelevanceItem("q1", "what does a dog cost", "fares.md", 0, 20, "A dog costs 10 crowns.")
 FOAM = RelevanceItem("q1", "what does a dog cost", "fire.md", 5, 9, "Foam.")

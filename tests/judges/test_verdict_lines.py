@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.judges.verdict_lines import parse
+from rag_assets.judges.base import parse
 
 SCORE = "##final score: {}"
 

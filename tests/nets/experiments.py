@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.experiment_pool import sampled_pool
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment, append_judgments
 from tests.answers.answering import GOLDS, PREDICTIONS
+from tests.labels.sampling.made_pool import drawn_line
 from tests.llm.server import ordered, serving, vector
 from tests.retrieval.external import loopback
 from tests.retrieval.reranking import tiny_models
@@ -154,8 +155,8 @@ def _drawn_labels(tiny: Tiny) -> None:
     tiny.run()
     sampled = sampled_pool(tiny.pipeline(), 5)
     drawn = [sampled.design.items[number] for number in sampled.design.order()[:9]]
-    grades = [LoggedJudgment(item, i % 2, probability=0.5) for i, item in enumerate(drawn)]
-    append_judgments(sampled.log, grades)
+    grades = [drawn_line(item, i % 2) for i, item in enumerate(drawn)]
+    append_lines(sampled.log, grades)
 
 
 _BESIDE = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rag_assets.answers.waterfall import CLASSES
+from rag_assets.answers.waterfall_stage import CLASSES
 from rag_assets.report.answer_waterfall import (
     CLASS_NAMES,
     answer_flows,

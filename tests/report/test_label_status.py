@@ -11,13 +11,14 @@ from rich.console import Console
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.page.server import LabelPage
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment, append_judgments
+from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.report.label_status import LabelStatus, status_sheets
 from rag_assets.report.terminal_table import sheets_view
 from tests.labels.page.served import session_of
-from tests.labels.sampling.made_pool import DCG, asked, collection, design_of
+from tests.labels.sampling.made_pool import DCG, asked, collection, design_of, drawn_line
 from tests.tiny_experiment import Tiny
 
 POOL, LABELS = collection(noises=(0.8, 1.0, 2.0))
@@ -38,7 +39,7 @@ def sample_of(n: int) -> LabelSample:
 
 def lines_of(sample: LabelSample) -> list[LoggedJudgment]:
     items = [POOL.items[number] for number in np.flatnonzero(sample.judged)]
-    return [LoggedJudgment(item, 1, probability=0.5, seconds=SECONDS) for item in items]
+    return [LoggedJudgment(*item, 1, probability=0.5, seconds=SECONDS) for item in items]
 
 
 def status_of(experiment: Experiment, n: int) -> LabelStatus:
@@ -158,8 +159,8 @@ def test_an_estimate_outside_of_its_interval_is_told(
 def test_the_page_says_the_same(tmp_path: Path, experiment: Experiment) -> None:
     session = session_of(tmp_path / "labelling.jsonl")
     order = [session.pool.items[number] for number in session.design.order()]
-    answers = [LoggedJudgment(item, n % 3, probability=0.5) for n, item in enumerate(order[:6])]
-    append_judgments(session.log, answers)
+    answers = [drawn_line(item, n % 3) for n, item in enumerate(order[:6])]
+    append_lines(session.log, answers)
     metric = Metric("dcg", 4)
     page = LabelPage(session, session.passages.literal, metric, "ada")._standing()
     sample, lines = session.sample()

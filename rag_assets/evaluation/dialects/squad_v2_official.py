@@ -26,8 +26,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from rag_assets.answers.answer_text import normal_form
 from rag_assets.answers.metrics import token_f1
-from rag_assets.answers.normalisation import normal_form
 from rag_assets.sources.fields import identifier, items, string
 from rag_assets.sources.json_datasets import read_paragraphs
 from rag_assets.sources.tables import UniqueIds

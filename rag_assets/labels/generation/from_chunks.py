@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -17,75 +15,48 @@ from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import Client, llm_client
 from rag_assets.experiment.llm import LlmConfig
-from rag_assets.labels.generation.question_filters import Filters
 from rag_assets.labels.generation.question_generation import (
-    SAME_LANGUAGE,
     GeneratedQuestions,
-    Generator,
-    chunks_to_ask,
     generate_questions,
     question_requests,
-    question_template,
 )
+from rag_assets.labels.generation.question_options import SAME_LANGUAGE, QuestionOptions
 from rag_assets.llm.budget import Budget, Limits
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions, Estimate, estimate, shown_by
 from rag_assets.llm.endpoint import MODEL_VARIABLE, endpoint_from_environment
+from rag_assets.llm.templates import Template
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.query_sets.query_set import Sampling
 from rag_assets.servers.secrets import is_loopback
 from rag_assets.sources.stage import DOCUMENTS_KEY
 
 
-@dataclass(frozen=True)
-class Asking:
-    """What is asked, of whom, and how much may be spent.
+class Asking(QuestionOptions):
+    """What is asked, of whom, and how much may be spent: ``questions`` of a YAML, and more.
 
-    Attributes:
-        chunking: name of the chunking; None: the only one that the experiment has.
-        chunks: most chunks that are asked about, drawn by ``seed``; None: all.
-        n: questions a chunk.
-        language: of the questions, as the prompt says it.
-        prompt: a prompt file in place of ours.
-        temperature: 0 is the least random.
-        seed: of the draw and of the sampling.
-        max_tokens: most tokens of an answer.
-        filters: which questions are kept.
-        model: name of the model at the server, in place of that of the experiment.
-        max_calls: most requests of this run; None: as the experiment's ``llm`` says.
-        max_cost: most money of this run, in the unit of the prices; likewise.
-        prompt_price: price of a million tokens of requests; likewise.
-        completion_price: price of a million tokens of answers; likewise.
+    ``model`` is the name of a model at the server, in place of that of the experiment. The limits
+    are of this run: most requests, most money in the unit of the prices, and the prices of a
+    million tokens of requests and of answers; without them they are those of the experiment's
+    ``llm``.
     """
 
-    chunking: str | None = None
-    chunks: int | None = None
-    n: int = 2
-    language: str = SAME_LANGUAGE
-    prompt: Path | None = None
-    temperature: float = 0.0
-    seed: int = 0
-    max_tokens: int = 512
-    filters: Filters = field(default_factory=Filters)
     model: str | None = None
     max_calls: int | None = None
     max_cost: float | None = None
     prompt_price: float | None = None
     completion_price: float | None = None
 
-    def generator(self) -> Generator:
-        """Return how questions are asked for.
+    def question_prompt(self) -> Template:
+        """Return the prompt.
 
         Raises:
-            ConfigError: the prompt is none, or has no place for a language that is asked for.
-            UsageError: fewer than one question a chunk.
+            ConfigError: it is none, or has no place for a language that is asked for.
         """
-        sampling = Sampling(self.temperature, self.seed, self.max_tokens)
-        template = question_template(self.prompt)
+        template = super().question_prompt()
         if self.language != SAME_LANGUAGE and "language" not in template.places:
             problem = f"has no place for the language {self.language}; write {{language}}"
-            raise ConfigError(f"the prompt {problem}", file=self.prompt)
-        return Generator(template, self.n, self.language, sampling, self.filters)
+            raise ConfigError(f"the prompt {problem}", file=self.template)
+        return template
 
 
 class Generation(NamedTuple):
@@ -113,30 +84,23 @@ def generate_from_chunks(pipeline: Pipeline, asking: Asking) -> Generation:
 
     Raises:
         UsageError: the chunking does not exist, none is chosen, or no model is configured.
+        DataError: no question was kept; says how many were dropped why.
         BudgetReached: the limits allow no more; what was answered is kept, and found again.
         ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
     """
-    generator = asking.generator()
     chunks = _chunks(pipeline, asking)
-    with _completions(pipeline, asking, chunks.num_rows) as completions:
-        questions = generate_questions(chunks, generator, completions)
-        budget = completions.budget
+    budget = Budget(_limits(pipeline.experiment, asking))
+    model = _model(pipeline, asking.model)
+    with pipeline.progress("ask for questions", chunks.num_rows) as advance:
+        completions = Completions(model, pipeline.replies, budget, progress=shown_by(advance))
+        questions = generate_questions(chunks, asking, completions)
+    if not questions.questions.num_rows:
+        lost = ", ".join(f"{n} {reason}" for reason, n in reasons(questions)) or "there was none"
+        problem = f"no question is left of {chunks.num_rows} chunks: {lost}"
+        raise DataError(problem, file=pipeline.experiment.source)
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     cost = budget.cost if budget.limits.priced else None
     return Generation(questions, documents, chunks.num_rows, budget.calls, cost)
-
-
-def require_questions(generation: Generation, source: Path) -> None:
-    """Check that a question was kept.
-
-    Raises:
-        DataError: none was; says how many were dropped why, and why chunks gave none.
-    """
-    questions = generation.found
-    if not questions.questions.num_rows:
-        lost = ", ".join(f"{n} {reason}" for reason, n in reasons(questions)) or "there was none"
-        problem = f"no question is left of {generation.n_chunks} chunks: {lost}"
-        raise DataError(problem, file=source)
 
 
 def reasons(questions: GeneratedQuestions) -> list[tuple[str, int]]:
@@ -154,10 +118,15 @@ def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
     Raises:
         UsageError: as there.
     """
-    named = is_model_named(pipeline.experiment, asking)
-    identity = _identity(pipeline.experiment, asking.model) if named else {}
-    requests = question_requests(_chunks(pipeline, asking), asking.generator())
-    return estimate(requests, identity, pipeline.replies, _limits(pipeline.experiment, asking))
+    experiment = pipeline.experiment
+    identity: Mapping[str, str] = {}
+    config = _configured(experiment, asking.model)
+    if config is not None:
+        identity = config.identity()
+    elif is_model_named(experiment, asking):
+        identity = endpoint_from_environment(asking.model).described
+    requests = question_requests(_chunks(pipeline, asking), asking)
+    return estimate(requests, identity, pipeline.replies, _limits(experiment, asking))
 
 
 def is_model_named(experiment: Experiment, asking: Asking) -> bool:
@@ -174,9 +143,7 @@ def asked_host(experiment: Experiment, asking: Asking) -> Client | None:
     """
     limits = _limits(experiment, asking)
     is_bounded = limits.max_calls is not None or limits.max_cost is not None
-    if experiment.config.llm is not None and (
-        asking.model is None or experiment.config.llm.type == "openai"
-    ):
+    if _configured(experiment, asking.model) is not None:
         client = llm_client(experiment, None)
         if client is None or client.is_local:
             return None
@@ -186,30 +153,16 @@ def asked_host(experiment: Experiment, asking: Asking) -> Client | None:
 
 
 def _chunks(pipeline: Pipeline, asking: Asking) -> pa.Table:
-    key = chunks_key(_chunking(pipeline.experiment, asking.chunking))
-    pipeline.materialize(DOCUMENTS_KEY.asset, [DOCUMENTS_KEY])
-    pipeline.materialize(key.asset, [key])
-    return chunks_to_ask(pipeline.artifact(key).table(), asking.chunks, asking.seed)
-
-
-def _chunking(experiment: Experiment, name: str | None) -> str:
-    names = list(experiment.chunkings)
-    if name is None and len(names) == 1:
-        return names[0]
-    if name is None:
-        raise UsageError(
-            f"{experiment.name} has several chunkings; choose one of {', '.join(names)} (chunking)"
-        )
-    if name not in names:
-        raise UsageError(f"unknown chunking {allowed_names(name, names)}")
-    return name
-
-
-@contextmanager
-def _completions(pipeline: Pipeline, asking: Asking, total: int) -> Iterator[Completions]:
-    model, budget = _model(pipeline, asking.model), Budget(_limits(pipeline.experiment, asking))
-    with pipeline.progress("ask for questions", total) as advance:
-        yield Completions(model, pipeline.replies, budget, progress=shown_by(advance))
+    names = list(pipeline.experiment.chunkings)
+    if asking.chunking is None and len(names) > 1:
+        problem = f"{pipeline.experiment.name} has several chunkings; choose one of "
+        raise UsageError(f"{problem}{', '.join(names)} (chunking)")
+    if asking.chunking is not None and asking.chunking not in names:
+        raise UsageError(f"unknown chunking {allowed_names(asking.chunking, names)}")
+    key = chunks_key(asking.chunking or names[0])
+    for one in (DOCUMENTS_KEY, key):
+        pipeline.materialize(one.asset, [one])
+    return asking.chosen_chunks(pipeline.artifact(key).table())
 
 
 def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
@@ -220,12 +173,6 @@ def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
     from rag_assets.llm.openai_server import OpenAICompatible
 
     return OpenAICompatible(endpoint_from_environment(name))
-
-
-def _identity(experiment: Experiment, name: str | None) -> Mapping[str, str]:
-    """Return what stands for the model of :func:`_model`."""
-    config = _configured(experiment, name)
-    return endpoint_from_environment(name).described if config is None else config.identity()
 
 
 def _configured(experiment: Experiment, name: str | None) -> LlmConfig | None:
@@ -246,14 +193,6 @@ def _configured(experiment: Experiment, name: str | None) -> LlmConfig | None:
 
 
 def _limits(experiment: Experiment, asking: Asking) -> Limits:
-    llm = experiment.config.llm
-
-    def chosen(own: float | None, of_llm: float | None) -> float | None:
-        return of_llm if own is None else own
-
-    return Limits(
-        asking.max_calls if asking.max_calls is not None or llm is None else llm.max_calls,
-        chosen(asking.max_cost, llm.max_cost if llm else None),
-        chosen(asking.prompt_price, llm.prompt_price if llm else None),
-        chosen(asking.completion_price, llm.completion_price if llm else None),
-    )
+    own = experiment.config.llm.limits() if experiment.config.llm is not None else Limits()
+    given = {field.name: getattr(asking, field.name) for field in fields(Limits)}
+    return replace(own, **{name: value for name, value in given.items() if value is not None})

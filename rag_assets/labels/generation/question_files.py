@@ -11,26 +11,38 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.labels.generation.question_generation import QUESTIONS
 from rag_assets.labels.generation.question_tables import TAG, query_fields
+from rag_assets.labels.pooling.pool import texts_of
+from rag_assets.labels.pooling.sheet import Cells, CsvSheet, whole_number
 from rag_assets.labels.question_marks import KEPT, QuestionMark
 from rag_assets.sources.fields import Place, checked_id, shown
 from rag_assets.sources.folder_queries import QUERIES
 from rag_assets.sources.labelled_folder import JSONL_DOCUMENTS, JUDGMENTS
-from rag_assets.sources.sheets import CELL_MAY_BE_CUT, Sheet, fitting, is_shown_as
+from rag_assets.sources.sheets import CELL_MAY_BE_CUT, fitting, is_shown_as
 from rag_assets.sources.writers import document_lines, write_lines
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
 from rag_assets.store.canonical import canonical_json
 
+Row: TypeAlias = dict[str, object]
 _CHUNK = ("document_id", "start", "end", "chunk_id")
-SHEET = Sheet(("keep", "question", "answer", "quote", *_CHUNK, "query_id", "source"))
-YES = ("yes", "y", "1", "x")
-NO = ("no", "n", "0")
+SHEET = CsvSheet(("keep", "question", "answer", "quote", *_CHUNK, "query_id", "source"), ("keep",))
+_KEEP = {"": None, **dict.fromkeys(("yes", "y", "1", "x"), True)}
+_KEEP |= dict.fromkeys(("no", "n", "0"), False)
+
+
+class SheetQuestion(NamedTuple):
+    """A row of a sheet; ``verdict`` is None where nothing stands under ``keep``."""
+
+    query_id: str
+    verdict: bool | None
+    cells: Cells
+    place: Place
 
 
 class Reviewed(NamedTuple):
@@ -48,13 +60,8 @@ class Reviewed(NamedTuple):
 
 
 def review_sheet(questions: pa.Table, documents: pa.Table) -> str:
-    """Return the sheet, with an empty column ``keep`` and a byte order mark.
-
-    Args:
-        questions: table of :data:`QUESTIONS`.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-    """
-    texts = _texts(documents)
+    """Return the sheet, with an empty column ``keep`` and a byte order mark."""
+    texts = texts_of(documents)
     rows = []
     for row in QUESTIONS.check(questions).to_pylist():
         quote = fitting(texts[row["document_id"]][row["start"] : row["end"]], lambda _: "")
@@ -68,59 +75,48 @@ def read_review(
 ) -> Reviewed:
     """Return the questions that people want to keep, in the order of the sheet.
 
-    Args:
-        file: the sheet; rows may be missing, moved, and questions be worded better.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`, as they are now.
-        marks: question -> what was said of it on the page; a row with something under ``keep`` says
-            it itself.
+    Rows may be missing, moved, and questions be worded better. Where nothing stands under ``keep``,
+    the question's mark, which was given on the page, counts.
 
     Raises:
         DataError: a column is missing, a question is there twice, ``keep`` is no yes and no no, or
             a document does not hold the quote (any more).
     """
-    texts = _texts(documents)
+    texts = texts_of(documents)
     accepted: list[dict[str, object]] = []
     n_refused = n_open = 0
-    for query_id, verdict, cells, place in _rows(file):
-        mark = (marks or {}).get(query_id)
-        if verdict or (verdict is None and mark is not None and mark.mark == KEPT):
-            row = {**_question(cells, texts, place), "query_id": query_id}
-            text = mark.text if verdict is None and mark is not None else None
-            accepted.append({**row, "text": text or row["text"]})
-        elif verdict is False or mark is not None:
-            n_refused += 1
-        else:
-            n_open += 1
+    for row in _rows(file):
+        mark = (marks or {}).get(row.query_id)
+        wording = None
+        verdict = row.verdict
+        if verdict is None and mark is not None:
+            verdict, wording = mark.mark == KEPT, mark.text
+        if verdict:
+            question = _question(row, texts)
+            accepted.append({**question, "text": wording or question["text"]})
+        n_refused += verdict is False
+        n_open += verdict is None
     return Reviewed(QUESTIONS.from_rows(accepted), n_refused, n_open)
 
 
 def reviewed_questions(questions: pa.Table, file: Path) -> tuple[pa.Table, list[str]]:
     """Return questions without those that people refused, the others worded as people wish.
 
-    A question that is not on the sheet, or has no verdict there, stays as it is.
-
-    Args:
-        questions: table of :data:`QUESTIONS`.
-        file: the sheet; rows of other questions say nothing.
-
-    Returns:
-        The table, and lines on what became of how many.
+    And lines on what became of how many. A question that is not on the sheet, or has no verdict
+    there, stays as it is; rows of other questions say nothing.
 
     Raises:
         DataError: as :func:`read_review`, but quotes are not looked at.
     """
-    verdicts = {
-        query_id: _wording(cells, place) if verdict else verdict
-        for query_id, verdict, cells, place in _rows(file)
-    }
+    verdicts = {row.query_id: _wording(row) if row.verdict else row.verdict for row in _rows(file)}
     rows = questions.to_pylist()
-    said = [verdicts.get(row["query_id"]) for row in rows]
+    texts = [verdicts.get(row["query_id"]) for row in rows]
     left = [
-        {**row, "text": verdict or row["text"]}
-        for row, verdict in zip(rows, said, strict=True)
-        if verdict is not False
+        {**row, "text": text or row["text"]}
+        for row, text in zip(rows, texts, strict=True)
+        if text is not False
     ]
-    n_refused, n_open = len(rows) - len(left), said.count(None)
+    n_refused, n_open = len(rows) - len(left), texts.count(None)
     notes = [f"{n_refused} left out: refused by people"] if n_refused else []
     notes += [f"{n_open} of {len(rows)} not reviewed by people"] if n_open else []
     return QUESTIONS.from_rows(left), notes
@@ -132,49 +128,37 @@ def sheet_questions(file: Path, documents: pa.Table) -> pa.Table:
     Raises:
         DataError: see :func:`read_review`.
     """
-    texts = _texts(documents)
-    return QUESTIONS.from_rows(
-        [
-            {**_question(cells, texts, place), "query_id": query_id}
-            for query_id, _, cells, place in _rows(file)
-        ]
-    )
+    texts = texts_of(documents)
+    return QUESTIONS.from_rows([_question(row, texts) for row in _rows(file)])
 
 
-def _rows(file: Path) -> Iterator[tuple[str, bool | None, Mapping[str, str], Place]]:
-    """Yield id, verdict (None: there is none), cells and place of each row of a sheet."""
+def _rows(file: Path) -> Iterator[SheetQuestion]:
     lines: dict[str, int] = {}
     for place, cells in SHEET.rows(file):
         query_id = checked_id(cells["query_id"], place, "query_id")
         first = lines.setdefault(query_id, place.line or 0)
         if first != place.line:
             raise place.error(f"{shown(query_id)} was on line {first} already", "query_id")
-        verdict = cells["keep"].strip().lower()
-        if verdict and verdict not in (*YES, *NO):
-            allowed = ", ".join((*YES, *NO))
+        word = cells["keep"].strip().lower()
+        if word not in _KEEP:
+            allowed = ", ".join(filter(None, _KEEP))
             raise place.error(f"is {shown(cells['keep'])}; allowed: {allowed}, or nothing", "keep")
-        yield query_id, verdict in YES if verdict else None, cells, place
+        yield SheetQuestion(query_id, _KEEP[word], cells, place)
 
 
-def _question(
-    cells: Mapping[str, str], texts: Mapping[str, str], place: Place
-) -> dict[str, object]:
-    document_id = cells["document_id"]
+def _question(row: SheetQuestion, texts: Mapping[str, str]) -> dict[str, object]:
+    cells, document_id = row.cells, row.cells["document_id"]
     if document_id not in texts:
-        raise place.error(f"{shown(document_id)} is not one of the documents", "document_id")
-    start, end = _number(cells, "start", place), _number(cells, "end", place)
+        problem = f"{shown(document_id)} is not one of the documents"
+        raise row.place.error(problem, "document_id")
+    start, end = (whole_number(cells, name, row.place) for name in ("start", "end"))
     if not _is_quoted(texts[document_id][start:end], cells["quote"]):
         problem = f"is not what {shown(document_id)} says from {start} to {end} (any more)"
-        raise place.error(problem, "quote")
-    return {
-        "text": _wording(cells, place),
-        "answer": cells["answer"].strip() or None,
-        "chunk_id": cells["chunk_id"],
-        "document_id": document_id,
-        "start": start,
-        "end": end,
-        "source": cells["source"],
-    }
+        raise row.place.error(problem, "quote")
+    copied = {name: cells[name] for name in ("chunk_id", "document_id", "source")}
+    answer = cells["answer"].strip() or None
+    lead = {"query_id": row.query_id, "text": _wording(row), "answer": answer}
+    return {**lead, **copied, "start": start, "end": end}
 
 
 def _is_quoted(span: str, quote: str) -> bool:
@@ -184,23 +168,11 @@ def _is_quoted(span: str, quote: str) -> bool:
     return quote_words == span_words or cut or is_shown_as(quote, span)
 
 
-def _number(cells: Mapping[str, str], key: str, place: Place) -> int:
-    text = cells[key].strip()
-    if not (text.isascii() and text.isdigit()):
-        raise place.error(f"is {shown(text)}; must be a whole number", key)
-    return int(text)
-
-
-def _wording(cells: Mapping[str, str], place: Place) -> str:
-    text = " ".join(cells["question"].split())
+def _wording(row: SheetQuestion) -> str:
+    text = " ".join(row.cells["question"].split())
     if not text:
-        raise place.error("is blank; write no under keep to drop it", "question")
+        raise row.place.error("is blank; write no under keep to drop it", "question")
     return text
-
-
-def _texts(documents: pa.Table) -> dict[str, str]:
-    ids, texts = (documents.column(name).to_pylist() for name in ("document_id", "text"))
-    return dict(zip(ids, texts, strict=True))
 
 
 EXPERIMENT = "experiment.yaml"
@@ -223,12 +195,10 @@ def check_free(folder: Path, *, force: bool) -> None:
         return
     if not folder.is_dir() or folder.is_symlink():
         raise UsageError(f"{folder}: exists and is not a folder; choose a new one")
-    names = sorted(path.name for path in folder.iterdir())
-    others = [name for name in names if name not in FILES]
-    if others:
-        raise UsageError(
-            f"{folder}: holds {others[0]}, not a file of a generated dataset; choose a new folder"
-        )
+    names = {path.name for path in folder.iterdir()}
+    if names - FILES:
+        problem = f"holds {min(names - FILES)}, not a file of a generated dataset"
+        raise UsageError(f"{folder}: {problem}; choose a new folder")
     if names and not force:
         raise UsageError(f"{folder}: already exists; choose a new folder, or replace it (force)")
 
@@ -238,25 +208,21 @@ def write_folder(
 ) -> None:
     """Write ``folder``, which is there in the end only when all of it is.
 
-    Its ``experiment.yaml`` makes intervals and tests cluster by ``source_document``.
-
-    Args:
-        questions: table of :data:`rag_assets.labels.generation.question_generation.QUESTIONS`.
-        documents: all documents that are searched, those of the questions among them.
-        folder: a new one.
-        force: replace an earlier dataset that was written here.
+    It holds all documents that are searched, those of the questions among them. Its
+    ``experiment.yaml`` makes intervals and tests cluster by ``source_document``. ``force`` replaces
+    an earlier dataset.
 
     Raises:
         UsageError: see :func:`check_free`.
         StoreError: the folder cannot be written.
     """
     check_free(folder, force=force)
-    rows = dataset_rows(questions, documents)
+    queries, judgments = _dataset_rows(questions, documents)
     aside = folder.with_name(f"{folder.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:12]}")
     with atomic_directory(folder) as temporary:
         write_lines(temporary / JSONL_DOCUMENTS, document_lines(documents))
-        write_lines(temporary / f"{QUERIES}.jsonl", map(canonical_json, rows.queries))
-        write_lines(temporary / f"{JUDGMENTS}.jsonl", map(canonical_json, rows.judgments))
+        write_lines(temporary / f"{QUERIES}.jsonl", map(canonical_json, queries))
+        write_lines(temporary / f"{JUDGMENTS}.jsonl", map(canonical_json, judgments))
         (temporary / EXPERIMENT).write_text(_YAML, encoding="utf-8")
         if folder.is_dir() and any(folder.iterdir()):
             folder.rename(aside)
@@ -279,33 +245,20 @@ def check_new_file(file: Path, *, force: bool) -> None:
         raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
 
 
-class DatasetRows(NamedTuple):
-    """Rows as :mod:`rag_assets.sources.labelled_folder` reads them, one mapping a line."""
-
-    queries: list[dict[str, object]]
-    judgments: list[dict[str, object]]
-
-
-def dataset_rows(questions: pa.Table, documents: pa.Table) -> DatasetRows:
-    """Return a query and a judgment for each question.
+def _dataset_rows(questions: pa.Table, documents: pa.Table) -> tuple[list[Row], list[Row]]:
+    """Return a query and a judgment for each question, as ``sources.labelled_folder`` reads them.
 
     The judgment quotes the span that the question was made from, with its place; a span that is
     blank, as that of a document without text, is left out: then the whole document is judged.
-
-    Args:
-        questions: table of :data:`QUESTIONS`.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`, those of the questions among them.
     """
-    QUESTIONS.check(questions)
-    ids, texts = (documents.column(name).to_pylist() for name in ("document_id", "text"))
-    text_of = dict(zip(ids, texts, strict=True))
-    queries: list[dict[str, object]] = []
-    judgments: list[dict[str, object]] = []
-    for row in questions.to_pylist():
+    texts = texts_of(documents)
+    queries: list[Row] = []
+    judgments: list[Row] = []
+    for row in QUESTIONS.check(questions).to_pylist():
         head = {"query_id": row["query_id"], "text": row["text"], "tags": [TAG]}
         queries.append({**head, **query_fields(row)})
-        quote = text_of[row["document_id"]][row["start"] : row["end"]]
+        quote = texts[row["document_id"]][row["start"] : row["end"]]
         span = {"quote": quote, "start": row["start"]} if quote.strip() else {}
         judged = {"query_id": row["query_id"], "doc_id": row["document_id"]}
         judgments.append({**judged, **span, "relevance": 1, "source": row["source"]})
-    return DatasetRows(queries, judgments)
+    return queries, judgments

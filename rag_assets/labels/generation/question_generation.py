@@ -1,89 +1,81 @@
-"""Questions from chunks: asked for, filtered, each with the chunk's span as its evidence."""
+"""Questions from chunks: asked for, filtered, each with the chunk's span as its evidence.
+
+A question that is not worth a person's time is dropped, with one reason. Of questions that ask
+nearly the same the earliest is kept. Similarity is Jaccard's of their sets of words; questions
+about other numbers ("in 1999", "in 2001") are never alike. Exact: two sets of similarity t or more
+share one of the ``n - ceil(t * n) + 1`` rarest words of each, n its size (prefix filtering:
+Bayardo, Ma and Srikant, "Scaling Up All Pairs Similarity Search", WWW 2007), so only those are
+looked up.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.errors import UsageError
-from rag_assets.labels.generation.question_filters import (
-    NEAR_DUPLICATE,
-    Filters,
-    fault,
-    near_earlier,
-    question_words,
-)
+from rag_assets.labels.generation.question_options import QuestionOptions, digest
 from rag_assets.llm.client import Answer, ChatRequest, Failure
 from rag_assets.llm.completions import Completions
-from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
-from rag_assets.query_sets.query_set import Sampling
+from rag_assets.retrieval.lexical.analyzers.words import split_cjk, words
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
 
-TEMPLATE = "questions"
-SAME_LANGUAGE = "the language of the text"
-_PLACES = ("n", "language", "title")
+TOO_SHORT = "too_short"
+NOT_A_QUESTION = "not_a_question"
+ABOUT_THE_PASSAGE = "about_the_passage"
+COPIED = "copied_from_the_chunk"
+ANSWER_INSIDE = "answer_in_the_question"
+NEAR_DUPLICATE = "near_duplicate"
+REASONS = (TOO_SHORT, NOT_A_QUESTION, ABOUT_THE_PASSAGE, COPIED, ANSWER_INSIDE, NEAR_DUPLICATE)
+_PLAIN_ANSWERS = ("yes", "no", "true", "false")  # "no" inside a question gives nothing away
 
-_MADE_FROM = (
-    Column("text", TEXT, "the question"),
-    Column("answer", TEXT, "the model's own answer, null when it gave none", True),
-    Column("chunk_id", TEXT, "the chunk that it was made from"),
-    Column("document_id", TEXT, "the document of the chunk"),
-    Column("start", COUNT, "first character of the chunk in the document's text"),
-    Column("end", COUNT, "character after its last one"),
-    Column("source", TEXT, "model and prompt that it is from, as my-model questions/1"),
+# Latin, full-width, Arabic, Greek (which looks like a semicolon), Armenian, Ethiopic
+_QUESTION_MARK = re.compile("[?\uff1f\u061f\u037e\u055e\u1367][\"'\u201d\u2019\u300d)\\s]*$")
+_SOURCE = "passage|excerpt|snippet|extract"
+_ALSO = "text|document|article|paragraph|section|context|chapter|author|information"
+
+_ABOUT = re.compile(
+    rf"\b(?:(?:the|this|that|these|above|given|provided|following) (?:{_SOURCE})s?\b"
+    rf"|(?:this|above|given|provided|following|(?:according|referring) to the|based on the"
+    rf"|(?:mentioned|described|discussed|stated|provided|given|presented|written) (?:in|by) the"
+    rf"|does the|did the|is the|in the|by the|of the) "
+    rf"(?:(?:above|given|provided|following) )?(?:{_ALSO})s?(?=\s*(?:[?,.;:]|$"
+    r"|mentions?|says?|said|states?|describes?|discuss(?:es)?|provides?|provided|above|given)))",
+    re.IGNORECASE,
 )
+
+_ABOUT_CJK = re.compile(
+    "\u672c\u6587|\u4e0a\u6587|\u6587\u4e2d|\u6587\u7ae0|\u8be5\u6587|\u8fd9\u6bb5|\u8be5\u6bb5"
+    "|\u6bb5\u843d|\u4e0a\u8ff0(?:\u6587\u672c|\u5185\u5bb9)|\u7ed9\u5b9a\u7684?\u6587\u672c"
+    "|\u672c\u6bb5|\u3053\u306e\u6587\u7ae0"
+)
+COPIED_WORDS = 4
+"""Length of the runs of words by which a copy is found."""
 
 QUESTIONS = TableSchema(
     "generated_questions",
     "one question that was kept",
     ("query_id",),
-    (Column("query_id", TEXT, "id, made of the question and its chunk"), *_MADE_FROM),
+    (
+        Column("query_id", TEXT, "id, made of the question and its chunk"),
+        Column("text", TEXT, "the question"),
+        Column("answer", TEXT, "the model's own answer, null when it gave none", True),
+        Column("chunk_id", TEXT, "the chunk that it was made from"),
+        Column("document_id", TEXT, "the document of the chunk"),
+        Column("start", COUNT, "first character of the chunk in the document's text"),
+        Column("end", COUNT, "character after its last one"),
+        Column("source", TEXT, "model and prompt that it is from, as my-model questions/1"),
+    ),
 )
-
-DROPPED = TableSchema(
-    "dropped_questions",
-    "one question that was not kept",
-    ("chunk_id", "text", "reason"),
-    (Column("reason", TEXT, "the filter that dropped it"), *_MADE_FROM),
-)
-Spread = Literal["document", "heading"]
-_GROUPS = {"document": ("document_id",), "heading": ("document_id", "heading_path")}
 
 _OBJECT = re.compile(r"\{[^{}]*\}", re.DOTALL)
 _KEYS = ("question", "query")
-
-
-@dataclass(frozen=True)
-class Generator:
-    """How questions are asked for and which are kept.
-
-    Attributes:
-        template: the prompt, with ``{text}`` and if wanted ``{n}``, ``{language}``, ``{title}``.
-        n: questions a chunk.
-        language: of the questions, as the prompt says it.
-        sampling: how answers are drawn.
-        filters: what is kept.
-    """
-
-    template: Template
-    n: int = 2
-    language: str = SAME_LANGUAGE
-    sampling: Sampling = field(default_factory=lambda: Sampling(max_tokens=512))
-    filters: Filters = field(default_factory=Filters)
-
-    def __post_init__(self) -> None:
-        """Raise UsageError for fewer than one question a chunk."""
-        if self.n < 1:
-            raise UsageError(f"questions per chunk: {self.n}; it must be 1 or more")
 
 
 class GeneratedQuestions(NamedTuple):
@@ -91,153 +83,70 @@ class GeneratedQuestions(NamedTuple):
 
     Attributes:
         questions: table of :data:`QUESTIONS`, in the order of the chunks.
-        dropped: table of :data:`DROPPED`, likewise.
         failures: chunk id -> why there is no question of it.
         counts: reason -> how many questions were dropped.
         n_unanswered: chunks of which the model said nothing, not even that it refuses.
     """
 
     questions: pa.Table
-    dropped: pa.Table
     failures: dict[str, str]
     counts: Mapping[str, int]
     n_unanswered: int = 0
 
 
-def question_template(path: Path | None = None) -> Template:
-    """Return the packaged prompt, or the one in ``path``.
-
-    Raises:
-        ConfigError: the file is no prompt with a place for ``text``.
-    """
-    if path is None:
-        return packaged_template(TEMPLATE, ["text"], _PLACES)
-    return read_template(path, ["text"], _PLACES)
-
-
-def chunks_to_ask(
-    chunks: pa.Table, limit: int | None = None, seed: int = 0, spread: Spread | None = None
-) -> pa.Table:
-    """Return the chunks that hold text; at most ``limit``, drawn by ``seed``, in their order.
-
-    The draw goes by the ids' hashes, so a chunk more or less changes at most one of those drawn.
-
-    Args:
-        chunks: table of :data:`rag_assets.schemas.CHUNKS`.
-        limit: None takes all.
-        seed: another number draws others.
-        spread: over what they are spread: every document, or every heading of a document, has one
-            chunk drawn before any has two, and so on; which come first is said by their hashes.
-    """
-    texts = chunks.column("text").to_pylist()
-    filled = [row for row, text in enumerate(texts) if text.strip()]
-    if limit is not None and limit < len(filled):
-        filled = sorted(_drawn(chunks, filled, seed, spread)[:limit])
-    return chunks.take(pa.array(filled, pa.int64()))
-
-
-def _drawn(
-    chunks: pa.Table, rows: Sequence[int], seed: int, spread: Spread | None
-) -> Sequence[int]:
-    """Return rows in the order in which they are drawn."""
-    ids = chunks.column("chunk_id").to_pylist()
-    by_hash = sorted(rows, key=lambda row: _digest(str(seed), ids[row]))
-    if spread is None:
-        return by_hash
-    columns = [chunks.column(name).to_pylist() for name in _GROUPS[spread]]
-    n_before: Counter[tuple[str, ...]] = Counter()
-    places: dict[int, tuple[int, str]] = {}
-    for row in by_hash:
-        group = tuple(column[row] for column in columns)
-        places[row] = n_before[group], _digest(str(seed), *group)
-        n_before[group] += 1
-    return sorted(by_hash, key=lambda row: places[row])
-
-
-def question_requests(chunks: pa.Table, generator: Generator) -> list[ChatRequest]:
+def question_requests(chunks: pa.Table, options: QuestionOptions) -> list[ChatRequest]:
     """Return what would be asked, one request a chunk: for an estimate."""
     columns = (chunks.column(name).to_pylist() for name in ("title", "text"))
-    sampling = generator.sampling
-    values = {"n": generator.n, "language": generator.language}
+    template = options.question_prompt()
+    values = {"n": options.n, "language": options.language}
     return [
         ChatRequest(
-            generator.template.filled({**values, "title": title, "text": text}),
-            sampling.temperature,
-            sampling.seed,
-            sampling.max_tokens,
-            generator.template.label,
+            template.filled({**values, "title": title, "text": text}),
+            options.temperature,
+            options.seed,
+            options.max_tokens,
+            template.label,
         )
         for title, text in zip(*columns, strict=True)
     ]
 
 
 def generate_questions(
-    chunks: pa.Table, generator: Generator, completions: Completions
+    chunks: pa.Table, options: QuestionOptions, completions: Completions
 ) -> GeneratedQuestions:
     """Ask for questions about every chunk and drop those that are no use.
-
-    Args:
-        chunks: table of :data:`rag_assets.schemas.CHUNKS`; see :func:`chunks_to_ask`.
-        generator: how to ask, and what to keep.
-        completions: the model, the store of its replies and its budget.
 
     Raises:
         BudgetReached: the limits allow no more; what was answered is in the cache.
         ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
     """
-    answers = completions.answer(question_requests(chunks, generator))
-    source = _source(completions, generator)
-    failures: dict[str, str] = {}
-    accepted: list[dict[str, object]] = []
-    dropped: list[dict[str, object]] = []
-    for chunk, answer in zip(_rows(chunks), answers, strict=True):
-        questions = parsed_questions(answer, generator.n)
-        if isinstance(questions, Unusable):
-            failures[str(chunk["chunk_id"])] = questions.reason
-            continue
-        words = question_words(str(chunk.pop("of")))
-        for question in questions:
-            reason = fault(question.text, question.answer, words, generator.filters)
-            row = {**_row(question, chunk), "source": source}
-            (dropped if reason else accepted).append({**row, "reason": reason})
-    accepted, alike = _without_near_duplicates(accepted, generator.filters.near_duplicate)
-    dropped += alike
-    rows = [{name: row[name] for name in QUESTIONS.arrow().names} for row in accepted]
-    losses = [{name: row[name] for name in DROPPED.arrow().names} for row in dropped]
-    counts = Counter(str(row["reason"]) for row in dropped)
-    n_unanswered = sum(isinstance(answer, Failure) for answer in answers)
-    return GeneratedQuestions(
-        QUESTIONS.from_rows(rows), DROPPED.from_rows(losses), failures, counts, n_unanswered
-    )
-
-
-def _source(completions: Completions, generator: Generator) -> str:
+    answers = completions.answer(question_requests(chunks, options))
     model = dict(completions.model.identity).get("model", "")
-    return f"{model} {generator.template.label}".strip()
-
-
-def _without_near_duplicates(
-    rows: list[dict[str, object]], threshold: float
-) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    words = [frozenset(question_words(str(row["text"]))) for row in rows]
-    like = near_earlier(words, threshold)
-    different = [row for number, row in enumerate(rows) if number not in like]
-    return different, [{**rows[number], "reason": NEAR_DUPLICATE} for number in like]
-
-
-def _rows(chunks: pa.Table) -> list[dict[str, object]]:
-    """Return where each chunk is, and its text as ``of``."""
-    place = chunks.select(["chunk_id", "document_id", "start", "end", "text"])
-    return list(place.rename_columns(["chunk_id", "document_id", "start", "end", "of"]).to_pylist())
-
-
-def _row(question: Question, chunk: dict[str, object]) -> dict[str, object]:
-    query_id = f"gen-{_digest(question.text, str(chunk['chunk_id']))[:16]}"
-    return {"query_id": query_id, **chunk, **question._asdict()}
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    source = f"{model} {options.question_prompt().label}".strip()
+    failures: dict[str, str] = {}
+    rows: list[dict[str, object]] = []
+    dropped: Counter[str] = Counter()
+    places = chunks.select(["chunk_id", "document_id", "start", "end"]).to_pylist()
+    for place, text, answer in zip(places, chunks["text"].to_pylist(), answers, strict=True):
+        questions = parsed_questions(answer, options.n)
+        if isinstance(questions, Unusable):
+            failures[place["chunk_id"]] = questions.reason
+            continue
+        words = question_words(text)
+        for question in questions:
+            reason = fault(question.text, question.answer, words, options)
+            if reason is not None:
+                dropped[reason] += 1
+                continue
+            query_id = f"gen-{digest(question.text, place['chunk_id'])[:16]}"
+            rows.append({"query_id": query_id, **place, **question._asdict(), "source": source})
+    bags = [frozenset(question_words(str(row["text"]))) for row in rows]
+    alike = near_earlier(bags, options.near_duplicate)
+    if alike:
+        dropped[NEAR_DUPLICATE] = len(alike)
+    different = [row for number, row in enumerate(rows) if number not in alike]
+    n_unanswered = sum(isinstance(answer, Failure) for answer in answers)
+    return GeneratedQuestions(QUESTIONS.from_rows(different), failures, dropped, n_unanswered)
 
 
 class Question(NamedTuple):
@@ -274,3 +183,87 @@ def _question(part: str) -> Question | None:
     answer = value.get("answer")
     plain = " ".join(answer.split()) if isinstance(answer, str) else ""
     return Question(text, plain or None) if text else None
+
+
+def fault(
+    question: str, answer: str | None, chunk: list[str], options: QuestionOptions
+) -> str | None:
+    """Return why a question is dropped, the first of :data:`REASONS` that holds; None: it is kept.
+
+    Near duplicates are found among all questions, by :func:`near_earlier`. ``chunk`` are the words
+    of the chunk that it was made from; each CJK character is one. A question is a copy, which any
+    lexical search finds, where the chunk holds more than ``max_copied`` of its runs of words too.
+    """
+    words = question_words(question)
+    if len(words) < options.min_words:
+        return TOO_SHORT
+    if not _QUESTION_MARK.search(question):
+        return NOT_A_QUESTION
+    if _ABOUT.search(question) or _ABOUT_CJK.search(question):
+        return ABOUT_THE_PASSAGE
+    if copied_share(words, chunk, COPIED_WORDS) > options.max_copied:
+        return COPIED
+    if (answer or "").casefold().strip(". ") in _PLAIN_ANSWERS:
+        return None
+    if contains_words(words, question_words(answer or "")):
+        return ANSWER_INSIDE
+    return None
+
+
+def near_earlier(questions: Sequence[frozenset[str]], threshold: float) -> dict[int, int]:
+    """Return for each question that is to be dropped the earlier one that it is like.
+
+    A question is compared with those before it that are kept themselves.
+
+    Args:
+        questions: the words of each; one without words is like none.
+        threshold: lowest similarity of a near duplicate, above 0, at most 1.
+    """
+    frequency = Counter(word for question in questions for word in question)
+    holders: dict[str, list[int]] = defaultdict(list)
+    dropped: dict[int, int] = {}
+    for number, question in enumerate(questions):
+        rarest = sorted(question, key=lambda word: (frequency[word], word))
+        # The rounding error of t * n must not shorten the prefix.
+        shared = max(math.ceil(threshold * len(question) - 1e-9), 1)
+        prefix = rarest[: len(question) - shared + 1]
+        candidates = sorted({earlier for word in prefix for earlier in holders[word]})
+        like = (c for c in candidates if _alike(question, questions[c], threshold))
+        first = next(like, None)
+        if first is not None:
+            dropped[number] = first
+            continue
+        for word in prefix:
+            holders[word].append(number)
+    return dropped
+
+
+def _alike(a: frozenset[str], b: frozenset[str], threshold: float) -> bool:
+    shared = len(a & b)
+    if shared < threshold * (len(a) + len(b) - shared):
+        return False
+    return not any(character.isdigit() for word in a ^ b for character in word)
+
+
+def question_words(text: str) -> list[str]:
+    """Return the words of a text in order, lower-cased; each CJK character is a word."""
+    return [part for word in words(text) for part in split_cjk(word)]
+
+
+def copied_share(question: list[str], text: list[str], n: int) -> float:
+    """Return the share of the question's runs of ``n`` words that stand in the text as well.
+
+    0 for a question of fewer words.
+    """
+    grams = [tuple(question[start : start + n]) for start in range(len(question) - n + 1)]
+    if not grams:
+        return 0.0
+    text_grams = {tuple(text[start : start + n]) for start in range(len(text) - n + 1)}
+    return sum(gram in text_grams for gram in grams) / len(grams)
+
+
+def contains_words(text: list[str], part: list[str]) -> bool:
+    """Return whether ``part``, not empty, stands in ``text`` as one run of words."""
+    size = len(part)
+    starts = range(len(text) - size + 1)
+    return bool(part) and any(text[start : start + size] == part for start in starts)

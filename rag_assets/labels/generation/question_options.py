@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import AfterValidator, Field, model_validator
 
 from rag_assets.errors import DataError, allowed_names
 from rag_assets.evaluation.query_filters import FilteredDocuments, filter_values
-from rag_assets.labels.generation.question_filters import Filters
-from rag_assets.labels.generation.question_generation import (
-    SAME_LANGUAGE,
-    Generator,
-    Spread,
-    chunks_to_ask,
-    question_template,
-)
+from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import FileOptions, Number
-from rag_assets.query_sets.query_set import Sampling
+
+SAME_LANGUAGE = "the language of the text"
+_PLACES = ("n", "language", "title")
+
+Spread = Literal["document", "heading"]
+_GROUPS = {"document": ("document_id",), "heading": ("document_id", "heading_path")}
 
 Count = Annotated[int, Field(ge=1, strict=True)]
-_DEFAULT = Filters()
 
 
 def _checked_filter(given: dict[str, Any]) -> dict[str, Any]:
@@ -61,9 +60,9 @@ class QuestionOptions(FileOptions):
     temperature: Annotated[Number, Field(ge=0)] | None = 0.0
     seed: Annotated[int, Field(ge=0, strict=True)] = 0
     max_tokens: Count = 512
-    min_words: Count = _DEFAULT.min_words
-    max_copied: Annotated[Number, Field(ge=0, le=1)] = _DEFAULT.max_copied
-    near_duplicate: Annotated[Number, Field(gt=0, le=1)] = _DEFAULT.near_duplicate
+    min_words: Count = 4
+    max_copied: Annotated[Number, Field(ge=0, le=1)] = 0.8
+    near_duplicate: Annotated[Number, Field(gt=0, le=1)] = 0.8
     reviewed: Path | None = None
 
     @model_validator(mode="after")
@@ -79,41 +78,63 @@ class QuestionOptions(FileOptions):
         """Return the options that determine the questions: no names of models or chunkings."""
         return self.model_dump(mode="json", exclude={*self.file_options, "llm", "chunking"})
 
-    def question_generator(self) -> Generator:
-        """Return how questions are asked for.
+    def question_prompt(self) -> Template:
+        """Return the packaged prompt, or the one of the file.
 
         Raises:
-            ConfigError: the template is none.
+            ConfigError: the file is no prompt with a place for ``text``.
         """
-        filters = Filters(self.min_words, self.max_copied, near_duplicate=self.near_duplicate)
-        sampling = Sampling(self.temperature, self.seed, self.max_tokens)
-        return Generator(question_template(self.template), self.n, self.language, sampling, filters)
+        if self.template is None:
+            return packaged_template("questions", ["text"], _PLACES)
+        return read_template(self.template, ["text"], _PLACES)
 
-    def chosen_chunks(self, chunks: pa.Table, documents: pa.Table | None) -> pa.Table:
-        """Return the chunks that are asked about, in their order.
+    def chosen_chunks(self, chunks: pa.Table, documents: pa.Table | None = None) -> pa.Table:
+        """Return the chunks that are asked about, in their order; blank ones are not among them.
 
-        Args:
-            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
-            documents: table of :data:`rag_assets.schemas.DOCUMENTS`; None without a filter.
+        The draw goes by the ids' hashes, so a chunk more or less changes at most one of those
+        drawn. Documents are read where there is a filter.
 
         Raises:
             DataError: no document has a field of the filter.
         """
-        most = self.max_characters or float("inf")
-        sizes = (len(text.strip()) for text in chunks.column("text").to_pylist())
-        mask = [self.min_characters <= size <= most for size in sizes]
-        if documents is not None:
-            allowed = self._allowed_documents(documents)
-            ids = chunks.column("document_id").to_pylist()
-            mask = [fits and one in allowed for fits, one in zip(mask, ids, strict=True)]
-        own = chunks.filter(pa.array(mask, pa.bool_()))
-        return chunks_to_ask(own, self.chunks, self.seed, self.spread)
+        longest = self.max_characters or float("inf")
+        allowed = self._filtered_ids(documents) if documents is not None else None
+        columns = (chunks.column(name).to_pylist() for name in ("document_id", "text"))
+        rows = [
+            row
+            for row, (document_id, text) in enumerate(zip(*columns, strict=True))
+            if self.min_characters <= len(text.strip()) <= longest
+            and (allowed is None or document_id in allowed)
+        ]
+        if self.chunks is not None and self.chunks < len(rows):
+            rows = sorted(self._drawn(chunks, rows)[: self.chunks])
+        return chunks.take(pa.array(rows, pa.int64()))
 
-    def _allowed_documents(self, documents: pa.Table) -> set[str]:
+    def _drawn(self, chunks: pa.Table, rows: Sequence[int]) -> Sequence[int]:
+        """Return rows in the order in which they are drawn."""
+        ids = chunks.column("chunk_id").to_pylist()
+        by_hash = sorted(rows, key=lambda row: digest(str(self.seed), ids[row]))
+        if self.spread is None:
+            return by_hash
+        columns = [chunks.column(name).to_pylist() for name in _GROUPS[self.spread]]
+        n_before: Counter[tuple[str, ...]] = Counter()
+        places: dict[int, tuple[int, str]] = {}
+        for row in by_hash:
+            group = tuple(column[row] for column in columns)
+            places[row] = n_before[group], digest(str(self.seed), *group)
+            n_before[group] += 1
+        return sorted(by_hash, key=lambda row: places[row])
+
+    def _filtered_ids(self, documents: pa.Table) -> set[str]:
         fields = filter_values(self.filter)
         by_metadata = FilteredDocuments(documents, fields)
         for name in fields:
             if name not in by_metadata.names:
-                known = allowed_names(name, sorted(by_metadata.names))
-                raise DataError(f"no document has the field {known}", key="questions.filter")
+                problem = f"no document has the field {allowed_names(name, by_metadata.names)}"
+                raise DataError(problem, key="questions.filter")
         return set(by_metadata.of(fields))
+
+
+def digest(*parts: str) -> str:
+    """Return a number that depends on texts alone."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

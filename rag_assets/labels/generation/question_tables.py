@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.labels.generation.question_generation import QUESTIONS
+from rag_assets.labels.pooling.pool import PLACE, texts_of
 from rag_assets.plain_text import shortened
 from rag_assets.schemas import QRELS, QUERIES
 from rag_assets.store.canonical import canonical_json
@@ -30,11 +31,8 @@ def query_fields(question: Mapping[str, Any]) -> dict[str, object]:
 
 
 def queries_of(questions: pa.Table) -> pa.Table:
-    """Return a query for each question, as :data:`rag_assets.schemas.QUERIES`.
-
-    Args:
-        questions: table of :data:`QUESTIONS`.
-    """
+    """Return a query for each question of a table :data:`QUESTIONS`: ``schemas.QUERIES``."""
+    rows = QUESTIONS.check(questions).to_pylist()
     return QUERIES.from_rows(
         [
             {
@@ -43,36 +41,21 @@ def queries_of(questions: pa.Table) -> pa.Table:
                 "tags": [TAG],
                 "metadata": canonical_json({**query_fields(row), "source_chunk": row["chunk_id"]}),
             }
-            for row in QUESTIONS.check(questions).to_pylist()
+            for row in rows
         ]
     )
 
 
 def qrels_of(questions: pa.Table) -> pa.Table:
-    """Return the span of its chunk as the one evidence of each question, of grade 1.
-
-    Args:
-        questions: table of :data:`QUESTIONS`.
-    """
-    places = ("query_id", "document_id", "start", "end")
-    return QRELS.from_rows(
-        [
-            {
-                **{name: row[name] for name in places},
-                "evidence_id": f"{row['document_id']}#{row['start']}-{row['end']}",
-                "grade": 1,
-            }
-            for row in QUESTIONS.check(questions).to_pylist()
-        ]
-    )
+    """Return the span of its chunk as the one evidence of each question, of grade 1."""
+    rows = QUESTIONS.check(questions).select(PLACE).to_pylist()
+    for row in rows:
+        row |= {"evidence_id": f"{row['document_id']}#{row['start']}-{row['end']}", "grade": 1}
+    return QRELS.from_rows(rows)
 
 
 def question_authors(queries: pa.Table) -> Counter[str]:
-    """Return model -> how many of the queries it wrote: its name stands in ``source``.
-
-    Args:
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
-    """
+    """Return model -> how many of the queries it wrote: its name stands in ``source``."""
     found: Counter[str] = Counter()
     for tags, metadata in zip(*(queries[c].to_pylist() for c in ("tags", "metadata")), strict=True):
         source = json.loads(metadata or "{}").get("source") if TAG in (tags or ()) else None
@@ -100,14 +83,8 @@ def dataset_questions(queries: pa.Table, qrels: pa.Table, documents: pa.Table) -
 
     The passage of a question is the first one that its labels call relevant; a question without one
     is left out.
-
-    Args:
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
     """
-    columns = (documents[name].to_pylist() for name in ("document_id", "text"))
-    lengths = {name: len(text) for name, text in zip(*columns, strict=True)}
+    lengths = {name: len(text) for name, text in texts_of(documents).items()}
     spans: dict[str, Mapping[str, object]] = {}
     for row in qrels.to_pylist():
         if row["grade"] > 0 and row["document_id"] in lengths:
@@ -117,19 +94,19 @@ def dataset_questions(queries: pa.Table, qrels: pa.Table, documents: pa.Table) -
         span = spans.get(query["query_id"])
         if TAG not in query["tags"] or span is None:
             continue
-        fields = json.loads(query["metadata"])
-        document_id = str(span["document_id"])
-        place = {"document_id": document_id, "start": 0, "end": lengths[document_id]}
-        if span["start"] is not None:
-            place |= {"start": span["start"], "end": span["end"]}
+        fields, document_id = json.loads(query["metadata"]), str(span["document_id"])
+        is_whole = span["start"] is None
+        start, end = (0, lengths[document_id]) if is_whole else (span["start"], span["end"])
         answers = fields.get("answers")
         rows.append(
             {
                 "query_id": query["query_id"],
                 "text": query["text"],
                 "answer": str(answers[0]) if isinstance(answers, list) and answers else None,
-                "chunk_id": f"{document_id}#{place['start']}-{place['end']}",
-                **place,
+                "chunk_id": f"{document_id}#{start}-{end}",
+                "document_id": document_id,
+                "start": start,
+                "end": end,
                 "source": str(fields.get("source", "")),
             }
         )

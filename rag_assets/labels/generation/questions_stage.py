@@ -55,7 +55,7 @@ class GeneratedQuestionsStage(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options = _options(context.experiment)
-        template = options.question_generator().template
+        template = options.question_prompt()
         llm = context.experiment.language_model(options.llm)
         return {
             **options.recipe_options(),
@@ -76,7 +76,7 @@ class GeneratedQuestionsStage(Stage):
         options = _options(context.experiment)
         chunks = _chosen(context, options)
         with context.completions("ask for questions", chunks.num_rows, options.llm) as asked:
-            found = generate_questions(chunks, options.question_generator(), asked)
+            found = generate_questions(chunks, options, asked)
             served = asked.served_models
         facts: dict[str, Any] = {"n_chunks": chunks.num_rows, "notes": _notes(found)}
         questions = found.questions
@@ -99,7 +99,7 @@ class GeneratedQuestionsStage(Stage):
         inputs = self.inputs(context.experiment, key)
         if any(context.current(item.key) is None for item in inputs):
             return llm_work([replace(line, questions=0)])
-        requests = question_requests(_chosen(context, options), options.question_generator())
+        requests = question_requests(_chosen(context, options), options)
         needs = needed(context, options.llm, requests)
         return llm_work([line.needing(needs, questions=0, passages=needs.calls)])
 

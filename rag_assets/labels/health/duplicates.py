@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.labels.health.near_duplicates import Pair
@@ -15,19 +16,18 @@ DUPLICATE_DOCUMENT = "duplicate_document"
 NEAR = "near_duplicate_document"
 DUPLICATE_QUERY = "duplicate_query"
 CONFLICT = "conflicting_queries"
+UNJUDGED = "unjudged_twin"
 
 _WORDS = 8
 """Words by which texts are told apart first."""
 
-_Judgment = tuple[str, int | None, int | None, int]
-_Evidences = frozenset[frozenset[_Judgment]]
+_Evidences = frozenset[frozenset[tuple[object, ...]]]
 
 
-def same_texts(documents: pa.Table) -> list[list[str]]:
-    """Return the groups of documents with the same text but for white space, titles apart.
+def duplicate_documents(documents: pa.Table) -> pa.Table:
+    """Return a warning for each document whose text, but for white space, an earlier one has.
 
-    Args:
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`; blank texts are passed over.
+    Titles do not count, and blank texts are passed over.
     """
     ids, texts = documents.column("document_id"), documents.column("text")
     each = (text for chunk in texts.chunks for text in chunk.to_pylist())
@@ -39,7 +39,12 @@ def same_texts(documents: pa.Table) -> list[list[str]]:
     groups: dict[str, list[str]] = defaultdict(list)
     for row in alike:
         groups[_words(texts[row])].append(ids[row].as_py())
-    return [members for text, members in groups.items() if text and len(members) > 1]
+    return findings_table(
+        Finding(WARNING, DUPLICATE_DOCUMENT, f"has the same text as {shown(first)}", None, other)
+        for text, (first, *others) in groups.items()
+        for other in others
+        if text
+    )
 
 
 def _repeated(hashes: Iterable[tuple[int, int]]) -> list[int]:
@@ -57,42 +62,55 @@ def _words(text: pa.StringScalar) -> str:
     return " ".join(text.as_py().split())
 
 
-def duplicate_documents(documents: pa.Table) -> pa.Table:
-    """Return a warning for each document whose text an earlier one has.
-
-    Args:
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-    """
-    return findings_table(
-        Finding(
-            WARNING, DUPLICATE_DOCUMENT, f"has the same text as {shown(first)}", document_id=other
-        )
-        for first, *others in same_texts(documents)
-        for other in others
-    )
-
-
 def near_duplicate_documents(documents: pa.Table, pairs: Sequence[Pair]) -> pa.Table:
-    """Return a warning for each document that nearly equals an earlier one.
+    """Return a warning for each document that nearly equals an earlier one, by pairs of its rows.
 
-    Args:
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        pairs: what ``near_duplicates`` found in its texts; equal ones are left to
-            ``duplicate_documents``.
+    Equal texts are left to :func:`duplicate_documents`.
     """
     ids, texts = documents.column("document_id"), documents.column("text")
     best: dict[int, Pair] = {}
     for pair in pairs:
-        nearest = best.get(pair.second)
-        if nearest is None or pair.similarity > nearest.similarity:
+        if pair.similarity > best.get(pair.second, Pair(0, 0, -1.0)).similarity:
             best[pair.second] = pair
     findings = []
     for pair in best.values():
-        if not _same(texts[pair.first], texts[pair.second]):
+        if _words(texts[pair.first]) != _words(texts[pair.second]):
             first, second = ids[pair.first].as_py(), ids[pair.second].as_py()
             message = f"is nearly {shown(first)}: {pair.similarity:.0%} of their word windows agree"
             findings.append(Finding(WARNING, NEAR, message, document_id=second))
     return findings_table(findings)
+
+
+def unjudged_twins(qrels: pa.Table, documents: pa.Table, pairs: Sequence[Pair]) -> pa.Table:
+    """Return a warning for each query and each unjudged near-duplicate of a relevant document.
+
+    Where the judgment is a span, the twin must hold its text to the character. ``pairs`` are rows
+    of the documents.
+    """
+    ids, texts = documents.column("document_id").to_pylist(), documents.column("text")
+    twins: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
+    for first, second, similarity in pairs:
+        twins[ids[first]].append((first, second, similarity))
+        twins[ids[second]].append((second, first, similarity))
+    columns = (qrels.column(name).to_pylist() for name in ("query_id", "document_id"))
+    judged = set(zip(*columns, strict=True))
+    findings: dict[tuple[str, str], Finding] = {}
+    for label in qrels.filter(pc.greater(qrels.column("grade"), 0)).to_pylist():
+        query, relevant = label["query_id"], label["document_id"]
+        for own, twin, similarity in twins.get(relevant, ()):
+            pair = (query, ids[twin])
+            if pair in judged or pair in findings:
+                continue
+            if label["start"] is not None:
+                quote = texts[own].as_py()[label["start"] : label["end"]]
+                if quote not in texts[twin].as_py():
+                    continue
+            message = (
+                f"is not judged, but {similarity:.0%} like {shown(relevant)}, which is relevant; "
+                "it counts as not relevant"
+            )
+            findings[pair] = Finding(WARNING, UNJUDGED, message, *pair, label["evidence_id"])
+    return findings_table(findings.values())
 
 
 def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> pa.Table:
@@ -100,39 +118,26 @@ def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> pa.Table:
 
     ``duplicate_query``: their judgments are the same, so the question counts twice.
     ``conflicting_queries``: their judgments differ, so no ranking can satisfy both.
-
-    Args:
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
     """
     groups: dict[str, list[str]] = defaultdict(list)
     ids, texts = queries.column("query_id").to_pylist(), queries.column("text").to_pylist()
     for query_id, text in zip(ids, texts, strict=True):
-        folded = " ".join(text.split()).casefold()
-        if folded:
-            groups[folded].append(query_id)
-    judged = _judgments(qrels)
-    return findings_table(
-        _finding(first, other, judged) for first, *others in groups.values() for other in others
-    )
-
-
-def _finding(first: str, other: str, judged: dict[str, _Evidences]) -> Finding:
-    if judged.get(first) == judged.get(other):
-        message = f"asks the same as query {shown(first)}, with the same judgments"
-        return Finding(WARNING, DUPLICATE_QUERY, message, other)
-    message = f"asks the same as query {shown(first)}, but its judgments differ"
-    return Finding(WARNING, CONFLICT, message, other)
+        groups[" ".join(text.split()).casefold()].append(query_id)
+    judged, findings = _judgments(qrels), []
+    for text, (first, *others) in groups.items():
+        for other in others if text else ():
+            same = judged.get(first) == judged.get(other)
+            how = ", with the same judgments" if same else ", but its judgments differ"
+            message = f"asks the same as query {shown(first)}{how}"
+            check = DUPLICATE_QUERY if same else CONFLICT
+            findings.append(Finding(WARNING, check, message, other))
+    return findings_table(findings)
 
 
 def _judgments(qrels: pa.Table) -> dict[str, _Evidences]:
     """Return the evidences of each query, whatever they are called."""
-    by_query: dict[str, dict[str, set[_Judgment]]] = defaultdict(lambda: defaultdict(set))
+    by_query: dict[str, dict[str, set[tuple[object, ...]]]] = defaultdict(lambda: defaultdict(set))
     names = ("query_id", "evidence_id", "document_id", "start", "end", "grade")
     for query, evidence, *rest in zip(*(qrels.column(n).to_pylist() for n in names), strict=True):
-        by_query[query][evidence].add((rest[0], rest[1], rest[2], rest[3]))
+        by_query[query][evidence].add(tuple(rest))
     return {query: frozenset(map(frozenset, rows.values())) for query, rows in by_query.items()}
-
-
-def _same(first: pa.StringScalar, other: pa.StringScalar) -> bool:
-    return _words(first) == _words(other)

@@ -1,26 +1,41 @@
 """Labels and queries that nothing can be measured with.
 
 Judgments of queries and documents that do not exist, queries without a relevant document, filters
-that ask for what no document has, and evidence that no chunk covers.
+that ask for what no document has, evidence that no chunk covers, and passages that nobody judged.
+
+And labels and a corpus that changed under them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import DataError, allowed_names
-from rag_assets.evaluation.query_facts import declared_unanswerable, metadata_of
+from rag_assets.evaluation.query_facts import ALL, declared_unanswerable, metadata_of
 from rag_assets.evaluation.query_filters import Filter, FilteredDocuments, filter_of
 from rag_assets.labels.health.findings import ERROR, WARNING, Finding, findings_table
+from rag_assets.labels.pooling.pool import texts_of
+from rag_assets.schemas import QRELS
+from rag_assets.sources.fields import shown
+from rag_assets.sources.judgments import MAX_SEARCHED_QUOTES
 from rag_assets.sources.problems import UNKNOWN_ID
 from rag_assets.sources.tables import KnownIds
 
 UNANSWERABLE = "no_relevant_document"
 FILTER = "filter"
 UNREACHABLE = "unreachable_evidence"
+JUDGED = "judged_at_k"
+VANISHED = "document_vanished"
+CHANGED = "evidence_changed"
+MOVED = "evidence_moved"
+
+_Row = dict[str, Any]
+DEFAULT_THRESHOLD = 0.1
 
 
 def dangling_ids(
@@ -30,14 +45,8 @@ def dangling_ids(
 
     ``unknown_id``: there is nothing like it. ``id_level``: it is the id of a chunk such as
     ``fares.md#0-200``, a file name without its end, or a document where the corpus holds chunks;
-    the message says which document is probably meant.
-
-    Args:
-        qrels: table of :data:`rag_assets.schemas.QRELS`, its ids not checked.
-        documents: with the column ``document_id``.
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
-        keeps_unknown: whether unknown documents are wanted: then ``id_level`` alone is found, as a
-            warning, for there the corpus has the document under another id.
+    the message says which document is probably meant. Where unknown documents are wanted,
+    ``keeps_unknown``, ``id_level`` alone is found, as a warning.
     """
     findings: list[Finding] = []
     for kind, table in (("query", queries), ("document", documents)):
@@ -67,16 +76,10 @@ def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> pa.Table:
 
     A query that is meant to have none says so, and is no finding: it has the tag ``unanswerable``,
     or its metadata ``is_impossible: true``, as in SQuAD.
-
-    Args:
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
     """
-    positive = qrels.filter(pc.greater(qrels.column("grade"), 0)).column("query_id")
-    judged = set(
-        qrels.filter(pc.greater_equal(qrels.column("grade"), 0)).column("query_id").to_pylist()
-    )
-    answerable = set(positive.to_pylist())
+    grades = list(zip(*(qrels[name].to_pylist() for name in ("query_id", "grade")), strict=True))
+    judged = {query_id for query_id, grade in grades if grade >= 0}
+    answerable = {query_id for query_id, grade in grades if grade > 0}
     explained = answerable | declared_unanswerable(queries)
     findings = []
     for query_id in queries.column("query_id").to_pylist():
@@ -93,14 +96,8 @@ def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> pa.Table:
 def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> pa.Table:
     """Return a finding for each filter with a field, value or combination that no document has.
 
-    Args:
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        used: whether a retriever obeys filters; what an evaluation refuses is then an error, and
-            what is no filter at all is told.
-
-    Returns:
-        Table of :data:`rag_assets.labels.health.findings.FINDINGS`.
+    Where a retriever obeys filters (``used``), what an evaluation refuses is an error, and what is
+    no filter at all is told.
     """
     filters: dict[str, Filter] = {}
     findings: list[Finding] = []
@@ -136,32 +133,155 @@ def _filter_findings(
 def unreachable_evidence(relevant_units: Mapping[str, pa.Table], qrels: pa.Table) -> pa.Table:
     """Return a warning for each relevant evidence and chunking without a unit that satisfies it.
 
-    Such an evidence stays in R, so recall cannot reach 1.
-
-    Args:
-        relevant_units: chunking -> table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
+    Such an evidence stays in R, so recall cannot reach 1. Units are those of each chunking.
     """
-    documents = _first_documents(qrels)
+    documents: dict[tuple[str, str], str] = {}  # the first one of each evidence
+    for row in qrels.select(["query_id", "evidence_id", "document_id"]).to_pylist():
+        documents.setdefault((row["query_id"], row["evidence_id"]), row["document_id"])
     findings = []
     for chunking, table in relevant_units.items():
         missed = pc.and_(pc.is_null(table.column("unit_id")), pc.greater(table.column("grade"), 0))
+        message = (
+            f"no chunk of chunking '{chunking}' holds half of the evidence or lies half in it; it "
+            "stays in R and cannot be found"
+        )
         for row in table.filter(missed).to_pylist():
             key = (row["query_id"], row["evidence_id"])
-            message = (
-                f"no chunk of chunking '{chunking}' holds half of the evidence or lies half in "
-                "it; it stays in R and cannot be found"
-            )
-            findings.append(
-                Finding(WARNING, UNREACHABLE, message, key[0], documents.get(key), key[1])
-            )
+            subject = (key[0], documents.get(key), key[1])
+            findings.append(Finding(WARNING, UNREACHABLE, message, *subject))
     return findings_table(findings)
 
 
-def _first_documents(qrels: pa.Table) -> dict[tuple[str, str], str]:
-    """Return the first document of each evidence."""
-    first: dict[tuple[str, str], str] = {}
-    columns = (qrels[name].to_pylist() for name in ("query_id", "evidence_id", "document_id"))
-    for query, evidence, document in zip(*columns, strict=True):
-        first.setdefault((query, evidence), document)
-    return first
+def judged_at_k(
+    summaries: Mapping[str, pa.Table], threshold: float = DEFAULT_THRESHOLD
+) -> pa.Table:
+    """Return a warning for each cell and split in which too few of the retrieved units are judged.
+
+    An unjudged unit counts as not relevant, so a retriever that finds good but unjudged units
+    looks worse than it is; pooling is the remedy.
+
+    Args:
+        summaries: retriever -> table of :data:`rag_assets.schemas.METRICS_SUMMARY`.
+        threshold: the smallest share of judged units that is not reported.
+    """
+    findings = []
+    for retriever, table in summaries.items():
+        for row in table.to_pylist():
+            if row["judged"] is not None and row["judged"] < threshold:
+                where = "" if row.get("split", ALL) == ALL else f" on {row['split']}"
+                message = (
+                    f"{retriever} at top_k {row['top_k']}{where}: {row['judged']:.1%} of the "
+                    f"retrieved units are judged, less than {threshold:.1%}; the others count as "
+                    "not relevant"
+                )
+                findings.append(Finding(WARNING, JUDGED, message))
+    return findings_table(findings)
+
+
+class Churn(NamedTuple):
+    """The labels as they stand in the new corpus, and what became of those that changed.
+
+    ``qrels`` holds every label that could be kept: untouched, or moved to where its text is now.
+    """
+
+    qrels: pa.Table
+    findings: pa.Table
+
+
+def label_churn(qrels: pa.Table, before: pa.Table, after: pa.Table) -> Churn:
+    """Follow labels from one version of a corpus to another.
+
+    A span whose text is still there is untouched. One whose text now stands elsewhere, exactly once
+    in its document or else exactly once in the corpus, is moved; so is a label whose document has
+    another id now and the same text. All others are lost: ``document_vanished``, or
+    ``evidence_changed`` when its text is gone or ambiguous. A label of a whole document is kept
+    when the text changed, and reported, because nobody has judged the new text. All findings are
+    warnings.
+    """
+    corpora = _Corpora(before, after, qrels)
+    remaining: list[_Row] = []
+    findings: list[Finding] = []
+    for row in qrels.to_pylist():
+        now, check, message = _follow(row, corpora)
+        if now is not None:
+            remaining.append(now)
+        if check:
+            subject = (row["query_id"], row["document_id"], row["evidence_id"])
+            findings.append(Finding(WARNING, check, message, *subject))
+    return Churn(QRELS.from_rows(remaining), findings_table(findings))
+
+
+class _Corpora:
+    """The texts of the judged documents before and after, and where else a text stands now."""
+
+    def __init__(self, before: pa.Table, after: pa.Table, qrels: pa.Table) -> None:
+        judged = qrels.column("document_id").combine_chunks().unique()
+        self.before, self.after = (
+            texts_of(table.filter(pc.is_in(table.column("document_id"), value_set=judged)))
+            for table in (before, after)
+        )
+        self._all = after
+        self._searched = 0
+        gone = {text for name, text in self.before.items() if name not in self.after}
+        self._by_text: dict[str, list[str]] = defaultdict(list)
+        columns = (after["document_id"], after["text"])
+        for name, text in zip(*columns, strict=True) if gone else ():
+            if text.as_py() in gone:
+                self._by_text[text.as_py()].append(name.as_py())
+
+    def renamed(self, text: str) -> str | None:
+        """Return the one new document with exactly this text."""
+        names = self._by_text.get(text, [])
+        return names[0] if len(names) == 1 else None
+
+    def elsewhere(self, quote: str) -> tuple[str, int] | None:
+        """Return document and start of a text that stands exactly once in the new corpus."""
+        self._searched += 1
+        if self._searched > MAX_SEARCHED_QUOTES or not quote.strip():
+            return None
+        texts = self._all.column("text")
+        holders = pc.indices_nonzero(pc.match_substring(texts, quote)).to_pylist()
+        if len(holders) != 1:
+            return None
+        start = _only_place(quote, texts[holders[0]].as_py())
+        return None if start is None else (self._all["document_id"][holders[0]].as_py(), start)
+
+
+def _follow(row: _Row, corpora: _Corpora) -> tuple[_Row | None, str, str]:
+    """Return the label as it is now (None: lost), and the finding about it, if any."""
+    document, start, end = row["document_id"], row["start"], row["end"]
+    old, new = corpora.before.get(document), corpora.after.get(document)
+    if old is None or old == new:
+        return row, "", ""
+    renamed = corpora.renamed(old) if new is None else None
+    if renamed is not None:
+        return {**row, "document_id": renamed}, MOVED, f"the document is now {shown(renamed)}"
+    if start is None:
+        if new is None:
+            return None, VANISHED, "the judged document is no longer in the corpus"
+        return row, CHANGED, "the text of the judged document changed; judge it again"
+    quote = old[start:end]
+    if new is not None and new[start:end] == quote:
+        return row, "", ""
+    place = _only_place(quote, new) if new is not None else None
+    new_place = (document, place) if place is not None else None
+    if new_place is None and (new is None or quote not in new):
+        new_place = corpora.elsewhere(quote)
+    if new_place is not None:
+        return _moved(row, *new_place)
+    if new is None:
+        return None, VANISHED, f"the document is no longer in the corpus, nor is {shown(quote)}"
+    why = "is there more than once now" if quote in new else "is no longer there"
+    return None, CHANGED, f"{shown(quote)} {why}; label it again"
+
+
+def _moved(row: _Row, document: str, start: int) -> tuple[_Row, str, str]:
+    end = start + row["end"] - row["start"]
+    where = "" if document == row["document_id"] else f" of {shown(document)}"
+    message = f"moved from characters {row['start']}-{row['end']} to {start}-{end}{where}"
+    return {**row, "document_id": document, "start": start, "end": end}, MOVED, message
+
+
+def _only_place(quote: str, text: str) -> int | None:
+    start = text.find(quote)
+    return start if start >= 0 and text.find(quote, start + 1) < 0 else None

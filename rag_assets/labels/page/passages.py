@@ -46,20 +46,16 @@ class Passages:
     """The documents and questions of an experiment, to be read piece by piece.
 
     Args:
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
         analyzer: by which words are the same.
     """
 
     def __init__(self, documents: pa.Table, queries: pa.Table, analyzer: str = "auto") -> None:
         self._titles, self._texts = documents.column("title"), documents.column("text")
-        self._rows = _rows(documents, "document_id")
-        self._ids = documents.column("document_id")
+        self._ids = documents.column("document_id").to_pylist()
+        self._rows = {name: row for row, name in enumerate(self._ids)}
         self._lengths = pc.utf8_length(self._texts).to_pylist()
-        texts = queries.column("text").to_pylist()
-        self.questions: dict[str, str] = dict(
-            zip(queries.column("query_id").to_pylist(), texts, strict=True)
-        )
+        columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
+        self.questions: dict[str, str] = dict(zip(*columns, strict=True))
         sample = [text[:WINDOW] for text in self._texts.slice(0, _SAMPLE).to_pylist()]
         self._analyzer = resolve_analyzer(analyzer, sample)
 
@@ -110,14 +106,22 @@ class Passages:
             "end": item.end,
         }
 
-    def window(self, wanted: str, document_id: str, start: int, end: int) -> dict[str, Any]:
-        """Return a part of a document, at most :data:`WINDOW` characters from ``start`` on.
+    def task(self, item: PooledUnit) -> dict[str, Any]:
+        """Return a question and its passage as a page shows them."""
+        question = self.question(item.query_id)[:WINDOW]
+        lead = {"query_id": item.query_id, "question": question}
+        return {**lead, **self.place(item), "text": self.marked_text(item)}
 
-        Args:
-            wanted: a text whose words are marked.
-            document_id: the document.
-            start: first character.
-            end: the one after the last.
+    def marked_text(self, item: PooledUnit) -> dict[str, Any]:
+        """Return a part of a document, with the words of a question marked.
+
+        Raises:
+            UsageError: there is no such question or document.
+        """
+        return self.window(self.question(item.query_id)[:WINDOW], *item[1:])
+
+    def window(self, wanted: str, document_id: str, start: int, end: int) -> dict[str, Any]:
+        """Return at most :data:`WINDOW` characters of a document, the words of a text marked.
 
         Raises:
             UsageError: there is no such document.
@@ -139,7 +143,7 @@ class Passages:
             own = self._texts[row].as_py()
             at = max(own.lower().find(text.lower()), 0)
             start, end = max(0, at - 200), min(len(own), at + len(text) + 400)
-            hits.append(Hit(self._ids[row].as_py(), start, end))
+            hits.append(Hit(self._ids[row], start, end))
         return hits
 
 
@@ -169,7 +173,3 @@ def marked(text: str, wanted: str, analyzer: str) -> Iterator[Part]:
         last = end
     if last < len(text):
         yield text[last:], False
-
-
-def _rows(table: pa.Table, column: str) -> dict[str, int]:
-    return {name: row for row, name in enumerate(table.column(column).to_pylist())}

@@ -8,17 +8,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from rag_assets.errors import UsageError
-from rag_assets.labels.page.session import Answer
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.question_marks import DUPLICATE, KEPT, QuestionMark
-from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE, JUDGED
+from rag_assets.labels.question_marks import DUPLICATE, KEPT, MarkName, QuestionMark
+from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE, Range, Status
 
 MAX_ID_CHARACTERS = 10_000
 MAX_WORDING_CHARACTERS = 10_000
 MAX_SECONDS = 86_400
-
-Id = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS)]
-Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
 
 
 def _time(text: str) -> str:
@@ -26,6 +22,8 @@ def _time(text: str) -> str:
     return text
 
 
+Id = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS)]
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
 Time = Annotated[
     str,
     StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"),
@@ -35,16 +33,15 @@ Position = Annotated[int, Field(ge=0, le=2**40)]
 Wording = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_WORDING_CHARACTERS)
 ]
-Grade = Annotated[int, Field(ge=0, le=HIGHEST_GRADE)]
 
 
-class Body(BaseModel):
+class EmptyBody(BaseModel):
     """A request; a key that is not known is refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class NextBody(Body):
+class NextBody(EmptyBody):
     """Who wants the next item."""
 
     by: Name
@@ -56,54 +53,40 @@ class UndoBody(NextBody):
     at: Time
 
 
-class SpanBody(UndoBody):
-    """A label of a span that was searched for."""
+class TextBody(EmptyBody):
+    """Which part of a document is wanted, and whose words are marked in it."""
 
     query_id: Id
     document_id: Id
     start: Position
     end: Position
-    grade: Grade | None
-    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
     @property
     def item(self) -> PooledUnit:
         """The question and the span."""
         return PooledUnit(self.query_id, self.document_id, self.start, self.end)
 
-    def answer(self) -> Answer:
-        """Return the label.
 
-        Raises:
-            UsageError: it has no grade.
-        """
-        if self.grade is None:
-            raise UsageError("a judgment has a grade")
-        return Answer(self.item, JUDGED, self.grade, (), self.by, self.at, self.seconds)
+class SpanBody(TextBody, UndoBody):
+    """A label of a span that was searched for."""
+
+    grade: Annotated[int, Field(ge=0, le=HIGHEST_GRADE)] | None
+    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 
 class AnswerBody(SpanBody):
-    """What somebody said of the item that was shown."""
+    """What somebody said of the item that was shown, when the log had ``n_lines`` of it."""
 
-    status: Literal["judged", "skipped", "cannot_tell"]
+    status: Status
     evidence: Annotated[
         list[Annotated[list[Position], Field(min_length=2, max_length=2)]], Field(max_length=100)
     ]
     n_lines: Position
 
-    def answer(self) -> Answer:
-        """Return the answer.
-
-        Raises:
-            UsageError: it has a status that wants a grade, and none.
-        """
-        if self.status == JUDGED and self.grade is None:
-            raise UsageError("a judgment has a grade")
-        spans = tuple((start, end) for start, end in self.evidence)
-        return Answer(
-            *(self.item, self.status, self.grade, spans),
-            *(self.by, self.at, self.seconds, self.n_lines),
-        )
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """The evidence, as the log holds it."""
+        return tuple((start, end) for start, end in self.evidence)
 
 
 class MarkBody(UndoBody):
@@ -119,15 +102,11 @@ class MarkBody(UndoBody):
         Raises:
             UsageError: a question is called a duplicate of itself.
         """
-        _check_not_itself(self.query_id, self.mark, self.of)
-        return QuestionMark(self.query_id, self.mark, self.of, self.by, self.at)
+        return _mark(self, self.query_id, self.mark, self.of)
 
 
 class DecisionBody(UndoBody):
-    """What somebody decides of a question that a model wrote.
-
-    ``n_lines`` is how many lines the file of marks had of it when it was shown.
-    """
+    """What somebody decides of a question, of which the file of marks had ``n_lines``."""
 
     query_id: Id
     mark: Literal["kept", "refused", "unclear", "duplicate"]
@@ -141,15 +120,17 @@ class DecisionBody(UndoBody):
         Raises:
             UsageError: a question is called a duplicate of itself.
         """
-        _check_not_itself(self.query_id, self.mark, self.of)
         text = " ".join(self.text.split()) if self.text and self.mark == KEPT else None
         of = self.of if self.mark == DUPLICATE else None
-        return QuestionMark(self.query_id, self.mark, of, self.by, self.at, text or None)
+        return _mark(self, self.query_id, self.mark, of, text)
 
 
-def _check_not_itself(query_id: str, mark: str | None, of: str | None) -> None:
+def _mark(
+    who: UndoBody, query_id: str, mark: MarkName | None, of: str | None, text: str | None = None
+) -> QuestionMark:
     if mark == DUPLICATE and of == query_id:
         raise UsageError("a question is no duplicate of itself")
+    return QuestionMark(query_id, mark, of, who.by, who.at, text)
 
 
 class PassBody(NextBody):
@@ -158,21 +139,8 @@ class PassBody(NextBody):
     query_id: Id
 
 
-class TextBody(Body):
-    """Which part of a document is wanted, and whose words are marked in it."""
-
-    query_id: Id
-    document_id: Id
-    start: Position
-    end: Position
-
-
-class SearchBody(Body):
+class SearchBody(EmptyBody):
     """What is looked for, and for which question."""
 
     query_id: Id
     text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
-
-
-class EmptyBody(Body):
-    """Nothing is said."""

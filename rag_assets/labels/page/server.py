@@ -23,11 +23,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.page.passages import Hit, Passages
+from rag_assets.labels.page.followed_log import AnsweredMeanwhile
+from rag_assets.labels.page.passages import Hit
 from rag_assets.labels.page.question_review import QuestionReview
 from rag_assets.labels.page.requests import (
     AnswerBody,
-    Body,
     DecisionBody,
     EmptyBody,
     MarkBody,
@@ -38,7 +38,7 @@ from rag_assets.labels.page.requests import (
     TextBody,
     UndoBody,
 )
-from rag_assets.labels.page.session import AnsweredMeanwhile, LabelSession
+from rag_assets.labels.page.session import LabelSession
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.standing import ITEMS, PRICE, QUESTIONS, sample_status
 from rag_assets.servers.local_server import HEADERS as LOCAL_HEADERS
@@ -62,7 +62,7 @@ _FILES = {
 }
 
 Search: TypeAlias = Callable[[str, int], Sequence[Hit]]
-_B = TypeVar("_B", bound=Body)
+_B = TypeVar("_B", bound=EmptyBody)
 
 Actions: TypeAlias = dict[str, tuple[type[Any], Callable[[Any], Any]]]
 """Name of a request -> its body, and what answers it."""
@@ -90,19 +90,20 @@ class LabelPage:
         level: float = 0.95,
     ) -> None:
         self.session, self._search, self._metric = session, search, metric
-        self._clusters, self._level = clusters, level
-        self._start = {"by": user, "metric": str(metric), "review": False}
+        self._user, self._clusters, self._level = user, clusters, level
 
     def actions(self) -> Actions:
         """Return what the page may ask for."""
+        session = self.session
+        start = {"by": self._user, "metric": str(self._metric), "review": False}
         return {
-            "start": (EmptyBody, lambda _: self._start),
-            "next": (NextBody, lambda body: self.session.next_task(body.by)),
-            "answer": (AnswerBody, lambda body: self.session.answer(body.answer())),
-            "undo": (UndoBody, lambda body: self.session.undo(body.by, body.at)),
-            "mark": (MarkBody, lambda body: self.session.mark(body.question_mark())),
-            "label": (SpanBody, lambda body: self.session.label(body.answer())),
-            "text": (TextBody, lambda body: _text(self.session.passages, body)),
+            "start": (EmptyBody, lambda _: start),
+            "next": (NextBody, lambda body: session.next_task(body.by)),
+            "answer": (AnswerBody, session.answer),
+            "undo": (UndoBody, lambda body: session.undo(body.by, body.at)),
+            "mark": (MarkBody, lambda body: session.mark(body.question_mark())),
+            "label": (SpanBody, session.label),
+            "text": (TextBody, lambda body: session.passages.marked_text(body.item)),
             "search": (SearchBody, self._found),
             "standing": (EmptyBody, lambda _: self._standing()),
         }
@@ -138,14 +139,14 @@ class ReviewPage:
     """
 
     def __init__(self, review: QuestionReview, user: str) -> None:
-        self.review = review
-        self._start = {"by": user, "metric": None, "review": True}
+        self.review, self._user = review, user
 
     def actions(self) -> Actions:
         """Return what the page may ask for."""
         review = self.review
+        start = {"by": self._user, "metric": None, "review": True}
         return {
-            "start": (EmptyBody, lambda _: self._start),
+            "start": (EmptyBody, lambda _: start),
             "next": (NextBody, lambda body: review.next_task(body.by)),
             "decide": (
                 DecisionBody,
@@ -153,13 +154,8 @@ class ReviewPage:
             ),
             "skip": (PassBody, lambda body: review.leave(body.query_id, body.by)),
             "undo": (UndoBody, lambda body: review.undo(body.by, body.at)),
-            "text": (TextBody, lambda body: _text(review.passages, body)),
+            "text": (TextBody, lambda body: review.passages.marked_text(body.item)),
         }
-
-
-def _text(passages: Passages, body: TextBody) -> dict[str, Any]:
-    question = passages.question(body.query_id)
-    return passages.window(question, body.document_id, body.start, body.end)
 
 
 def page_app(page: LabelPage | ReviewPage, token: str) -> ASGIApp:
@@ -206,12 +202,9 @@ def _action(body_type: type[_B], action: Callable[[_B], Any]) -> Any:  # noqa: A
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
             return _refusal(400, f"the request is wrong: {place}: {first['msg']}")
-        except AnsweredMeanwhile as error:
-            return _refusal(409, str(error))
-        except UsageError as error:
-            return _refusal(400, str(error))
         except RagAssetsError as error:
-            return _refusal(500, str(error))
+            is_wrong = 400 if isinstance(error, UsageError) else 500
+            return _refusal(409 if isinstance(error, AnsweredMeanwhile) else is_wrong, str(error))
 
     return answer
 

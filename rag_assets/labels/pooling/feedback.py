@@ -23,9 +23,7 @@ names its source.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -58,56 +56,41 @@ class Votes(NamedTuple):
     units: frozenset[PooledUnit]
 
 
-@dataclass
-class _Count:
-    """The votes on one unit: sums of those without a user, and the last one of each user."""
-
-    line: int
-    summed: Counter[str] = field(default_factory=Counter)
-    of_users: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def up(self) -> int:
-        return self._sum("up")
-
-    @property
-    def down(self) -> int:
-        return self._sum("down")
-
-    def _sum(self, vote: str) -> int:
-        return self.summed[vote] + list(self.of_users.values()).count(vote)
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    query_id: Id
+    vote: Literal["up", "down"]
+    doc_id: Id | UnsetType = UNSET
+    chunk_id: Id | UnsetType = UNSET
+    user: Id | UnsetType = UNSET
+    count: Annotated[int, Meta(ge=1, description="an integer from 1 on")] | UnsetType = UNSET
 
 
 def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
-    """Return the votes of a file as judgments, one for each query and unit.
-
-    Args:
-        file: JSON lines as described above.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
+    """Return the votes of a file, as described above, as judgments: one for each query and unit.
 
     Raises:
         DataError: a line breaks the format, or names a query, document or span that does not
             exist; the first problem is told, the others are counted.
     """
-    ids = _KnownIds(documents, queries)
-    counts: dict[PooledUnit, _Count] = {}
+    place_of = _Units(documents, queries)
+    votes: dict[PooledUnit, dict[object, tuple[str, int]]] = {}
+    lines: dict[PooledUnit, int] = {}
     problems = Problems(collect=True)
     for place, line in read_declared(file, _Line, problems):
         with problems:
-            unit, user = _unit(line, place, ids), _user(line, place)
-            counted = counts.setdefault(unit, _Count(place.line or 0))
-            if user is not None:
-                counted.of_users[user] = line.vote
-            else:
-                counted.summed[line.vote] += 1 if line.count is UNSET else line.count
+            unit, user = place_of.unit(line, place), _user(line, place)
+            lines.setdefault(unit, place.line or 0)
+            count = 1 if line.count is UNSET else line.count
+            # of one user only the last vote counts
+            votes.setdefault(unit, {})[place.line if user is None else user] = (line.vote, count)
     refuse(problems.collected or [])
-    judgments = [
-        Judgment(unit, grade, f"{SOURCE}: {counted.up} up, {counted.down} down", counted.line)
-        for unit, counted in counts.items()
-        if (grade := grade_of(counted.up, counted.down)) is not None
-    ]
-    return Votes(judgments, len(counts) - len(judgments), frozenset(counts))
+    judgments = []
+    for unit, cast in votes.items():
+        up, down = (sum(n for vote, n in cast.values() if vote == way) for way in ("up", "down"))
+        grade = grade_of(up, down)
+        if grade is not None:
+            judgments.append(Judgment(unit, grade, f"{SOURCE}: {up} up, {down} down", lines[unit]))
+    return Votes(judgments, len(votes) - len(judgments), frozenset(votes))
 
 
 def grade_of(up: int, down: int) -> int | None:
@@ -119,45 +102,33 @@ def grade_of(up: int, down: int) -> int | None:
     return 2 if up >= STRONG_VOTES and up >= STRONG_VOTES * down else 1
 
 
-class _KnownIds:
-    """The ids that feedback may name."""
+class _Units:
+    """What feedback may be about."""
 
     def __init__(self, documents: pa.Table, queries: pa.Table) -> None:
-        self.queries = KnownIds("query", queries.column("query_id"))
-        self.documents = KnownIds("document", documents.column("document_id"))
+        self._queries = KnownIds("query", queries.column("query_id"))
+        self._documents = KnownIds("document", documents.column("document_id"))
         self._texts = documents.column("text")
 
-    def length(self, document_id: str, place: Place, key: str) -> int:
-        """Return how many characters a document has."""
-        return len(self._texts[self.documents.row(document_id, place, key)].as_py())
-
-
-class _Line(msgspec.Struct, forbid_unknown_fields=True):
-    query_id: Id
-    vote: Literal["up", "down"]
-    doc_id: Id | UnsetType = UNSET
-    chunk_id: Id | UnsetType = UNSET
-    user: Id | UnsetType = UNSET
-    count: Annotated[int, Meta(ge=1, description="an integer from 1 on")] | UnsetType = UNSET
-
-
-def _unit(line: _Line, place: Place, ids: _KnownIds) -> PooledUnit:
-    query_id = checked_id(line.query_id, place, "query_id")
-    ids.queries.row(query_id, place, "query_id")
-    if (line.doc_id is UNSET) == (line.chunk_id is UNSET):
-        raise place.error("needs either doc_id or chunk_id", "doc_id")
-    key, given = ("chunk_id", line.chunk_id) if line.doc_id is UNSET else ("doc_id", line.doc_id)
-    unit_id = checked_id(given, place, key)
-    is_chunk = key == "chunk_id" and unit_id not in ids.documents
-    chunk = _CHUNK.fullmatch(unit_id) if is_chunk else None
-    if chunk is None:
-        return PooledUnit(query_id, unit_id, 0, ids.length(unit_id, place, key))
-    start, end = int(chunk["start"]), int(chunk["end"])
-    length = ids.length(chunk["document"], place, key)
-    if not start < end <= length:
-        document = f"{shown(chunk['document'])}, of {length} characters"
-        raise place.error(f"the span {start}-{end} is not in {document}", key)
-    return PooledUnit(query_id, chunk["document"], start, end)
+    def unit(self, line: _Line, place: Place) -> PooledUnit:
+        """Return the query and the span that a line is about."""
+        query_id = checked_id(line.query_id, place, "query_id")
+        self._queries.row(query_id, place, "query_id")
+        if (line.doc_id is UNSET) == (line.chunk_id is UNSET):
+            raise place.error("needs either doc_id or chunk_id", "doc_id")
+        key = "chunk_id" if line.doc_id is UNSET else "doc_id"
+        unit_id = checked_id(getattr(line, key), place, key)
+        is_chunk = key == "chunk_id" and unit_id not in self._documents
+        chunk = _CHUNK.fullmatch(unit_id) if is_chunk else None
+        document_id = unit_id if chunk is None else chunk["document"]
+        length = len(self._texts[self._documents.row(document_id, place, key)].as_py())
+        if chunk is None:
+            return PooledUnit(query_id, document_id, 0, length)
+        start, end = int(chunk["start"]), int(chunk["end"])
+        if not start < end <= length:
+            document = f"{shown(document_id)}, of {length} characters"
+            raise place.error(f"the span {start}-{end} is not in {document}", key)
+        return PooledUnit(query_id, document_id, start, end)
 
 
 def _user(line: _Line, place: Place) -> str | None:

@@ -4,12 +4,16 @@ A pool of several chunkings holds overlapping spans of one passage. If each rele
 evidence of its own, R would count the passage as often as there are chunkings; and a long relevant
 span would make every chunk inside it relevant. A unit satisfies an evidence when it holds half of
 it, so the shortest relevant span of a passage is enough: longer ones satisfy it.
+
+A pool of which every drawn passage was graded is no sample any more: its grades are complete
+labels. Nobody has to be asked about a passage a second time, whatever asks: what people said of
+passages that were drawn, or that they searched for, counts for every sheet.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +21,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.pooling.feedback import Earlier, earlier_feedback
-from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
+from rag_assets.labels.pooling.feedback import earlier_feedback
+from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit, texts_of
+from rag_assets.labels.question_marks import left_out, marks_file, read_marks
+from rag_assets.labels.sampling.design import read_design
+from rag_assets.labels.sampling.judgment_log import (
+    JUDGED,
+    SEARCH,
+    SKIPPED,
+    LoggedJudgment,
+    design_file,
+)
+from rag_assets.labels.sampling.judgment_log import read_judgments as read_log
+from rag_assets.labels.sampling.label_pool import SamePassages
+from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.fields import shown
 from rag_assets.sources.judgments import read_judgments
@@ -29,11 +45,8 @@ FORMATS = ("markdown", "jsonl", "csv", "parquet")
 """Formats whose judgments lie in ``judgments.jsonl``; to others nothing is added."""
 
 JsonRow = dict[str, Any]
-Rows = dict[Key, JsonRow]
 Span = tuple[int, int]
-
-Replaced = Mapping[int, JsonRow | None]
-"""Line number -> the row that takes its place; None: the line goes."""
+Labels = list[tuple[Key, Judgment]]
 
 
 class Added(NamedTuple):
@@ -63,19 +76,12 @@ def add_judgments(
 ) -> Added:
     """Add judgments to the dataset's label file; one that is there with the same grade is known.
 
-    Spans are added, or whole documents where ``judge`` is ``document``. Of relevant spans that
-    share half of the shorter one only the shortest is added: the others satisfy it.
-
-    Args:
-        dataset: to which they are added.
-        judgments: units of known queries and documents, each unit once.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
-        judge: the unit that the experiment judges.
-        on_conflict: called where the labels have another grade already; theirs stays.
-        renewed: units on which the judgments say all that feedback says; labels of theirs that came
-            from earlier feedback are replaced, or taken back.
-        keeps_unknown: whether judgments of documents that are not in the corpus are kept.
+    Spans are added, or whole documents where ``judge``, the unit that the experiment judges, is
+    ``document``. Of relevant spans that share half of the shorter one only the shortest is added:
+    the others satisfy it. Where the labels have another grade already theirs stays, and
+    ``on_conflict`` is called. On the units ``renewed`` the judgments say all that feedback says;
+    labels of theirs that came from earlier feedback are replaced, or taken back. Judgments of
+    documents that are not in the corpus may be kept.
 
     Raises:
         UsageError: judgments cannot be added to this format.
@@ -84,60 +90,35 @@ def add_judgments(
     """
     file = label_file(dataset)
     whole = judge == "document"
-    new_labels = by_key(judgments, whole)
+    labels = by_key(judgments, whole)
     named = {_key(unit, whole) for unit in renewed}
-    outdated = _outdated(file, documents, named, new_labels) if dataset.has_qrels else {}
+    earlier = earlier_feedback(file, documents, named) if named and dataset.has_qrels else {}
+    outdated = {key: one for key, one in earlier.items() if not one.says(labels.get(key))}
     problems = Problems(keeps_unknown=keeps_unknown)
     read = dataset.read_qrels(documents, queries, problems) if dataset.has_qrels else None
-    labels = read.table.to_pylist() if read is not None else []
-    old = [row for row in labels if _key_of(row) not in outdated]
-    new = _unknown(new_labels, old, on_conflict)
-    chosen = without_covered(new, old)
+    old = read.table.to_pylist() if read is not None else []
+    grades = {key: row["grade"] for row in old if (key := _key_of(row)) not in outdated}
+    for key, judgment in labels.items():
+        if grades.get(key, judgment.grade) != judgment.grade:
+            on_conflict(_conflict(judgment, grades[key]))
+    new = [(key, judgment) for key, judgment in labels.items() if key not in grades]
+    chosen = without_covered(new, [row for row in old if _key_of(row) not in outdated])
     if chosen or outdated:
-        rows = _span_rows(chosen, documents)
+        texts = texts_of(documents)
+        rows = {key: _row(key, judgment, texts) for key, judgment in chosen}
+        added = [row for key, row in rows.items() if key not in outdated]
+        replaced = {one.line: rows.get(key) for key, one in outdated.items()}
         check = partial(read_judgments, documents=documents, queries=queries, problems=problems)
-        _write(file, *_placed(rows, outdated), check)
+        _write(file, added, replaced, check)
     n_changed = sum(key in outdated for key, _ in chosen)
     return Added(
         file,
         n_added=len(chosen) - n_changed,
-        n_known=len(new_labels) - len(new),
+        n_known=len(labels) - len(new),
         n_covered=len(new) - len(chosen),
         n_changed=n_changed,
         n_withdrawn=len(outdated) - n_changed,
     )
-
-
-def _outdated(
-    file: Path,
-    documents: pa.Table,
-    named: Collection[Key],
-    new_labels: Mapping[Key, Judgment],
-) -> dict[Key, Earlier]:
-    """Return the labels from feedback on the named units that say something else now."""
-    earlier = earlier_feedback(file, documents, named) if named else {}
-    return {key: label for key, label in earlier.items() if not label.says(new_labels.get(key))}
-
-
-def _unknown(
-    new_labels: Mapping[Key, Judgment],
-    old: Iterable[Mapping[str, Any]],
-    on_conflict: Callable[[DataError], object],
-) -> list[tuple[Key, Judgment]]:
-    """Return the judgments that the labels do not have; tell of those with another grade."""
-    grades = {_key_of(row): row["grade"] for row in old}
-    for key, judgment in new_labels.items():
-        if key in grades and grades[key] != judgment.grade:
-            on_conflict(_conflict(judgment, grades[key]))
-    return [(key, judgment) for key, judgment in new_labels.items() if key not in grades]
-
-
-def _placed(
-    rows: Rows, outdated: Mapping[Key, Earlier]
-) -> tuple[list[JsonRow], dict[int, JsonRow | None]]:
-    """Return the rows to append, and by line number those that replace one, or None for none."""
-    replaced = {label.line: rows.get(key) for key, label in outdated.items()}
-    return [row for key, row in rows.items() if key not in outdated], replaced
 
 
 def _key(unit: PooledUnit, whole: bool) -> Key:
@@ -168,47 +149,37 @@ def _conflict(judgment: Judgment, grade: int) -> DataError:
     )
 
 
-def _span_rows(new: Sequence[tuple[Key, Judgment]], documents: pa.Table) -> Rows:
-    names = ("document_id", "text")
-    texts = dict(zip(*(documents.column(name).to_pylist() for name in names), strict=True))
-    rows = {}
-    for key, judgment in new:
-        row: JsonRow = {"query_id": key[0], "doc_id": key[1], "relevance": judgment.grade}
-        row["source"] = judgment.source
-        if key[2] is not None:
-            row |= _quoted(texts[key[1]], judgment)
-        rows[key] = row
-    return rows
-
-
-def _quoted(text: str, judgment: Judgment) -> dict[str, Any]:
-    start, end = judgment.unit.start, judgment.unit.end
+def _row(key: Key, judgment: Judgment, texts: Mapping[str, str]) -> JsonRow:
+    """Return a line of ``judgments.jsonl``; ``start`` stands where its quote is not unique."""
+    row: JsonRow = {"query_id": key[0], "doc_id": key[1], "relevance": judgment.grade}
+    row["source"] = judgment.source
+    if key[2] is None:
+        return row
+    _, _, start, end = judgment.unit
+    text = texts[key[1]]
     quote = text[start:end]
     if not quote.strip():
-        problem = f"line {judgment.line}: characters {start}-{end} of "
-        raise DataError(f"{problem}{shown(judgment.unit.document_id)} are blank, cannot be quoted")
-    first = text.find(quote)
-    unique = first == start and text.find(quote, first + 1) < 0
-    return {"quote": quote} if unique else {"quote": quote, "start": start}
+        where = f"line {judgment.line}: characters {start}-{end} of {shown(key[1])}"
+        raise DataError(f"{where} are blank, cannot be quoted")
+    is_unique = text.find(quote) == start and text.find(quote, start + 1) < 0
+    return {**row, "quote": quote} if is_unique else {**row, "quote": quote, "start": start}
 
 
-def without_covered(
-    new: Sequence[tuple[Key, Judgment]], old: Sequence[dict[str, Any]]
-) -> list[tuple[Key, Judgment]]:
+def without_covered(new: Labels, old: Sequence[Mapping[str, Any]]) -> Labels:
     """Leave out relevant spans that a shorter, or an older, relevant span says already."""
-    labelled: dict[tuple[str, str], list[Span]] = {}
+    old_spans: dict[tuple[str, str], list[Span]] = {}
     for row in old:
         if row["grade"] > 0 and row["start"] is not None:
-            place = labelled.setdefault((row["query_id"], row["document_id"]), [])
-            place.append((row["start"], row["end"]))
-    spans: dict[tuple[str, str], list[Span]] = {}
+            spans = old_spans.setdefault((row["query_id"], row["document_id"]), [])
+            spans.append((row["start"], row["end"]))
+    new_spans: dict[tuple[str, str], list[Span]] = {}
     for (query_id, document_id, start, end), judgment in new:
         if judgment.grade > 0 and start is not None and end is not None:
-            spans.setdefault((query_id, document_id), []).append((start, end))
+            new_spans.setdefault((query_id, document_id), []).append((start, end))
     covered = {
         (*place, *span)
-        for place, own_spans in spans.items()
-        for span in covered_spans(own_spans, labelled.get(place, ()))
+        for place, spans in new_spans.items()
+        for span in covered_spans(spans, old_spans.get(place, ()))
     }
     return [(k, judgment) for k, judgment in new if judgment.grade <= 0 or k not in covered]
 
@@ -256,38 +227,33 @@ def label_file(dataset: Dataset) -> Path:
 
 
 def _write(
-    file: Path, rows: Sequence[JsonRow], replaced: Replaced, check: Callable[[Path], object]
+    file: Path,
+    rows: Sequence[JsonRow],
+    replaced: Mapping[int, JsonRow | None],
+    check: Callable[[Path], object],
 ) -> None:
-    """Append lines to a ``judgments.jsonl``, and replace some.
+    """Append lines to a ``judgments.jsonl``, and replace some by their number (None: it goes).
 
-    Args:
-        file: the file; created when it is not there, removed when no line is left.
-        rows: one mapping a line, in the keys of the format.
-        replaced: lines that change or go.
-        check: reads the finished file before it takes the old one's place.
-
-    Raises:
-        DataError: ``check`` finds the result invalid; the file is as it was.
-        StoreError: the file cannot be written.
+    ``check`` reads the finished file before it takes the old one's place; without any line left
+    there is none.
     """
     target = file.resolve()
-    old = target.read_bytes() if target.is_file() else b""
-    lines = []
-    for number, raw in enumerate(old.split(b"\n"), start=1):
+    old = target.read_bytes().split(b"\n") if target.is_file() else []
+    lines: list[bytes] = []
+    for number, raw in enumerate(old, start=1):
         row = replaced.get(number)
         if number not in replaced:
             lines.append(raw)
         elif row is not None:
             lines.append(_line(row))
-    text = b"\n".join(lines)
-    if text and not text.endswith(b"\n"):
-        text += b"\n"
-    text += b"".join(_line(row) + b"\n" for row in rows)
-    if replaced and not text.strip():
+    if lines and not lines[-1]:
+        lines.pop()  # the line end of the last line
+    lines += map(_line, rows)
+    if replaced and not any(line.strip() for line in lines):
         target.unlink()
         return
     with atomic_file(target) as temporary:
-        temporary.write_bytes(text)
+        temporary.write_bytes(b"".join(line + b"\n" for line in lines))
         if target.is_file():
             temporary.chmod(target.stat().st_mode & 0o777)
         check(temporary)
@@ -295,3 +261,67 @@ def _write(
 
 def _line(row: JsonRow) -> bytes:
     return json.dumps(row, ensure_ascii=False).encode()
+
+
+def is_wholly_graded(log: Path) -> bool:
+    """Return whether people answered every passage of the design, of questions that count.
+
+    Raises:
+        DataError: a file breaks its format.
+    """
+    if not (log.is_file() and design_file(log).is_file()):
+        return False
+    answers = [line for line in _answers(read_log(log)) if line.source != SEARCH]
+    out = left_out(read_marks(marks_file(log)))
+    items = {item for item in read_design(design_file(log)).items if item.query_id not in out}
+    is_answered = items <= {line.item for line in answers}
+    return bool(items) and is_answered and any(line.status == JUDGED for line in answers)
+
+
+def _answers(lines: Iterable[LoggedJudgment]) -> list[LoggedJudgment]:
+    """Return what people said last of each passage; one that was skipped is not answered."""
+    last = {(line.item, line.source == SEARCH): line for line in lines if not line.is_hint}
+    return [line for line in last.values() if line.status != SKIPPED]
+
+
+def with_graded_pool(qrels: pa.Table, log: Path, documents: pa.Table, judge: str) -> pa.Table:
+    """Return labels and the grades of a log; what the labels say already is not said again.
+
+    Args:
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+        log: of people's judgments; those of a text that is no longer there are left out.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        judge: the unit that the experiment judges; whole documents unless it is ``evidence``.
+    """
+    ends = {name: len(text) for name, text in texts_of(documents).items()}
+    answers = [x for x in _answers(read_log(log)) if x.end <= ends.get(x.document_id, -1)]
+    old = qrels.to_pylist()
+    there = set(map(_key_of, old))
+    labels = by_key((one for line in answers for one in _labels(line)), judge != "evidence")
+    new = [(key, label) for key, label in labels.items() if key not in there]
+    rows: list[dict[str, object]] = [
+        {
+            "query_id": query_id,
+            "evidence_id": document_id if start is None else f"{document_id}#{start}-{end}",
+            "document_id": document_id,
+            "start": start,
+            "end": end,
+            "grade": label.grade,
+        }
+        for (query_id, document_id, start, end), label in without_covered(new, old)
+    ]
+    return pa.concat_tables([qrels, QRELS.from_rows(rows)]).combine_chunks()
+
+
+def _labels(line: LoggedJudgment) -> Iterator[Judgment]:
+    """Yield the judgments of an answer; beside evidence the whole passage counts as seen."""
+    if line.grade is not None:
+        for start, end in line.evidence:
+            yield Judgment(line.item._replace(start=start, end=end), line.grade, line.source, 0)
+        yield Judgment(line.item, 0 if line.evidence else line.grade, line.source, 0)
+
+
+def not_answered(units: Iterable[PooledUnit], lines: Sequence[LoggedJudgment]) -> set[PooledUnit]:
+    """Return the units that are no passage of which people said something."""
+    same = SamePassages([line.item for line in _answers(lines)])
+    return {unit for unit in units if not same.numbers(unit)}

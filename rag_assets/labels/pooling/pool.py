@@ -7,25 +7,18 @@ Retrieval", MIT Press 2005, chapter 2): the union of the first k ranks of all ru
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.chunking.pieces import trimmed
 
 Spans = Mapping[str, tuple[str, int, int]]
 """Unit id -> its document and its span in the text of that document."""
 
-
-Pair = tuple[str, str]
-"""A query id and a unit id."""
-
-
 MAX_UNION_CHARACTERS = 32_000
 """Characters of several overlapping units that are judged together; a cell takes them."""
-
 
 Key = tuple[str, str, int | None, int | None]
 """A query, a document and a span of it; without a span the whole document."""
@@ -40,30 +33,28 @@ class PooledUnit(NamedTuple):
     end: int
 
 
-def pool(
-    runs: Mapping[str, pa.Table],
-    units: Mapping[str, Spans],
-    judged: Mapping[str, Collection[Pair]],
-    *,
-    depth: int,
-) -> set[PooledUnit]:
-    """Return the unjudged units of the first ``depth`` ranks of all runs, those that have a span.
+PLACE = PooledUnit._fields
+"""Columns of a table in which a unit stands."""
 
-    Args:
-        runs: retriever -> table of :data:`rag_assets.schemas.RUNS`.
-        units: retriever -> the spans of its units.
-        judged: retriever -> its (query, unit) pairs that have a judgment, of any grade.
-        depth: how many ranks of each run.
-    """
-    pooled: set[PooledUnit] = set()
-    for retriever, run in runs.items():
-        top = run.filter(pc.less_equal(run.column("rank"), depth))
-        judged_units = judged.get(retriever, ())
-        ids = (top.column(name).to_pylist() for name in ("query_id", "unit_id"))
-        for pair in zip(*ids, strict=True):
-            if pair not in judged_units and pair[1] in units[retriever]:
-                pooled.add(PooledUnit(pair[0], *units[retriever][pair[1]]))
-    return pooled
+
+class Judgment(NamedTuple):
+    """A judged unit, its grade, who judged it, and where that was read."""
+
+    unit: PooledUnit
+    grade: int
+    source: str
+    line: int
+
+
+def units_in(table: pa.Table) -> list[PooledUnit]:
+    """Return the unit of each row of a table with the columns :data:`PLACE`."""
+    return list(map(PooledUnit, *(table[name].to_pylist() for name in PLACE)))
+
+
+def texts_of(documents: pa.Table) -> dict[str, str]:
+    """Return document -> its text; ``documents`` is a table of ``schemas.DOCUMENTS``."""
+    ids, texts = (documents[name].to_pylist() for name in ("document_id", "text"))
+    return dict(zip(ids, texts, strict=True))
 
 
 def without_outer_blanks(pooled: Iterable[PooledUnit], documents: pa.Table) -> set[PooledUnit]:
@@ -71,13 +62,8 @@ def without_outer_blanks(pooled: Iterable[PooledUnit], documents: pa.Table) -> s
 
     So a quote is what people read, and two chunkings that differ in blanks give one unit. A unit
     that is blank stays as it is.
-
-    Args:
-        pooled: the units.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
     """
-    names = ("document_id", "text")
-    texts = dict(zip(*(documents.column(name).to_pylist() for name in names), strict=True))
+    texts = texts_of(documents)
     units = set()
     for unit in pooled:
         start, end = trimmed(texts[unit.document_id], unit.start, unit.end)
@@ -92,16 +78,13 @@ def merged(pooled: Iterable[PooledUnit]) -> set[PooledUnit]:
     would be longer than :data:`MAX_UNION_CHARACTERS` is not made, so that a chain of overlapping
     windows does not become the whole document; what lies inside another unit is always part of it.
     """
-    units: set[PooledUnit] = set()
-    last: PooledUnit | None = None
+    units: list[PooledUnit] = []
     for unit in sorted(pooled, key=lambda unit: (*unit[:3], -unit.end)):
-        if last is not None and _belongs_to(unit, last):
-            last = last._replace(end=max(last.end, unit.end))
-            continue
-        if last is not None:
-            units.add(last)
-        last = unit
-    return units | ({last} if last is not None else set())
+        if units and _belongs_to(unit, units[-1]):
+            units[-1] = units[-1]._replace(end=max(units[-1].end, unit.end))
+        else:
+            units.append(unit)
+    return set(units)
 
 
 def _belongs_to(unit: PooledUnit, last: PooledUnit) -> bool:
@@ -135,12 +118,3 @@ def spans_of(units: pa.Table) -> Spans:
     names = ("unit_id", "document_id", "start", "end")
     columns = (units.column(name).to_pylist() for name in names)
     return {item: (name, start, end) for item, name, start, end in zip(*columns, strict=True)}
-
-
-class Judgment(NamedTuple):
-    """A judged unit, its grade, who judged it, and where that was read."""
-
-    unit: PooledUnit
-    grade: int
-    source: str
-    line: int

@@ -31,22 +31,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.judgment_log import (
-    HIGHEST_GRADE,
-    JUDGED,
-    LoggedJudgment,
-)
+from rag_assets.labels.sampling.estimates import Estimator, WorkingValues, features, fitted
+from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE
 from rag_assets.labels.sampling.label_pool import POOL_RECALL, Flags, Floats, Integers, gains
 from rag_assets.labels.sampling.label_sample import LabelSample
-from rag_assets.labels.sampling.working_values import WorkingValues, features, fitted
 
 BEST_AT = 2.0
 """Judgments a question at which the interval is tightest for its level."""
@@ -114,35 +108,34 @@ def decisions(
 ) -> dict[tuple[str, str], Decision]:
     """Return (a, b) -> what is known of a - b, valid at every look.
 
-    Args:
-        sample: the pool and its labels.
-        metric: ``dcg@k`` or ``precision@k``.
-        level: of each pair, over all looks together.
-        pairs: those that are wanted; all of the systems by default.
+    The level is that of each pair, over all looks together; without ``pairs`` all are told.
 
     Raises:
-        NotEstimable: the metric is another one.
+        NotEstimable: the metric is neither ``dcg@k`` nor ``precision@k``.
     """
     systems = sample.pool.systems
     chosen = list(combinations(systems, 2)) if pairs is None else list(pairs)
     contrasts = contrasts_of(sample, metric, chosen)
     course = _course(sample, metric, contrasts, 1 - level)
-    estimates = Estimator(sample, metric).differences("items", level, chosen)
-    values = np.array([one.value for one in estimates.values()])
-    errors = np.array([one.error for one in estimates.values()])
+    estimates = Estimator(sample, metric).differences("items", level, chosen).values()
+    values, errors = np.array([one[:2] for one in estimates]).reshape(-1, 2).T
     sizes = np.abs(values) + errors, np.maximum(np.abs(values) - errors, 0.0)
-    least, most = (_forecast(sample, contrasts, course, size, 1 - level) for size in sizes)
-    found = {}
-    for row, pair in enumerate(chosen):
-        if course.is_known[row]:
-            exact = float(course.exact[row])
-            found[pair] = Decision(exact, exact, exact, True, 0, 0)
-            continue
-        low, high = float(course.lows[row].max()), float(course.highs[row].min())
-        decided = (low > 0) != (high < 0)  # bounds that exclude everything decide nothing
-        more = (0, 0) if decided else (least[row], most[row])
-        found[pair] = Decision(float(values[row]), low, high, decided, *more)
-    return found
+    more = zip(*(_forecast(sample, contrasts, course, s, 1 - level) for s in sizes), strict=True)
+    known = course.is_known
+    columns = (
+        np.where(known, course.exact, values),
+        np.where(known, course.exact, course.lows.max(axis=1)),
+        np.where(known, course.exact, course.highs.min(axis=1)),
+        known,
+    )
+    decisions = {}
+    for pair, (value, low, high, is_known), left in zip(
+        chosen, zip(*(column.tolist() for column in columns), strict=True), more, strict=True
+    ):
+        # bounds that exclude everything decide nothing
+        decided = is_known or (low > 0) != (high < 0)
+        decisions[pair] = Decision(value, low, high, decided, *((0, 0) if decided else left))
+    return decisions
 
 
 def looks(
@@ -165,12 +158,6 @@ def contrasts_of(sample: LabelSample, metric: Metric, pairs: Sequence[tuple[str,
     numbers = {system: number for number, system in enumerate(sample.pool.systems)}
     firsts, seconds = ([numbers[pair[side]] for pair in pairs] for side in (0, 1))
     return np.asarray(weights[firsts] - weights[seconds])
-
-
-def minutes(judgments: Sequence[LoggedJudgment], more: int) -> float | None:
-    """Return how long so many judgments take at the pace so far; None where it is not known."""
-    times = [each.seconds for each in judgments if each.status == JUDGED and each.seconds]
-    return more * median(times) / 60 if times else None
 
 
 def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float) -> _Course:

@@ -34,8 +34,9 @@ from msgspec import Meta
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.label_pool import Flags, Floats, Integers
+from rag_assets.sources.fields import Place
 from rag_assets.sources.row_files import read_objects
-from rag_assets.store.atomic import atomic_file
+from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import canonical_json
 
 FLOOR = 0.6
@@ -114,52 +115,40 @@ class Design:
         later = arrivals[arrivals > arrivals[answered].max()]
         return float(max(later.min(initial=math.inf), self.starts[-1]))
 
-    def next_items(self, done: Flags, n: int, *, skipped: Flags | None = None) -> Integers:
-        """Return the numbers of the next items to ask.
+    def next_items(self, done: Flags, skipped: Flags) -> Integers:
+        """Return the numbers of the items that are to be asked, in their order.
 
         Args:
             done: items that need no asking: judged, "cannot tell", or judged earlier.
-            n: how many.
             skipped: items that were skipped; they return when nothing else is left.
         """
         order = self.order()
         waiting = order[~done[order]]
-        if skipped is not None:
-            waiting = np.concatenate([waiting[~skipped[waiting]], waiting[skipped[waiting]]])
-        return waiting[:n]
+        return np.concatenate([waiting[~skipped[waiting]], waiting[skipped[waiting]]])
 
-    def with_systems(
+    def extended(
         self, items: Sequence[PooledUnit], weights: Floats, drawn: Collection[PooledUnit]
     ) -> Design:
         """Return the design for the systems that are there now: this one where none joined.
+
+        Where some joined a new epoch begins, with rates that are not lower.
 
         Args:
             items: those of this design first, then the new ones.
             weights: the discounts of all systems that are there now, shape (systems, items).
             drawn: items that were asked so far.
         """
-        if tuple(items) == self.items and (disagreement(weights) <= self.rates[-1] + 1e-9).all():
-            return self
-        asked = np.array([item in drawn for item in self.items], np.bool_)
-        return self.extended(items, weights, asked)
-
-    def extended(self, items: Sequence[PooledUnit], weights: Floats, asked: Flags) -> Design:
-        """Return the design after systems joined: a new epoch with rates that are not lower.
-
-        Args:
-            items: those of this design first, then the new ones.
-            weights: the discounts of all systems that are there now, shape (systems, items).
-            asked: which of the items of this design were asked so far.
-        """
         n_old = len(self.items)
         if tuple(items[:n_old]) != self.items:
             raise ValueError("the items of a design stay, in their order")
-        arrivals = self.arrivals()
-        now = max(float(arrivals[asked].max(initial=0.0)), float(self.starts[-1]))
         rates = np.zeros((len(self.rates) + 1, len(items)))
         rates[:-1, :n_old] = self.rates
         rates[-1] = disagreement(weights)
+        if n_old == len(items) and (rates[-1] <= self.rates[-1] + 1e-9).all():
+            return self
         rates[-1, :n_old] = np.maximum(rates[-1, :n_old], self.rates[-1])
+        asked = np.array([item in drawn for item in self.items], np.bool_)
+        now = max(float(self.arrivals()[asked].max(initial=0.0)), float(self.starts[-1]))
         return replace(
             self,
             items=tuple(items),
@@ -200,7 +189,7 @@ def permanent_numbers(items: Collection[PooledUnit], seed: int) -> Floats:
 
 class _Head(msgspec.Struct):
     seed: int
-    durations: list[float]
+    durations: tuple[float, ...]
 
 
 class _Item(msgspec.Struct):
@@ -216,8 +205,7 @@ def write_design(design: Design, file: Path) -> None:
     lines = [canonical_json({"seed": design.seed, "durations": list(design.durations)})]
     for item, rates in zip(design.items, design.rates.T.tolist(), strict=True):
         lines.append(canonical_json({**item._asdict(), "rates": rates}))
-    with atomic_file(file) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(file, "\n".join(lines) + "\n")
 
 
 def read_design(file: Path) -> Design:
@@ -226,25 +214,21 @@ def read_design(file: Path) -> Design:
     Raises:
         DataError: the file cannot be read, or a line is not what was written.
     """
-    items: list[PooledUnit] = []
-    rates: list[list[float]] = []
-    head: _Head | None = None
-    for place, row in read_objects(file):
-        try:
-            if head is None:
-                head = msgspec.convert(row, _Head)
-                continue
+    lines = read_objects(file)
+    place = Place(file, 1)
+    try:
+        head = msgspec.convert(next(lines)[1], _Head)
+        items: list[PooledUnit] = []
+        rates: list[list[float]] = []
+        for place, row in lines:  # noqa: B007 (for the error)
             line = msgspec.convert(row, _Item)
             if len(line.rates) != len(head.durations) + 1:
                 raise msgspec.ValidationError(f"{len(line.rates)} rates")
-        except msgspec.ValidationError as error:
-            problem = f"is not a line of a sampling design ({error}); it was changed by hand"
-            raise DataError(problem, file=file, line=place.line) from error
-        items.append(PooledUnit(line.query_id, line.document_id, line.start, line.end))
-        rates.append(line.rates)
-    if head is None:
-        raise DataError("is empty; a sampling design begins with its seed", file=file)
-    durations = tuple(head.durations)
-    table = np.array(rates, np.float64).reshape(len(items), len(durations) + 1).T
+            items.append(PooledUnit(line.query_id, line.document_id, line.start, line.end))
+            rates.append(line.rates)
+    except (StopIteration, msgspec.ValidationError) as error:
+        problem = f"is not a line of a sampling design ({error}); it was changed by hand"
+        raise DataError(problem, file=file, line=place.line) from error
+    table = np.array(rates, np.float64).reshape(len(items), len(head.durations) + 1).T
     numbers = permanent_numbers(items, head.seed)
-    return Design(tuple(items), numbers, table, durations, head.seed)
+    return Design(tuple(items), numbers, table, head.durations, head.seed)

@@ -9,6 +9,14 @@ probability of each judged item, the total of a system is estimated by
 whatever m is. Divided by the number of questions it is the metric's mean over *all* questions; one
 without a relevant passage counts 0.
 
+Working values say what the gain of each item is before anybody looks at it, and how sure that is: a
+weighted ridge regression of the gains of judged items on what is known of every item, how high and
+how often the systems have it and, where there are any, verdicts of judges and votes. Values that
+are wrong, of a judge that favours a system too, cost precision and bring no bias. They are
+cross-fitted: the value of an item comes from the labels of questions in other folds, so a residual
+is never one of its own fit (Chernozhukov et al. 2018; the difference estimator of Särndal, Swensson
+and Wretman, Model Assisted Survey Sampling, 1992, section 6.3, with such values).
+
 Two targets, which answer two questions:
 
 - ``items``: *these questions and this pool*. The error is that of not having judged every item:
@@ -21,16 +29,14 @@ Two targets, which answer two questions:
   :mod:`rag_assets.statistics.intervals`, so that no interval has width 0. It is never narrower than
   that of the items, whose error few labels can hide.
 
-No value and no bound is one that the metric cannot have: weighted by 1 / p a sum may be.
-
-Where an item had no chance to be asked yet, nothing is known: the error is infinite.
-
-``pool_recall@k`` is a ratio of two totals; its errors are those of the linearised ratio.
+No value and no bound is one that the metric cannot have: weighted by 1 / p a sum may be. Where an
+item had no chance to be asked yet, nothing is known: the error is infinite. ``pool_recall@k`` is a
+ratio of two totals; its errors are those of the linearised ratio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
@@ -40,18 +46,83 @@ import numpy as np
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE
-from rag_assets.labels.sampling.label_pool import POOL_RECALL, Floats, gains
+from rag_assets.labels.sampling.label_pool import POOL_RECALL, Flags, Floats, Integers, gains
 from rag_assets.labels.sampling.label_sample import LabelSample
-from rag_assets.labels.sampling.working_values import WorkingValues, cross_fitted, features
 
 Target: TypeAlias = Literal["items", "questions"]
 
 PRIOR = 5.0
 """How many judged items the expected variance weighs as much as."""
 
-
 NO_CHANCE = 1e-9
 """An item of a lower probability of being asked had no chance yet."""
+
+FOLDS = 5
+PSEUDO_LABELS = 1.0
+"""Weight of the ridge, in labels: it draws the values to 0 while there are few."""
+
+
+class WorkingValues(NamedTuple):
+    """The expected gain of each item and the variance of what it really is, shape (items,)."""
+
+    values: Floats
+    variances: Floats
+
+
+def features(weights: Floats, verdicts: Floats | None = None) -> Floats:
+    """Return what is known of each item without a label, shape (items, features).
+
+    Args:
+        weights: what an item counts for each system, shape (systems, items).
+        verdicts: of judges and voters, shape (sources, items); NaN is a missing one, and counts as
+            the mean of its source.
+    """
+    mean = weights.mean(axis=0)
+    known = [np.ones_like(mean), mean, mean**2, (weights > 0).mean(axis=0)]
+    for row in verdicts if verdicts is not None else ():
+        if not np.isnan(row).all():
+            verdict = np.where(np.isnan(row), np.nanmean(row), row)
+            known += [verdict, verdict * mean]
+    return np.column_stack(known)
+
+
+def cross_fitted(
+    known: Floats, earned: Floats, probabilities: Floats, judged: Flags, question: Integers
+) -> WorkingValues:
+    """Return working values of all items, each from the labels of other questions.
+
+    ``known`` is what :func:`features` gives; gains and probabilities of items that were not drawn
+    and judged are not read.
+    """
+    numbers = np.flatnonzero(judged)
+    values, variances = np.zeros(len(earned)), np.zeros(len(earned))
+    fold = question % FOLDS
+    for number in range(FOLDS):
+        others = numbers[fold[numbers] != number]
+        here = fold == number
+        fit = fitted(known[others], earned[others], probabilities[others], known[here])
+        values[here], variances[here] = fit
+    return WorkingValues(values, variances)
+
+
+def fitted(known: Floats, earned: Floats, probabilities: Floats, others: Floats) -> WorkingValues:
+    """Return working values of other items, from labels of some.
+
+    The variance is that of the gains around their values. It is at least that of one more label
+    that differs from all that were seen.
+    """
+    if not len(earned):
+        return WorkingValues(np.zeros(len(others)), np.ones(len(others)))
+    weights = 1.0 / probabilities
+    weights = weights / weights.mean()
+    weighted = known * weights[:, None]
+    ridge = weighted.T @ known + PSEUDO_LABELS * np.eye(known.shape[1])
+    both = np.column_stack([earned, earned**2])
+    first, second = others @ np.linalg.solve(ridge, weighted.T @ both).T[:, :, None]
+    highest = max(float(earned.max()), 1.0)
+    values = np.clip(first[:, 0], 0.0, float(earned.max()))
+    least = highest**2 / (len(earned) + 2)
+    return WorkingValues(values, np.clip(second[:, 0] - values**2, least, highest**2))
 
 
 class Estimate(NamedTuple):
@@ -294,8 +365,3 @@ def _radius(error: Floats, freedom: Floats, level: float) -> Floats:
     from scipy.special import stdtrit
 
     return np.asarray(stdtrit(freedom, 0.5 + level / 2) * error)
-
-
-def winner(values: Mapping[str, Estimate]) -> str:
-    """Return the system of the highest estimate; of equal ones the first."""
-    return max(values, key=lambda name: values[name].value)

@@ -7,36 +7,33 @@
 ``status`` is ``judged`` (with a ``grade`` from 0 to 3), ``skipped`` or ``cannot_tell`` (``grade``
 is null). ``probability`` is that of being asked by then; null or 1 says that it was not drawn:
 earlier labels, or, with ``search`` as ``source``, evidence that somebody searched for. The last
-line of an item counts, so who takes a judgment back appends another. ``evidence`` may name spans of
-the item, [[start, end], ...]: what in it answers.
+line of an item counts. ``evidence`` may name spans of the item, [[start, end], ...]: what in it
+answers.
 
 ``source`` may also be ``judge:<name>``, the verdict of a judge, or ``vote:<system>``, what users of
 a system said of what it showed them. Neither is a label, whoever is right: nobody drew what they
-are of. They are control variates (:mod:`.working_values`), each source on its own.
-
-A line is one write, and on the disk before the next item is shown.
+are of. They are control variates (:mod:`.estimates`), each source on its own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
-import msgspec
 from msgspec import Meta
 
+from rag_assets.labels.append_log import LogLine, Name, read_log
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.sources.fields import Chance, Id, Place, Position, Text, checked_id, shown
-from rag_assets.sources.row_files import read_declared
-from rag_assets.store.atomic import append_line
-from rag_assets.store.canonical import canonical_json
+from rag_assets.sources.fields import Chance, Position, Text, shown
 
-JUDGED, SKIPPED, CANNOT_TELL = "judged", "skipped", "cannot_tell"
-STATUSES = (JUDGED, SKIPPED, CANNOT_TELL)
+Status: TypeAlias = Literal["judged", "skipped", "cannot_tell"]
+JUDGED: Status = "judged"
+SKIPPED: Status = "skipped"
+CANNOT_TELL: Status = "cannot_tell"
 HIGHEST_GRADE = 3
-_GRADES = f"an integer from 0 to {HIGHEST_GRADE}"
+GRADES = f"an integer from 0 to {HIGHEST_GRADE}"
 
 PERSON = "person"
 HINTS = ("judge:", "vote:")
@@ -49,29 +46,30 @@ Range: TypeAlias = tuple[int, int]
 """First character, and the one after the last."""
 
 
-class LoggedJudgment(NamedTuple):
-    """One line.
+class LoggedJudgment(LogLine, frozen=True):
+    """One line; the fields are those of the module's head."""
 
-    Attributes:
-        item: the question and the span that was read.
-        grade: 0 to 3; None unless the status is ``judged``.
-        status: one of :data:`STATUSES`.
-        probability: of being asked by then; None or 1: not drawn.
-        by: who; at: when, ISO 8601; seconds: how long it took.
-        source: :data:`PERSON`, :data:`SEARCH`, one of :data:`HINTS` with a name, or what else it
-            came from.
-        evidence: spans inside the item that answer; none: nothing was marked.
-    """
+    left_out: ClassVar[str] = "evidence"
 
-    item: PooledUnit
-    grade: int | None
-    status: str = JUDGED
-    probability: float | None = None
-    by: str | None = None
-    at: str | None = None
-    seconds: float | None = None
-    source: str = PERSON
-    evidence: tuple[Range, ...] = ()
+    query_id: Name
+    document_id: Name
+    start: Position
+    end: Position
+    grade: Annotated[int, Meta(ge=0, le=HIGHEST_GRADE, description=GRADES)] | None
+    status: Status = JUDGED
+    probability: Chance | None = None
+    by: Text | None = None
+    at: Text | None = None
+    seconds: Annotated[float, Meta(ge=0, description="a number from 0 on, or null")] | None = None
+    source: Text = PERSON
+    evidence: Annotated[
+        tuple[Range, ...], Meta(description="a list of [start, end] in the item")
+    ] = ()
+
+    @property
+    def item(self) -> PooledUnit:
+        """The question and the span that was read."""
+        return PooledUnit(self.query_id, self.document_id, self.start, self.end)
 
     @property
     def was_drawn(self) -> bool:
@@ -83,24 +81,37 @@ class LoggedJudgment(NamedTuple):
         """Whether it is a verdict or a vote, and no label."""
         return self.source.startswith(HINTS)
 
+    def problem(self) -> tuple[str, str] | None:
+        """Return a key, and what is wrong with it beside the others."""
+        if self.end < self.start:
+            return "end", f"is {self.end}, before `start`, {self.start}"
+        if (self.grade is None) == (self.status == JUDGED):
+            must = GRADES if self.status == JUDGED else "null"
+            return "grade", f"must be {must} where the status is {self.status}"
+        if not all(self.start <= start < end <= self.end for start, end in self.evidence):
+            span = f"from {self.start} to {self.end}"
+            return "evidence", f"must be a list of [start, end] in the item, {span}"
+        if self.source in HINTS:
+            return "source", nameless_source(self.source)
+        if self.is_hint and self.was_drawn:
+            problem = f"must be null where the source is {shown(self.source)}: it is no label"
+            return "probability", problem
+        return None
 
-def append_judgment(file: Path, judgment: LoggedJudgment) -> None:
-    """Append a line; it is on the disk when this returns. For several processes at once.
+
+def nameless_source(source: str) -> str:
+    """Return the problem of a verdict or a vote of nobody."""
+    allowed = f"{PERSON}, judge:<name> or vote:<system>"
+    return f"is {shown(source)}, without a name; allowed: {allowed}"
+
+
+def read_judgments(file: Path) -> list[LoggedJudgment]:
+    """Return all lines of a log, in order; none where there is no file.
 
     Raises:
-        StoreError: the file cannot be written.
+        DataError: a line breaks the format; it names the file, the line and the key.
     """
-    append_judgments(file, [judgment])
-
-
-def append_judgments(file: Path, judgments: Sequence[LoggedJudgment]) -> None:
-    """Append lines in one write.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
-    if judgments:
-        append_line(file, "\n".join(map(_line, judgments)))
+    return read_log(file, LoggedJudgment)
 
 
 def drawn_items(judgments: Iterable[LoggedJudgment]) -> set[PooledUnit]:
@@ -123,71 +134,3 @@ def design_file(log: Path) -> Path:
 def lock_file(log: Path) -> Path:
     """Return what is locked by whoever writes what depends on what a log holds."""
     return log.with_name(f".{log.name}.lock")
-
-
-def _line(judgment: LoggedJudgment) -> str:
-    fields = judgment._asdict()
-    if not judgment.evidence:
-        del fields["evidence"]
-    return canonical_json({**fields.pop("item")._asdict(), **fields})
-
-
-def read_judgments(file: Path) -> list[LoggedJudgment]:
-    """Return all lines of a log, in order.
-
-    Raises:
-        DataError: a line breaks the format; it names the file, the line and the key.
-    """
-    return list(_judgments(file))
-
-
-class _Line(msgspec.Struct):
-    query_id: Id
-    document_id: Id
-    start: Position
-    end: Position
-    status: Literal["judged", "skipped", "cannot_tell"]
-    grade: Annotated[int, Meta(ge=0, le=HIGHEST_GRADE, description=_GRADES)] | None = None
-    probability: Chance | None = None
-    by: Text | None = None
-    at: Text | None = None
-    seconds: Annotated[float, Meta(ge=0, description="a number from 0 on, or null")] | None = None
-    source: Text | None = None
-    evidence: Annotated[list[Range], Meta(description="a list of [start, end] in the item")] = []
-
-
-def _judgments(file: Path) -> Iterator[LoggedJudgment]:
-    for place, line in read_declared(file, _Line):
-        query_id = checked_id(line.query_id, place, "query_id")
-        document_id = checked_id(line.document_id, place, "document_id")
-        item = PooledUnit(query_id, document_id, line.start, line.end)
-        if item.end < item.start:
-            raise place.error(f"is {item.end}, before `start`, {item.start}", "end")
-        if line.status == JUDGED and line.grade is None:
-            raise place.error(f"is null; must be {_GRADES}", "grade")
-        if line.status != JUDGED and line.grade is not None:
-            raise place.error(f"must be null where the status is {line.status}", "grade")
-        if not all(item.start <= start < end <= item.end for start, end in line.evidence):
-            span = f"from {item.start} to {item.end}"
-            raise place.error(f"must be a list of [start, end] in the item, {span}", "evidence")
-        one = LoggedJudgment(
-            *(item, line.grade, line.status, line.probability, line.by, line.at, line.seconds),
-            source=checked_source(line.source or PERSON, place),
-            evidence=tuple(line.evidence),
-        )
-        if one.is_hint and one.was_drawn:
-            problem = f"must be null where the source is {shown(one.source)}: it is no label"
-            raise place.error(problem, "probability")
-        yield one
-
-
-def checked_source(source: str, place: Place) -> str:
-    """Return a source.
-
-    Raises:
-        DataError: it is a verdict or a vote of nobody.
-    """
-    if source in HINTS:
-        allowed = f"{PERSON}, judge:<name> or vote:<system>"
-        raise place.error(f"is {shown(source)}, without a name; allowed: {allowed}", "source")
-    return source

@@ -18,16 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.labels.pooling.pool import PooledUnit, Spans, merged
+from rag_assets.labels.pooling.pool import PLACE, PooledUnit, merged
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -36,11 +35,6 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 POOL_RECALL = "pool_recall"
 LINEAR = ("dcg", "precision", POOL_RECALL)
 """What a sample of items estimates."""
-
-PLACE = ("document_id", "start", "end")
-
-Place: TypeAlias = tuple[str, str]
-"""A query id and a document id."""
 
 
 @dataclass(frozen=True)
@@ -91,17 +85,12 @@ class LabelPool:
 
 
 def sampled_metrics(primary: Metric, depth: int) -> tuple[Metric, ...]:
-    """Return what a sample estimates of an experiment; the first is what it is to decide.
-
-    Args:
-        primary: the experiment's metric.
-        depth: of the pool.
-    """
+    """Return what a sample estimates of an experiment; the first is what it is to decide."""
     usual = tuple(Metric(measure, depth) for measure in LINEAR)
     is_decidable = primary.measure in LINEAR and primary.measure != POOL_RECALL
     if not is_decidable or not 0 < (primary.cutoff or 0) <= depth:
         return usual
-    return (primary, *(one for one in usual if one.measure != primary.measure))
+    return (primary, *(metric for metric in usual if metric.measure != primary.measure))
 
 
 def estimable_metric(name: str) -> Metric:
@@ -111,8 +100,8 @@ def estimable_metric(name: str) -> Metric:
         UsageError: the name is unknown.
         NotEstimable: the metric is a ratio, or has no cut-off.
     """
-    measure, at, cutoff = name.strip().partition("@")
-    is_pool_recall = measure == POOL_RECALL and at and cutoff.isdecimal() and int(cutoff) > 0
+    measure, _, cutoff = name.strip().partition("@")
+    is_pool_recall = measure == POOL_RECALL and cutoff.isdecimal() and int(cutoff) > 0
     metric = Metric(POOL_RECALL, int(cutoff)) if is_pool_recall else parse_metric(name)
     refuse_ratios(metric)
     return metric
@@ -144,37 +133,32 @@ def gains(metric: Metric, grades: Floats) -> Floats:
 
 
 def label_pool(
-    runs: Mapping[str, pa.Table],
-    units: Mapping[str, Spans],
+    passages: Mapping[str, pa.Table],
     question_ids: Sequence[str],
-    *,
     depth: int,
     earlier: Sequence[PooledUnit] = (),
 ) -> LabelPool:
-    """Return the pool of the first ``depth`` ranks of all runs.
+    """Return the pool of the first ``depth`` ranks of all systems.
 
-    Args:
-        runs: retriever -> table of :data:`rag_assets.schemas.RUNS`.
-        units: retriever -> the spans of its units; a unit without one is in no item.
-        question_ids: all questions that count; what runs have of others is left out.
-        depth: how many ranks of each run.
-        earlier: the items of the pool so far, in their order.
+    The passages are tables with the columns of :data:`rag_assets.schemas.SAMPLED_PASSAGES`; those
+    of other questions are left out. ``earlier`` are the items of the pool so far, which stay first.
     """
     number_of = {query_id: number for number, query_id in enumerate(question_ids)}
     rows = [
-        (number, PooledUnit(query_id, *units[name][unit_id]), rank)
-        for number, name in enumerate(runs)
-        for query_id, unit_id, rank in _top(runs[name], depth)
-        if unit_id in units[name] and query_id in number_of
+        (number, PooledUnit(*place), rank)
+        for number, table in enumerate(passages.values())
+        for rank, *place in zip(*(table[c].to_pylist() for c in ("rank", *PLACE)), strict=True)
+        if rank <= depth and place[0] in number_of
     ]
-    passages = {passage for _, passage, _ in rows}
-    item_of = _matches(passages, earlier)
-    new = sorted(merged(passages - item_of.keys()))
-    item_of |= _containers(passages - item_of.keys(), new, len(earlier))
+    spans = {passage for _, passage, _ in rows}
+    item_of = _matches(spans, earlier)
+    rest = spans - item_of.keys()
+    new = sorted(merged(rest))
+    item_of |= {span: len(earlier) + number for span, number in _matches(rest, new).items()}
     items = (*earlier, *new)
     return LabelPool(
         items,
-        tuple(runs),
+        tuple(passages),
         tuple(question_ids),
         np.array([number_of.get(item.query_id, len(question_ids)) for item in items], np.int64),
         np.array([system for system, _, _ in rows], np.int64),
@@ -183,82 +167,38 @@ def label_pool(
     )
 
 
-def pool_of(
-    passages: Mapping[str, pa.Table],
-    question_ids: Sequence[str],
-    depth: int,
-    earlier: Sequence[PooledUnit] = (),
-) -> LabelPool:
-    """Return the pool of passages whose places are known.
+class SamePassages:
+    """Finds the items that are the same passage as a span: one holds half of the other."""
 
-    Args:
-        passages: system -> table with ``query_id``, ``rank``, ``document_id``, ``start``, ``end``.
-        question_ids: all questions.
-        depth: how many ranks of each system.
-        earlier: the items of the pool so far, which stay.
-    """
-    runs, spans = {}, {}
-    for name, table in passages.items():
-        places = list(zip(*(table[c].to_pylist() for c in PLACE), strict=True))
-        spans[name] = {unit_name(place): place for place in places}
-        ids = pa.array([unit_name(place) for place in places], pa.string())
-        runs[name] = table.select(["query_id", "rank"]).append_column("unit_id", ids)
-    return label_pool(runs, spans, question_ids, depth=depth, earlier=earlier)
+    def __init__(self, items: Sequence[PooledUnit]) -> None:
+        """Index items by question and document."""
+        self._items = items
+        self._places: dict[tuple[str, str], list[int]] = {}
+        for number, item in enumerate(items):
+            self._places.setdefault(item[:2], []).append(number)
+
+    def numbers(self, span: PooledUnit) -> list[int]:
+        """Return the numbers of the items that are the same passage."""
+        near = self._places.get(span[:2], ())
+        return [number for number in near if _is_same(span, self._items[number])]
 
 
-def unit_name(place: tuple[Any, ...]) -> str:
-    """Return a name for a place in a document."""
-    return "\0".join(map(str, place))
-
-
-def same_passage(first: PooledUnit, second: PooledUnit) -> bool:
-    """Return whether one of two spans of a document holds half of the other."""
+def _is_same(first: PooledUnit, second: PooledUnit) -> bool:
     overlap = min(first.end, second.end) - max(first.start, second.start)
     shorter = min(first.end - first.start, second.end - second.start)
-    return overlap > 0 and 2 * overlap >= shorter
+    return first == second or (overlap > 0 and 2 * overlap >= shorter)
 
 
-def _top(run: pa.Table, depth: int) -> list[tuple[str, str, int]]:
-    top = run.filter(pc.less_equal(run.column("rank"), depth))
-    columns = (top.column(name).to_pylist() for name in ("query_id", "unit_id", "rank"))
-    return list(zip(*columns, strict=True))
+def _matches(spans: set[PooledUnit], items: Sequence[PooledUnit]) -> dict[PooledUnit, int]:
+    """Return for spans the item that is the same passage: of several the one that overlaps most."""
+    same = SamePassages(items)
 
+    def overlap(span: PooledUnit, number: int) -> int:
+        return min(span.end, items[number].end) - max(span.start, items[number].start)
 
-def by_place(items: Sequence[PooledUnit]) -> dict[Place, list[int]]:
-    """Return the numbers of the items of each query and document."""
-    places: dict[Place, list[int]] = {}
-    for number, item in enumerate(items):
-        places.setdefault(item[:2], []).append(number)
-    return places
-
-
-def _matches(passages: set[PooledUnit], items: Sequence[PooledUnit]) -> dict[PooledUnit, int]:
-    """Return for passages the item that is the same passage: the one that overlaps most."""
-    places = by_place(items)
-
-    def overlap(passage: PooledUnit, number: int) -> int:
-        item = items[number]
-        return min(passage.end, item.end) - max(passage.start, item.start)
-
-    found: dict[PooledUnit, int] = {}
-    for passage in passages:
-        near = [n for n in places.get(passage[:2], ()) if same_passage(passage, items[n])]
-        if near:
-            found[passage] = max(near, key=lambda number: (overlap(passage, number), -number))
-    return found
-
-
-def _containers(
-    passages: set[PooledUnit], items: Sequence[PooledUnit], first: int
-) -> dict[PooledUnit, int]:
-    """Return the item, numbered from ``first``, in which each passage lies."""
-    places = by_place(items)
+    near = {span: same.numbers(span) for span in spans}
     return {
-        passage: first
-        + next(
-            number
-            for number in places[passage[:2]]
-            if items[number].start <= passage.start and passage.end <= items[number].end
-        )
-        for passage in passages
+        span: max(numbers, key=lambda number: (overlap(span, number), -number))
+        for span, numbers in near.items()
+        if numbers
     }

@@ -10,26 +10,45 @@ Each item is in one state:
 Missing labels are taken to be missing at random: the probability of a judged item is that of being
 asked times the share of the asked items that were judged, of questions that count. For "cannot
 tell" there are bounds as well: with all of them at the lowest gain, and at the highest.
+
+An evaluation keeps a sample as a table. The probability of each item and its state tell everything
+that an estimate reads, so log and design need not be there when two evaluations are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from rag_assets.labels.pooling.pool import Judgment, PooledUnit
+from rag_assets.labels.pooling.pool import Judgment, units_in
 from rag_assets.labels.sampling.design import Design
-from rag_assets.labels.sampling.judgment_log import CANNOT_TELL, JUDGED, SEARCH, LoggedJudgment
+from rag_assets.labels.sampling.judgment_log import (
+    CANNOT_TELL,
+    JUDGED,
+    SEARCH,
+    SKIPPED,
+    LoggedJudgment,
+)
 from rag_assets.labels.sampling.label_pool import (
     Flags,
     Floats,
     Integers,
     LabelPool,
-    by_place,
-    same_passage,
+    SamePassages,
+    label_pool,
 )
+from rag_assets.schemas import SAMPLED_LABELS
+from rag_assets.store.canonical import canonical_json
+
+CERTAIN, OPEN = "certain", "open"
+
+_NO_CHANCE = 1e-12
+_MAX_HAZARD = 700.0
+"""It leaves no double to be asked with another probability than 1."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +102,10 @@ class LabelSample:
         response = self.judged.sum() / max(int(asked.sum()), 1)
         return np.where(self.certain, 1.0, self.design.probabilities(self.clock) * response)
 
-    def done(self) -> Flags:
-        """Return which items need no asking any more."""
-        return np.asarray(self.certain | ~np.isnan(self.grades) | self.cannot_tell)
-
-    def next_items(self, n: int = 1) -> Integers:
-        """Return the items to ask next; skipped ones return at the end."""
-        done = self.done()
-        return self.design.next_items(done, n, skipped=self.touched & ~done)
+    def next_items(self) -> Integers:
+        """Return the numbers of the items to ask, in order; skipped ones return at the end."""
+        done = np.asarray(self.certain | ~np.isnan(self.grades) | self.cannot_tell)
+        return self.design.next_items(done, self.touched & ~done)
 
 
 def label_sample(
@@ -102,7 +117,7 @@ def label_sample(
     """Return a pool with its labels.
 
     Args:
-        pool: the items and their ranks.
+        pool: the items.
         design: of the same items.
         judgments: the lines of the log; of one item the last one counts. A line without a
             probability below 1 was not drawn: it is certain. What a person searched for counts
@@ -113,51 +128,110 @@ def label_sample(
     """
     if design.items != pool.items:
         raise ValueError("pool and design must have the same items")
-    n = len(pool.items)
-    grades = np.full(n, np.nan)
-    certain, cannot_tell, touched = (np.zeros(n, np.bool_) for _ in range(3))
+    grades = np.full(len(pool.items), np.nan)
+    certain, cannot_tell, touched = (np.zeros(len(pool.items), np.bool_) for _ in range(3))
     number_of = {item: number for number, item in enumerate(pool.items)}
-    places = by_place(pool.items)
+    same = SamePassages(pool.items)
     lines = [line for line in judgments if line.source != SEARCH]
     last = {line.item: line for line in lines if not line.is_hint}
-    for item, judgment in last.items():
-        number = number_of.get(item)
-        if number is None or not judgment.was_drawn:
-            for near in _near(item, pool, places) if judgment.status == JUDGED else ():
-                grades[near] = np.fmax(grades[near], float(judgment.grade or 0))
-                certain[near] = True
-            continue
-        touched[number] = True
-        cannot_tell[number] = judgment.status == CANNOT_TELL
-        if judgment.status == JUDGED:
-            grades[number] = np.fmax(grades[number], float(judgment.grade or 0))
+    for item, line in last.items():
+        number = number_of.get(item) if line.was_drawn else None
+        numbers = same.numbers(item) if number is None else [number]
+        if line.grade is not None:
+            grades[numbers] = np.fmax(grades[numbers], float(line.grade))
+            certain[numbers] |= number is None
+        if number is not None:
+            touched[number] = True
+            cannot_tell[number] = line.status == CANNOT_TELL
     for label in earlier:
-        for near in _near(label.unit, pool, places):
-            is_first = not certain[near]
-            grades[near] = label.grade if is_first else max(grades[near], label.grade)
-            certain[near] = True
-    said = _hints(lines, pool, places)
-    values = np.stack(list(said.values())) if said else None
+        for number in same.numbers(label.unit):
+            is_first = not certain[number]
+            grades[number] = label.grade if is_first else max(grades[number], label.grade)
+            certain[number] = True
+    verdicts = _verdicts(lines, same, len(pool.items))
+    values = np.stack(list(verdicts.values())) if verdicts else None
     unsure = cannot_tell & ~certain
-    return LabelSample(pool, design, grades, certain, unsure, touched, values, tuple(said))
+    return LabelSample(pool, design, grades, certain, unsure, touched, values, tuple(verdicts))
 
 
-def _hints(
-    lines: Iterable[LoggedJudgment], pool: LabelPool, places: Mapping[tuple[str, str], list[int]]
+def _verdicts(
+    lines: Iterable[LoggedJudgment], same: SamePassages, n_items: int
 ) -> dict[str, Floats]:
-    """Return source -> what it says of each item; of several passages in one the highest grade."""
+    """Return source -> its grade of each item; of several passages in one the highest."""
     last = {(line.source, line.item): line.grade for line in lines if line.is_hint}
-    said: dict[str, Floats] = {}
+    verdicts: dict[str, Floats] = {}
     for (source, item), grade in sorted(last.items(), key=lambda pair: pair[0]):
-        if grade is None:
-            continue
-        row = said.setdefault(source, np.full(len(pool.items), np.nan))
-        for near in _near(item, pool, places):
-            row[near] = np.fmax(row[near], float(grade))
-    return said
+        if grade is not None:
+            row = verdicts.setdefault(source, np.full(n_items, np.nan))
+            numbers = same.numbers(item)
+            row[numbers] = np.fmax(row[numbers], float(grade))
+    return verdicts
 
 
-def _near(
-    span: PooledUnit, pool: LabelPool, places: Mapping[tuple[str, str], list[int]]
-) -> list[int]:
-    return [n for n in places.get(span[:2], ()) if same_passage(span, pool.items[n])]
+def earlier_labels(passages: Mapping[str, pa.Table]) -> list[Judgment]:
+    """Return the labels of the dataset of some systems' passages."""
+    labelled = [table.filter(table["label"].is_valid()) for table in passages.values()]
+    return [
+        Judgment(unit, grade, "labels of the dataset", 0)
+        for table in labelled
+        for unit, grade in zip(units_in(table), table["label"].to_pylist(), strict=True)
+    ]
+
+
+def sample_table(sample: LabelSample) -> pa.Table:
+    """Return the items of a sample, table of :data:`rag_assets.schemas.SAMPLED_LABELS`."""
+    asked, clock = sample.asked, sample.clock
+    judged = asked & ~np.isnan(sample.grades)  # also of questions that do not count now
+    hazards = sample.design.hazards(clock) if np.isfinite(clock) else np.full(len(asked), np.inf)
+    states = np.select(
+        [sample.certain, judged, asked & sample.cannot_tell, asked],
+        [CERTAIN, JUDGED, CANNOT_TELL, SKIPPED],
+        OPEN,
+    )
+    rows: list[dict[str, object]] = [
+        {
+            **item._asdict(),
+            "state": state,
+            "grade": int(grade) if state in (CERTAIN, JUDGED) else None,
+            "hazard": min(hazard, _MAX_HAZARD),
+        }
+        for item, state, grade, hazard in zip(
+            sample.pool.items,
+            *(column.tolist() for column in (states, sample.grades, hazards)),
+            strict=True,
+        )
+    ]
+    verdicts = sample.verdicts if sample.verdicts is not None else np.empty((0, len(asked)))
+    for row, values in zip(rows, verdicts.T.tolist(), strict=True):
+        pairs = zip(sample.sources, values, strict=True)
+        grades = {source: int(value) for source, value in pairs if value >= 0}
+        row["verdicts"] = canonical_json(grades) if grades else None
+    return SAMPLED_LABELS.from_rows(rows)
+
+
+def stored_sample(
+    table: pa.Table, passages: Mapping[str, pa.Table], question_ids: Sequence[str], depth: int
+) -> LabelSample:
+    """Return the sample of a table ``schemas.SAMPLED_LABELS``, seen by some systems.
+
+    What of their passages is in no item of the table had no chance to be asked.
+    """
+    rows, items = table.to_pylist(), units_in(table)
+    pool = label_pool(passages, question_ids, depth, items)
+    hazards, asked = np.zeros(len(pool.items)), np.zeros(len(pool.items), np.bool_)
+    hazards[: len(items)] = [row["hazard"] for row in rows]
+    asked[: len(items)] = [row["state"] not in (CERTAIN, OPEN) for row in rows]
+    # A clock that stands at 1: what was asked came before, the rest comes then.
+    numbers = np.where(hazards > 0, np.where(asked, hazards / 2, hazards), _NO_CHANCE)
+    design = Design(pool.items, numbers, np.stack([hazards, np.ones_like(hazards)]), (1.0,))
+    lines: list[LoggedJudgment] = []
+    earlier = earlier_labels(passages)
+    for row, item in zip(rows, items, strict=True):
+        if row["state"] == CERTAIN:
+            earlier.append(Judgment(item, row["grade"], CERTAIN, 0))
+        elif row["state"] != OPEN:
+            lines.append(LoggedJudgment(*item, row["grade"], row["state"], 0.5))
+        # An evaluation of an earlier version has no such column.
+        for source, grade in json.loads(row.get("verdicts") or "{}").items():
+            lines.append(LoggedJudgment(*item, int(grade), source=source))
+    return label_sample(pool, design, lines, earlier)

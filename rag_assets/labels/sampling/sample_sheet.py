@@ -13,7 +13,7 @@ the next sheet. What goes into the log is the probability by the last row that w
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,15 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.pooling.sheet import EVIDENCE, SHEET, SheetCheck, refuse, sheet_rows
+from rag_assets.labels.pooling.sheet import (
+    GRADE,
+    SHEET,
+    Cells,
+    CsvSheet,
+    SheetCheck,
+    refuse,
+    sheet_rows,
+)
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
     CANNOT_TELL,
@@ -34,55 +42,44 @@ from rag_assets.labels.sampling.judgment_log import (
     SKIPPED,
     LoggedJudgment,
     Range,
-    checked_source,
+    Status,
 )
-from rag_assets.labels.sampling.label_pool import Flags
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.sources.fields import Place, shown
 from rag_assets.sources.row_files import read_csv
-from rag_assets.sources.sheets import Sheet
 
 ITEM, PROBABILITY, SOURCE = "item", "probability", "source"
-SAMPLE_SHEET = Sheet((ITEM, PROBABILITY, *SHEET.columns), SHEET.optional | {PROBABILITY})
+SAMPLE_SHEET = CsvSheet(
+    (ITEM, PROBABILITY, *SHEET.columns), SHEET.answer, SHEET.optional | {PROBABILITY}
+)
 
-_STATUSES = {"?": CANNOT_TELL, "skip": SKIPPED}
-_GRADES = {str(grade): grade for grade in range(HIGHEST_GRADE + 1)}
+_ANSWERS: dict[str, tuple[int | None, Status]] = {
+    **{str(grade): (grade, JUDGED) for grade in range(HIGHEST_GRADE + 1)},
+    "?": (None, CANNOT_TELL),
+    "skip": (None, SKIPPED),
+}
 
 
 class SheetAnswer(NamedTuple):
-    """A row that was filled in, and the line on which it begins."""
+    """A row that was filled in."""
 
     item: PooledUnit
-    status: str
-    grade: int | None
-    evidence: tuple[Range, ...]
     source: str
-    line: int
+    grade: int | None
+    status: Status
+    evidence: tuple[Range, ...]
 
 
 def next_units(sample: LabelSample, n: int, lengths: dict[str, int]) -> list[PooledUnit]:
-    """Return the next items whose text is still there.
-
-    Args:
-        sample: the pool and its labels.
-        n: how many.
-        lengths: document -> its characters.
-    """
-    items = (sample.pool.items[number] for number in sample.next_items(len(sample.pool.items)))
+    """Return the next ``n`` items whose text is still there; ``lengths`` are the documents'."""
+    items = (sample.pool.items[number] for number in sample.next_items())
     return [item for item in items if item.end <= lengths.get(item.document_id, -1)][:n]
 
 
 def sample_sheet_text(
     units: Sequence[PooledUnit], sample: LabelSample, documents: pa.Table, queries: pa.Table
 ) -> str:
-    """Return the sheet as CSV.
-
-    Args:
-        units: items of the sample, in the order in which they are asked.
-        sample: the pool and its labels.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
-    """
+    """Return the sheet of some items, in the order in which they are asked, as CSV."""
     design = sample.design
     number_of = {item: number for number, item in enumerate(design.items)}
     answered = sample.touched & ~sample.certain
@@ -105,14 +102,14 @@ def is_sample_sheet(file: Path) -> bool:
     Raises:
         DataError: it cannot be read.
     """
-    row = next(iter(read_csv(file)), None)
-    return row is not None and not row[1].keys().isdisjoint({ITEM, PROBABILITY})
+    _, cells = next(iter(read_csv(file)), (0, {}))
+    return not cells.keys().isdisjoint({ITEM, PROBABILITY})
 
 
 def read_sample_sheet(
     file: Path, design: Design, documents: pa.Table, queries: pa.Table
-) -> tuple[list[SheetAnswer], int]:
-    """Return the rows that were filled in, and how many were not.
+) -> tuple[list[tuple[SheetAnswer, Place]], int]:
+    """Return the rows that were filled in with their places, and how many were not.
 
     Raises:
         DataError: a column is missing, or a row has another grade, is of no item of the sample or
@@ -121,98 +118,71 @@ def read_sample_sheet(
     """
     check = SheetCheck(documents, queries)
     items = set(design.items)
-    answers: dict[tuple[PooledUnit, str], SheetAnswer] = {}
-    problems: list[DataError] = []
-    n_empty = 0
-    for place, row in SAMPLE_SHEET.rows(file):
-        if not row["grade"].strip() and not row.get(EVIDENCE, "").strip():
-            n_empty += 1
-            continue
-        try:
-            answer = _answer(row, place, check)
-            if answer.item not in items or row[ITEM] != item_id(answer.item, design.seed):
-                problem = f"{shown(row[ITEM])} is not this passage in the sample of this experiment"
-                said = f"{problem}; was the sheet edited, or is it of another sample?"
-                raise place.error(said, ITEM)
-            first = answers.setdefault((answer.item, answer.source), answer)
-            if first[:-1] != answer[:-1]:
-                raise place.error(f"line {first.line} has another grade for this item", "grade")
-        except DataError as error:
-            problems.append(error)
-    refuse(problems)
-    return list(answers.values()), n_empty
+
+    def read(cells: Cells, place: Place) -> SheetAnswer:
+        cell = cells[GRADE].strip().lower()
+        if cell not in _ANSWERS:
+            allowed = f"0 to {HIGHEST_GRADE}, ? for cannot tell, or skip"
+            raise place.error(f"is {shown(cells[GRADE])}; allowed: {allowed}", GRADE)
+        grade, status = _ANSWERS[cell]
+        item = check.unit(cells, place)
+        part = check.evidence(cells, item, grade, place)
+        if item not in items or cells[ITEM] != item_id(item, design.seed):
+            problem = f"{shown(cells[ITEM])} is not this passage in the sample of this experiment"
+            hint = "was the sheet edited, or is it of another sample?"
+            raise place.error(f"{problem}; {hint}", ITEM)
+        evidence = () if part is None else ((part.start, part.end),)
+        return SheetAnswer(item, _source(cells, place), grade, status, evidence)
+
+    return SAMPLE_SHEET.filled(file, read, lambda row: (row[:2], row[2:]))
 
 
-def _answer(row: dict[str, str], place: Place, check: SheetCheck) -> SheetAnswer:
-    cell = row["grade"].strip().lower()
-    grade = _GRADES.get(cell)
-    status = JUDGED if grade is not None else _STATUSES.get(cell)
-    if status is None:
-        allowed = f"0 to {HIGHEST_GRADE}, ? for cannot tell, or skip"
-        raise place.error(f"is {shown(row['grade'])}; allowed: {allowed}", "grade")
-    item = check.unit(row, place)
-    part = check.evidence(row, item, grade, place)
-    evidence = () if part is None else ((part.start, part.end),)
-    return SheetAnswer(item, status, grade, evidence, _source(row, place), place.line or 0)
-
-
-def _source(row: dict[str, str], place: Place) -> str:
-    source = row.get(SOURCE, "").strip() or PERSON
-    if source != PERSON and not source.startswith(HINTS):
+def _source(cells: Cells, place: Place) -> str:
+    source = cells.get(SOURCE, "").strip() or PERSON
+    if source != PERSON and (not source.startswith(HINTS) or source in HINTS):
         allowed = f"{PERSON}, judge:<name>, vote:<system>, or nothing"
         raise place.error(f"is {shown(source)}; allowed: {allowed}", SOURCE)
-    return checked_source(source, place)
+    return source
 
 
 def new_judgments(
-    answers: Sequence[SheetAnswer],
-    lines: Iterable[LoggedJudgment],
+    answers: Sequence[tuple[SheetAnswer, Place]],
+    lines: Sequence[LoggedJudgment],
     design: Design,
     *,
-    file: Path,
     by: str | None,
     at: str,
 ) -> list[LoggedJudgment]:
-    """Return what the log does not hold yet.
-
-    Args:
-        answers: of a sheet.
-        lines: of the log.
-        design: of the sample.
-        file: the sheet, for the errors.
-        by: who filled it in.
-        at: when it is read, ISO 8601.
+    """Return what the log does not hold yet of a sheet, filled in by ``by`` and read ``at``.
 
     Raises:
         DataError: the log says something else of an item; the first such row is told.
     """
-    lines = list(lines)
     drawn = [line for line in lines if line.source != SEARCH and not line.is_hint]
     last = {line.item: line for line in drawn}
-    said = {(line.item, line.source): line[1:3] for line in lines if line.is_hint}
+    hints = {(line.item, line.source): (line.grade, line.status) for line in lines if line.is_hint}
     problems: list[DataError] = []
     new = []
-    for answer in answers:
+    for answer, place in answers:
+        line = last.get(answer.item)
         if answer.source != PERSON:
-            if said.get((answer.item, answer.source)) != (answer.grade, answer.status):
-                new.append(answer)
+            is_new = hints.get(answer[:2]) != (answer.grade, answer.status)
+        elif line is None or line.status == SKIPPED or answer.status == SKIPPED:
+            # one that was skipped again, or answered meanwhile, says nothing new
+            is_new = line is None or answer.status != SKIPPED
+        elif (line.grade, line.status) != (answer.grade, answer.status):
+            problems.append(_conflict(answer, line, place))
             continue
-        known = last.get(answer.item)
-        if known is None or (known.status == SKIPPED and answer.status != SKIPPED):
-            new.append(answer)
-        elif answer.status == SKIPPED:
-            continue  # it was skipped, or is answered now
-        elif known[1:3] != (answer.grade, answer.status):
-            problems.append(_conflict(answer, known, Place(file, answer.line)))
-        elif answer.evidence and answer.evidence != known.evidence:
+        else:
+            is_new = bool(answer.evidence) and answer.evidence != line.evidence
+        if is_new:
             new.append(answer)
     refuse(problems)
-    labels = [answer for answer in new if answer.source == PERSON]
-    touched = _touched(design, {line.item for line in drawn if line.was_drawn}, labels)
-    p = dict(zip(design.items, design.drawn_probabilities(touched).tolist(), strict=True))
+    labelled = {line.item for line in drawn if line.was_drawn}
+    p = _probabilities(design, labelled | {one.item for one in new if one.source == PERSON})
     return [
         LoggedJudgment(
-            *(one.item, one.grade, one.status),
+            *(*one.item, one.grade, one.status),
             *(p[one.item] if one.source == PERSON else None, by, at),
             source=one.source,
             evidence=one.evidence,
@@ -221,17 +191,15 @@ def new_judgments(
     ]
 
 
-def _conflict(answer: SheetAnswer, known: LoggedJudgment, place: Place) -> DataError:
-    says = str(known.grade) if known.status == JUDGED else "cannot tell"
-    who = f" by {shown(known.by)}" if known.by else ""
-    given = str(answer.grade) if answer.status == JUDGED else "cannot tell"
-    problem = (
-        f"is {given}, but the log has {says}{who} for this passage; empty the cell, or undo that "
-        "on the page"
+def _conflict(answer: SheetAnswer, line: LoggedJudgment, place: Place) -> DataError:
+    given, logged = (
+        "cannot tell" if one.grade is None else str(one.grade) for one in (answer, line)
     )
-    return place.error(problem, "grade")
+    who = f" by {shown(line.by)}" if line.by else ""
+    problem = f"is {given}, but the log has {logged}{who} for this passage"
+    return place.error(f"{problem}; empty the cell, or undo that on the page", GRADE)
 
 
-def _touched(design: Design, drawn: set[PooledUnit], new: Iterable[SheetAnswer]) -> Flags:
-    answered = drawn | {answer.item for answer in new}
-    return np.array([item in answered for item in design.items], np.bool_)
+def _probabilities(design: Design, answered: Collection[PooledUnit]) -> dict[PooledUnit, float]:
+    touched = np.array([item in answered for item in design.items], np.bool_)
+    return dict(zip(design.items, design.drawn_probabilities(touched).tolist(), strict=True))

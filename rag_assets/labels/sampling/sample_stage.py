@@ -22,13 +22,17 @@ from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.pooling.pool import Spans, spans_of
+from rag_assets.labels.pooling.pool import Spans, spans_of, texts_of
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.judgment_log import drawn_items, read_judgments
-from rag_assets.labels.sampling.label_pool import pool_of, sampled_metrics
-from rag_assets.labels.sampling.label_sample import label_sample
+from rag_assets.labels.sampling.label_pool import label_pool, sampled_metrics
+from rag_assets.labels.sampling.label_sample import (
+    earlier_labels,
+    label_sample,
+    sample_table,
+    stored_sample,
+)
 from rag_assets.labels.sampling.standing import estimate_rows
-from rag_assets.labels.sampling.stored_sample import earlier_labels, sample_table, stored_sample
 from rag_assets.package_versions import version
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
@@ -56,7 +60,7 @@ class SampledPassages(Stage):
         return [SAMPLED_PASSAGES_KEY] if experiment.label_sample_files else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        names, k = list(experiment.retrievers), _cutoff(experiment)
+        names, k = list(experiment.retrievers), _cutoff(experiment, sampled_depth(experiment))
         read = [Input(f"run_{n}", run_key(experiment, name, k)) for n, name in enumerate(names)]
         if experiment.judge == "evidence":
             chunks = dict.fromkeys(one for name in names for one in chunk_keys(experiment, name))
@@ -73,11 +77,8 @@ class SampledPassages(Stage):
         return {**where, "retrievers": list(experiment.retrievers)}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        experiment = context.experiment
-        tables = [
-            sampled_passages(experiment, context.artifact, name, sampled_depth(experiment))
-            for name in experiment.retrievers
-        ]
+        experiment, depth = context.experiment, sampled_depth(context.experiment)
+        tables = sampled_passages(experiment, context.artifact, depth).values()
         return TableProduct(pa.concat_tables(tables))
 
 
@@ -115,9 +116,8 @@ class SampledLabels(_OfAll):
         table = context.artifact(SAMPLED_PASSAGES_KEY).table()
         passages = passages_of(table, context.experiment.retrievers)
         design, lines = read_design(files["design"]), read_judgments(files["log"])
-        pool = pool_of(passages, question_ids(context.artifact), depth, design.items)
-        weights = pool.weights(Metric("dcg", depth))
-        now = design.with_systems(pool.items, weights, drawn_items(lines))
+        pool = label_pool(passages, question_ids(context.artifact), depth, design.items)
+        now = design.extended(pool.items, pool.weights(Metric("dcg", depth)), drawn_items(lines))
         sample = label_sample(pool, now, lines, earlier_labels(passages))
         facts = {"n_judged": int(sample.judged.sum()), "n_items": len(pool.items)}
         return TableProduct(sample_table(sample), facts)
@@ -150,11 +150,11 @@ class SampledEstimates(_OfAll):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, level = context.experiment, context.experiment.statistics.confidence
         depth = sampled_depth(experiment)
-        table = context.artifact(SAMPLED_LABELS_KEY).table()
+        labels, passages = (
+            context.artifact(one).table() for one in (SAMPLED_LABELS_KEY, SAMPLED_PASSAGES_KEY)
+        )
         ids = question_ids(context.artifact)
-        found = context.artifact(SAMPLED_PASSAGES_KEY).table()
-        passages = passages_of(found, experiment.retrievers)
-        sample = stored_sample(table, passages, ids, depth)
+        sample = stored_sample(labels, passages_of(passages, experiment.retrievers), ids, depth)
         clusters = clusters_of(experiment, context.artifact, ids)
         rows: list[dict[str, object]] = []
         if sample.is_estimable:
@@ -177,9 +177,9 @@ def _has_earlier_labels(experiment: Experiment) -> bool:
     return experiment.has_qrels and not experiment.has_graded_pool
 
 
-def _cutoff(experiment: Experiment, depth: int | None = None) -> int:
+def _cutoff(experiment: Experiment, depth: int) -> int:
     """Return the first cut-off that is as deep."""
-    return min(k for k in experiment.top_k if k >= (depth or sampled_depth(experiment)))
+    return min(k for k in experiment.top_k if k >= depth)
 
 
 def question_ids(artifact: Artifacts) -> list[str]:
@@ -193,21 +193,30 @@ def passages_of(table: pa.Table, retrievers: Iterable[str]) -> dict[str, pa.Tabl
 
 
 def sampled_passages(
-    experiment: Experiment, artifact: Artifacts, retriever: str, depth: int
-) -> pa.Table:
-    """Return the passages of a retriever, table of :data:`rag_assets.schemas.SAMPLED_PASSAGES`.
+    experiment: Experiment,
+    artifact: Artifacts,
+    depth: int,
+    retrievers: Iterable[str] | None = None,
+    *,
+    with_labels: bool | None = None,
+) -> dict[str, pa.Table]:
+    """Return retriever -> its passages, a table of :data:`rag_assets.schemas.SAMPLED_PASSAGES`.
 
-    Args:
-        experiment: an evaluated one.
-        artifact: gives what is stored.
-        retriever: its name.
-        depth: how many ranks.
+    Labels of the dataset are looked up, unless people drew them, or it is said whether they are.
     """
+    has_labels = _has_earlier_labels(experiment) if with_labels is None else with_labels
+    names = experiment.retrievers if retrievers is None else retrievers
+    return {name: _passages(experiment, artifact, name, depth, has_labels) for name in names}
+
+
+def _passages(
+    experiment: Experiment, artifact: Artifacts, retriever: str, depth: int, has_labels: bool
+) -> pa.Table:
     run = artifact(run_key(experiment, retriever, _cutoff(experiment, depth))).table()
     top = run.filter(pc.less_equal(run["rank"], depth))
-    spans = retriever_spans(experiment, artifact, retriever)
+    spans = _spans(experiment, artifact, retriever)
     labels: dict[tuple[str, str], int] = {}
-    if _has_earlier_labels(experiment):
+    if has_labels:
         table = artifact(relevant_units_key(retriever)).table().drop_null()
         columns = (table[name].to_pylist() for name in ("query_id", "unit_id", "grade"))
         for query_id, unit_id, grade in zip(*columns, strict=True):
@@ -224,13 +233,10 @@ def sampled_passages(
     return SAMPLED_PASSAGES.from_rows(rows)
 
 
-def retriever_spans(experiment: Experiment, artifact: Artifacts, retriever: str) -> Spans:
-    """Return the spans of a retriever's units."""
+def _spans(experiment: Experiment, artifact: Artifacts, retriever: str) -> Spans:
     if experiment.judge != "evidence":
-        documents = artifact(DOCUMENTS_KEY).table()
-        lengths = pc.utf8_length(documents["text"]).to_pylist()
-        ids = documents["document_id"].to_pylist()
-        return {name: (name, 0, length) for name, length in zip(ids, lengths, strict=True)}
+        texts = texts_of(artifact(DOCUMENTS_KEY).table())
+        return {name: (name, 0, len(text)) for name, text in texts.items()}
     columns = Chunks.projections["spans"]
     tables = [artifact(key).table(columns) for key in chunk_keys(experiment, retriever)]
     spans = pa.concat_tables([unit_spans(table) for table in tables])

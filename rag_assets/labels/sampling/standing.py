@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from statistics import median
 from typing import NamedTuple
 
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.sampling.confidence_sequence import decisions, minutes
+from rag_assets.labels.sampling.confidence_sequence import decisions
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
+from rag_assets.labels.sampling.judgment_log import JUDGED, LoggedJudgment
 from rag_assets.labels.sampling.label_sample import LabelSample
 
 ITEMS, QUESTIONS = "these questions and this pool", "questions like these"
@@ -33,7 +34,9 @@ class SampleStatus(NamedTuple):
 
     Attributes:
         estimates: one row a retriever, the best first, see :func:`estimate_rows`.
-        differences: one row a pair, see :func:`difference_rows`.
+        differences: one row a pair, the one that is ahead minus the other: ``retriever_a``,
+            ``retriever_b``, ``value``; ``low``, ``high``, ``decided``, ``outside`` of
+            :class:`.confidence_sequence.Decision`; how much more decides it, as below.
         more_judgments_low, more_judgments_high: that decide all pairs; None without a label.
         more_minutes_low, more_minutes_high: at the pace so far; None without a pace.
     """
@@ -55,26 +58,37 @@ def sample_status(
 ) -> SampleStatus:
     """Return how things stand; nothing before the first judgment of the sample.
 
-    Args:
-        sample: the pool with its labels.
-        metric: ``dcg@k`` or ``precision@k``.
-        lines: of the log, for the pace.
-        clusters: one name a question; None: each is its own.
-        level: of each interval, and of each pair over all looks together.
+    The pace is that of ``lines``, ``clusters`` has one name a question (None: each is its own), and
+    ``level`` is of each interval, and of each pair over all looks together.
 
     Raises:
-        NotEstimable: the metric is another one.
+        NotEstimable: the metric is neither ``dcg@k`` nor ``precision@k``.
     """
     if not sample.is_estimable:
         return SampleStatus()
     estimates = estimate_rows(sample, metric, clusters, level)
     order = [str(row["retriever"]) for row in estimates]
-    differences = difference_rows(sample, metric, order, lines, level)
-    low, high = (
-        max((int(str(row[f"more_judgments_{end}"])) for row in differences), default=0)
-        for end in ("low", "high")
-    )
-    times = _minutes(lines, low), _minutes(lines, high)
+    found = decisions(sample, metric, level=level, pairs=list(combinations(order, 2)))
+    differences: list[Row] = [
+        {
+            "metric": str(metric),
+            "retriever_a": first,
+            "retriever_b": second,
+            "value": one.value,
+            "low": finite(one.low),
+            "high": finite(one.high),
+            "decided": one.decided,
+            "outside": one.is_outside,
+            "more_judgments_low": one.more_low,
+            "more_judgments_high": one.more_high,
+            "more_minutes_low": minutes(lines, one.more_low),
+            "more_minutes_high": minutes(lines, one.more_high),
+        }
+        for (first, second), one in found.items()
+    ]
+    low = max((one.more_low for one in found.values()), default=0)
+    high = max((one.more_high for one in found.values()), default=0)
+    times = minutes(lines, low), minutes(lines, high)
     return SampleStatus(tuple(estimates), tuple(differences), low, high, *times)
 
 
@@ -90,8 +104,8 @@ def estimate_rows(
         ``n_no_chance``.
     """
     estimator = Estimator(sample, metric, clusters)
-    of_items = estimator.estimates("items", level)
     of_questions = estimator.estimates("questions", level)
+    of_items = estimator.estimates("items", level).items()
     return [
         {
             "metric": str(metric),
@@ -107,48 +121,14 @@ def estimate_rows(
             "effective_labels": one.effective_labels,
             "n_no_chance": one.n_no_chance,
         }
-        for name, one in sorted(of_items.items(), key=lambda pair: (-pair[1].value, pair[0]))
+        for name, one in sorted(of_items, key=lambda pair: (-pair[1].value, pair[0]))
     ]
 
 
-def difference_rows(
-    sample: LabelSample,
-    metric: Metric,
-    order: Sequence[str],
-    lines: Sequence[LoggedJudgment],
-    level: float,
-) -> list[Row]:
-    """Return one row a pair of retrievers, the one that comes first in ``order`` minus the other.
-
-    Returns:
-        ``metric``, ``retriever_a``, ``retriever_b``, ``value``; ``low``, ``high``, ``decided``,
-        ``outside`` of :class:`.confidence_sequence.Decision`; how much more decides it, from and
-        to: ``more_judgments_low``, ``more_judgments_high``, ``more_minutes_low``,
-        ``more_minutes_high``.
-    """
-    pairs = list(combinations(order, 2))
-    return [
-        {
-            "metric": str(metric),
-            "retriever_a": first,
-            "retriever_b": second,
-            "value": one.value,
-            "low": finite(one.low),
-            "high": finite(one.high),
-            "decided": one.decided,
-            "outside": one.is_outside,
-            "more_judgments_low": one.more_low,
-            "more_judgments_high": one.more_high,
-            "more_minutes_low": _minutes(lines, one.more_low),
-            "more_minutes_high": _minutes(lines, one.more_high),
-        }
-        for (first, second), one in decisions(sample, metric, level=level, pairs=pairs).items()
-    ]
-
-
-def _minutes(lines: Sequence[LoggedJudgment], more: int) -> int | None:
-    time = minutes(lines, more)
-    return None if time is None else math.ceil(time)
+def minutes(lines: Sequence[LoggedJudgment], more: int) -> int | None:
+    """Return how long so many judgments take at the pace so far; None where it is not known."""
+    times = [line.seconds for line in lines if line.status == JUDGED and line.seconds]
+    return math.ceil(more * median(times) / 60) if times else None
 
 
 def finite(value: float) -> float | None:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswerCell
-from rag_assets.answers.summary import GROUPS
-from rag_assets.answers.waterfall import RIGHT_F1
+from rag_assets.answers.summary_stage import GROUPS
+from rag_assets.answers.waterfall_stage import RIGHT_F1
 from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.report.answer_waterfall import answer_flows, waterfall_rows, waterfall_sheet
 from rag_assets.report.answers import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeVar
 
-from rag_assets.answers.waterfall import CLASSES
+from rag_assets.answers.waterfall_stage import CLASSES
 from rag_assets.evaluation.attribution import PLACES
 from rag_assets.report.answer_waterfall import CLASS_NAMES
 from rag_assets.report.attribution import LOSSES

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from rag_assets.answers.answer_metrics import answer_means, answer_metrics
+from rag_assets.answers import cases
+from rag_assets.answers.metrics_stage import answer_means, answer_metrics
 from rag_assets.answers.prediction_files import Predictions, read_predictions
 from rag_assets.errors import DataError
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
@@ -61,8 +61,8 @@ def predictions(
     return read_predictions(shared_data("squad_predictions") / f"{system}.json", list(golds))
 
 
-def texts(table: pa.Table) -> dict[str, str]:
-    return dict(zip(table["query_id"].to_pylist(), table["answer"].to_pylist(), strict=True))
+def texts(read: Predictions) -> dict[str, str]:
+    return {query_id: row["answer"] for query_id, row in read.answers.items()}
 
 
 @pytest.mark.real_data
@@ -71,7 +71,7 @@ def test_published_systems(
     shared_data: SharedData, golds: dict[str, tuple[str, ...]], system: str
 ) -> None:
     read = predictions(shared_data, system, golds)
-    scores = official_scores(golds, texts(read.answers))
+    scores = official_scores(golds, texts(read))
     found = [scores.values[name] for name in NAMES]
     assert found == pytest.approx(PUBLISHED[system], abs=1e-9)
     assert scores.values["NoAns_f1"] == scores.values["NoAns_exact"]
@@ -93,12 +93,14 @@ def test_ours_on_published_systems(
     shared_data: SharedData, golds: dict[str, tuple[str, ...]], system: str
 ) -> None:
     """Question by question the same, but for refusals in words."""
-    answers = predictions(shared_data, system, golds).answers
+    read = predictions(shared_data, system, golds)
+    rows = read.answers.items()
+    answers = cases.ANSWERS.from_rows([{"query_id": query_id, **row} for query_id, row in rows])
     without = [query_id for query_id, gold in golds.items() if not gold]
     table = answer_metrics(
         answers, gold_table(golds, unanswerable=without), None, ["answer_em", "answer_f1"]
     )
-    official = official_scores(golds, texts(answers)).per_question
+    official = official_scores(golds, texts(read)).per_question
     differ = {
         row["query_id"]: (row["answer_em"], row["answer_f1"])
         for row in table.to_pylist()
@@ -106,7 +108,7 @@ def test_ours_on_published_systems(
     }
     explained = REFUSED_IN_WORDS if system == "nlnet" else {}
     assert differ == dict.fromkeys(explained, (1.0, 1.0))
-    given = texts(answers)
+    given = texts(read)
     assert {query_id: given[query_id] for query_id in explained} == explained
     means = answer_means(table, ["answer_em"])["answer_em"]
     more = 100 * len(explained) / len(golds)

@@ -15,14 +15,12 @@ from rag_assets.labels.generation.question_files import read_review, review_shee
 from rag_assets.labels.generation.question_generation import (
     QUESTIONS,
     GeneratedQuestions,
-    Generator,
     Question,
-    chunks_to_ask,
     generate_questions,
     parsed_questions,
     question_requests,
-    question_template,
 )
+from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.replies import ReplyStore
@@ -66,8 +64,8 @@ def asked(*pairs: tuple[str, str]) -> replies.Reply:
 
 def generated(server: Server, folder: Path, n: int = 3) -> GeneratedQuestions:
     asking = Completions(model(server, retries=0), ReplyStore(folder))
-    generator = Generator(question_template(), n, "English")
-    return generate_questions(chunks_to_ask(chunks()), generator, asking)
+    options = QuestionOptions(n=n, language="English")
+    return generate_questions(options.chosen_chunks(chunks()), options, asking)
 
 
 @pytest.fixture
@@ -94,8 +92,6 @@ def test_questions_have_the_span_of_their_chunk(found: GeneratedQuestions, serve
     }
     assert (what["text"], what["answer"]) == ("@SUM or =SUM: what is a function?", None)
     assert who["query_id"] != what["query_id"]
-    dropped = [(row["chunk_id"], row["reason"]) for row in found.dropped.to_pylist()]
-    assert dropped == [("mill", "too_short"), ("mill", "too_short"), ("sum", "near_duplicate")]
     assert found.counts == {"too_short": 2, "near_duplicate": 1}
     assert found.failures == {"end": "the model refused: No."}
     prompt = server.received[0].text
@@ -163,10 +159,10 @@ def test_review(found: GeneratedQuestions, tmp_path: Path) -> None:
         ({"keep": "maybe"}, ":3: `keep`: is 'maybe'; allowed: yes, y"),
         ({"question": " "}, ":3: `question`: is blank"),
         ({"document_id": "e"}, ":3: `document_id`: 'e' is not one of the documents"),
-        ({"start": "1e3"}, ":3: `start`: is '1e3'; must be a whole number"),
+        ({"start": "1e3"}, ":3: `start`: is '1e3'; must be an integer from 0 on"),
         ({"end": "42"}, ":3: `quote`: is not what 'd' says from 41 to 42"),
         ({"quote": "SUM"}, ":3: `quote`: is not what 'd' says from 41 to 60"),
-        ({"query_id": ""}, ":3: `query_id`: is empty"),
+        ({"query_id": ""}, ":3: `query_id`: is ''; must be an id"),
     ],
 )
 def test_broken_rows(
@@ -233,19 +229,15 @@ def test_a_folder_is_replaced_only_when_it_was_generated(
         write_folder(found.questions, documents(), folder / "notes.txt", force=True)
 
 
-def test_chunks_to_ask() -> None:
-    assert chunks_to_ask(chunks()).column("chunk_id").to_pylist() == ["mill", "sum", "end"]
-    drawn = {
-        tuple(chunks_to_ask(chunks(), 2, seed).column("chunk_id").to_pylist()) for seed in range(20)
-    }
+def test_chosen_chunks() -> None:
+    def ids(**options: int) -> tuple[str, ...]:
+        chosen = QuestionOptions.model_validate(options).chosen_chunks(chunks())
+        return tuple(chosen.column("chunk_id").to_pylist())
+
+    assert ids() == ("mill", "sum", "end")
+    drawn = {ids(chunks=2, seed=seed) for seed in range(20)}
     assert drawn == {("mill", "sum"), ("mill", "end"), ("sum", "end")}
-    assert chunks_to_ask(chunks(), 0).num_rows == 0
-
-
-def test_wrong_number() -> None:
-    with pytest.raises(UsageError, match="questions per chunk: 0"):
-        Generator(question_template(), 0)
-    requests = question_requests(chunks(), Generator(question_template()))
+    requests = question_requests(chunks(), QuestionOptions())
     assert [request.template for request in requests] == ["questions/1"] * 4
 
 

@@ -29,9 +29,10 @@ from rag_assets.engine.failures import UNANSWERED
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
+from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.generation.question_files import review_sheet
-from rag_assets.labels.generation.question_generation import chunks_to_ask
-from rag_assets.labels.question_marks import KEPT, REFUSED, QuestionMark, append_mark
+from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.labels.question_marks import KEPT, REFUSED, QuestionMark
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.pipeline.circular_models import circular_uses, question_circles
 from rag_assets.pipeline.failed_queries import try_again, unanswered
@@ -206,8 +207,9 @@ def table(places: list[tuple[int, int]]) -> pa.Table:
     return CHUNKS.from_rows(rows)
 
 
-def drawn(chunks: pa.Table, *args: Any) -> list[str]:
-    ids: list[str] = chunks_to_ask(chunks, *args)["chunk_id"].to_pylist()
+def drawn(chunks: pa.Table, limit: int, seed: int, spread: Any = None) -> list[str]:
+    options = QuestionOptions(chunks=limit, seed=seed, spread=spread)
+    ids: list[str] = options.chosen_chunks(chunks)["chunk_id"].to_pylist()
     return ids
 
 
@@ -535,8 +537,8 @@ def test_a_question_that_is_refused_on_the_page_is_left_out(tiny: Tiny, server: 
     assert status.exit_code == 0, status.output
     assert json.loads(status.output)["n_questions"] == len(questions_of(tiny))
     n_requests, file = len(server.received), tiny.pipeline().experiment.question_marks_file
-    append_mark(file, QuestionMark(first["query_id"], REFUSED))
-    append_mark(file, QuestionMark(second["query_id"], KEPT, text="What is it?"))
+    append_lines(file, [QuestionMark(first["query_id"], REFUSED)])
+    append_lines(file, [QuestionMark(second["query_id"], KEPT, text="What is it?")])
     tiny.run()
     assert len(server.received) == n_requests
     queries = tiny.pipeline().artifact(QUERIES_KEY).table().to_pylist()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
-from rag_assets.labels.health.unjudged import judged_at_k
 from rag_assets.labels.health.unusable_labels import (
     dangling_ids,
+    judged_at_k,
     queries_without_relevant,
     unreachable_evidence,
 )

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.labels.health.churn import Churn, label_churn
+from rag_assets.labels.health.unusable_labels import Churn, label_churn
 from tests.labels.health.tables import documents, kinds, qrels
 
 FARE = "A dog costs 10 crowns."

@@ -8,9 +8,8 @@ import re
 import pyarrow as pa
 import pytest
 
-from rag_assets.labels.health.duplicates import near_duplicate_documents
+from rag_assets.labels.health.duplicates import near_duplicate_documents, unjudged_twins
 from rag_assets.labels.health.near_duplicates import near_duplicates
-from rag_assets.labels.health.unjudged import unjudged_twins
 from tests.labels.health.tables import documents, kinds, qrels
 
 WORDS = [f"w{number}" for number in range(500)]

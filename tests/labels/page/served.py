@@ -23,6 +23,7 @@ from rag_assets.labels.pooling.pool import Judgment
 from rag_assets.labels.sampling.design import new_design
 from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
 from rag_assets.schemas import DOCUMENTS, QUERIES
+from tests.labels.sampling.made_pool import passages
 from tests.running_server import running
 
 TEXTS = {
@@ -57,7 +58,7 @@ def pool_of(texts: Mapping[str, str], questions: Mapping[str, str], depth: int =
         rows = [(q, unit, rank) for q in questions for rank, unit in enumerate(order[:depth], 1)]
         query_ids, unit_ids, ranks = zip(*rows, strict=True)
         runs[name] = pa.table({"query_id": query_ids, "unit_id": unit_ids, "rank": ranks})
-    return label_pool(runs, dict.fromkeys(runs, spans), list(questions), depth=depth)
+    return label_pool(passages(runs, dict.fromkeys(runs, spans)), list(questions), depth)
 
 
 def session_of(

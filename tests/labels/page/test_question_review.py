@@ -10,13 +10,17 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.errors import DataError, UsageError
+from rag_assets.labels.append_log import read_log
 from rag_assets.labels.generation.question_generation import QUESTIONS
 from rag_assets.labels.generation.question_tables import dataset_questions
+from rag_assets.labels.page.followed_log import AnsweredMeanwhile
 from rag_assets.labels.page.question_review import QuestionReview
-from rag_assets.labels.page.session import AnsweredMeanwhile
 from rag_assets.labels.question_marks import (
+    KEPT,
+    LEFT_OUT,
+    UNANSWERABLE,
+    MarkName,
     QuestionMark,
-    mark_lines,
     marked_queries,
     marks_file,
     read_marks,
@@ -36,7 +40,7 @@ def review_of(log: Path) -> QuestionReview:
 
 
 def give(
-    review: QuestionReview, by: str, number: int, mark: str = "kept", text: str | None = None
+    review: QuestionReview, by: str, number: int, mark: MarkName = "kept", text: str | None = None
 ) -> dict[str, Any]:
     """Decide on what is shown, and return that."""
     task: dict[str, Any] = review.next_task(by)["task"]
@@ -47,7 +51,8 @@ def give(
 
 def test_each_question_comes_once_with_its_passage(log: Path) -> None:
     review = review_of(log)
-    tasks = [give(review, "ada", n, mark) for n, mark in enumerate(("kept", "refused", "unclear"))]
+    decisions: list[MarkName] = ["kept", "refused", "unclear"]
+    tasks = [give(review, "ada", n, mark) for n, mark in enumerate(decisions)]
     assert [task["query_id"] for task in tasks] == ["gen-1", "gen-2", "gen-3"]
     shown = ["".join(part for part, _ in task["text"]["parts"]) for task in tasks]
     assert shown == ["A ticket costs 40 crowns.", TEXTS["crew"], TEXTS["winter"]]
@@ -67,7 +72,7 @@ def test_a_better_wording_is_kept_and_the_same_is_none(log: Path) -> None:
     review = review_of(log)
     give(review, "ada", 1, text="What is the price of a ticket?")
     give(review, "ada", 2, text="How many sail a ferry?")
-    first, second = mark_lines(marks_file(log))
+    first, second = read_log(marks_file(log), QuestionMark)
     assert (first.text, second.text) == ("What is the price of a ticket?", None)
 
 
@@ -76,7 +81,7 @@ def test_a_decision_that_is_sent_twice_is_written_once(log: Path) -> None:
     mark = QuestionMark("gen-1", "kept", None, "ada", moment(1))
     for one in (review, review, review_of(log)):
         assert one.decide(mark, 0)["task"]["query_id"] == "gen-2"
-    assert len(list(mark_lines(marks_file(log)))) == 1
+    assert len(list(read_log(marks_file(log), QuestionMark))) == 1
 
 
 def test_undo_takes_back_the_last_one_also_after_a_restart(log: Path) -> None:
@@ -89,7 +94,7 @@ def test_undo_takes_back_the_last_one_also_after_a_restart(log: Path) -> None:
     with pytest.raises(UsageError, match="nothing to undo"):
         review_of(log).undo("ada", moment(9))
     assert review_of(log).counts() == {"kept": 1}
-    assert len(list(mark_lines(marks_file(log)))) == 5
+    assert len(list(read_log(marks_file(log), QuestionMark))) == 5
 
 
 def test_two_people_have_two_questions_and_nobody_overwrites_the_other(log: Path) -> None:
@@ -134,7 +139,7 @@ def test_over_http(log: Path) -> None:
         other = "gen-2" if task["query_id"] == "gen-1" else "gen-1"
         client.ask("decide", **{**body, "mark": "duplicate", "of": other, "at": moment(2)})
         assert client.raw("answer", b"{}")[0] == 404  # nothing of the sample is there
-    first, second = mark_lines(marks_file(log))
+    first, second = read_log(marks_file(log), QuestionMark)
     assert (first.text, second.mark, second.of) == ("A better one?", "duplicate", other)
 
 
@@ -189,9 +194,7 @@ def test_marks_act_on_the_questions_of_an_evaluation(log: Path) -> None:
     table = QUERIES.from_rows(rows)
     marks = {
         name: QuestionMark(name, mark, text="Better?" if mark == "kept" else None)
-        for name, mark in zip(
-            ids, ("refused", "unclear", "duplicate", "unanswerable", "kept"), strict=True
-        )
+        for name, mark in zip(ids, (*LEFT_OUT, UNANSWERABLE, KEPT), strict=True)
     }
     read = marked_queries(Read(table, ["odd"]), marks, log)
     assert read.table.schema == table.schema

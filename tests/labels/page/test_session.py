@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rag_assets.errors import UsageError
+from rag_assets.labels.page.followed_log import AnsweredMeanwhile
 from rag_assets.labels.page.passages import Passages, marked
-from rag_assets.labels.page.session import Answer, AnsweredMeanwhile, LabelSession
+from rag_assets.labels.page.requests import AnswerBody
+from rag_assets.labels.page.session import LabelSession
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.labels.question_marks import QuestionMark, marks_file, read_marks
-from rag_assets.labels.sampling.judgment_log import read_judgments
+from rag_assets.labels.sampling.judgment_log import Status, read_judgments
 from tests.labels.page.served import TEXTS, moment, session_of, tables
 
 
@@ -23,11 +26,23 @@ def shown(session: LabelSession, by: str) -> tuple[PooledUnit, int]:
     return item, task["n_lines"]
 
 
+def body(
+    item: PooledUnit,
+    by: str,
+    number: int,
+    grade: int | None = 1,
+    status: Status = "judged",
+    n_lines: int = 0,
+) -> AnswerBody:
+    fields: dict[str, Any] = {**item._asdict(), "by": by, "at": moment(number), "seconds": 2.0}
+    return AnswerBody(**fields, grade=grade, status=status, evidence=[], n_lines=n_lines)
+
+
 def give(
-    session: LabelSession, by: str, number: int, status: str = "judged", grade: int | None = 1
+    session: LabelSession, by: str, number: int, status: Status = "judged", grade: int | None = 1
 ) -> PooledUnit:
     item, n_lines = shown(session, by)
-    session.answer(Answer(item, status, grade, (), by, moment(number), 2.0, n_lines))
+    session.answer(body(item, by, number, grade, status, n_lines))
     return item
 
 
@@ -63,7 +78,7 @@ def test_an_answer_that_is_sent_twice_is_written_once(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     session = session_of(log)
     item, n_lines = shown(session, "ada")
-    answer = Answer(item, "judged", 2, ((0, 5),), "ada", moment(1), 2.0, n_lines)
+    answer = body(item, "ada", 1, 2, n_lines=n_lines).model_copy(update={"evidence": [[0, 5]]})
     first = session.answer(answer)
     for one in (session, session_of(log)):
         assert one.answer(answer)["task"] == first["task"]
@@ -78,7 +93,7 @@ def test_two_people_have_two_items_and_nobody_overwrites_the_other(tmp_path: Pat
     assert shown(session, "ada") == ada
     give(other, "bob", 1)  # what ada reads
     with pytest.raises(AnsweredMeanwhile, match="bob answered this passage meanwhile"):
-        session.answer(Answer(ada[0], "judged", 1, (), "ada", moment(2), 2.0, ada[1]))
+        session.answer(body(ada[0], "ada", 2, n_lines=ada[1]))
     assert shown(session, "ada")[0] not in {ada[0], eve[0]}
     assert len(read_judgments(log)) == 1
 
@@ -126,7 +141,7 @@ def test_what_a_search_found_is_a_label_and_no_part_of_the_sample(tmp_path: Path
     before, _ = session.sample()
     for number, item in enumerate((drawn, waiting), 1):
         for span in (item._replace(start=2, end=20), item):
-            answer = Answer(span, "judged", 3, (), "ada", moment(10 * number + span.start), 2.0)
+            answer = body(span, "ada", 10 * number + span.start, 3)
             session.label(answer)
             session.label(answer)  # sent again
     lines = read_judgments(log)
@@ -136,10 +151,10 @@ def test_what_a_search_found_is_a_label_and_no_part_of_the_sample(tmp_path: Path
     assert not after.certain.any()
     assert shown(session, "ada") == (waiting, n_lines)
     session.undo("ada", moment(90))
-    assert read_judgments(log)[-1][2:4] == ("skipped", None)
+    assert read_judgments(log)[-1].status == "skipped"
     assert shown(session, "ada")[0] == waiting
     with pytest.raises(UsageError, match="no text at characters 0 to 9000 of 'crew'"):
-        session.label(Answer(PooledUnit("q1", "crew", 0, 9000), "judged", 3, (), "a", "b", 1.0))
+        session.label(body(PooledUnit("q1", "crew", 0, 9000), "a", 91, 3))
 
 
 def test_labels_of_the_dataset_are_not_asked(tmp_path: Path) -> None:

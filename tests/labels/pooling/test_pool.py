@@ -17,28 +17,12 @@ from rag_assets.labels.pooling.pool import (
     PooledUnit,
     in_blind_order,
     merged,
-    pool,
 )
 from rag_assets.labels.pooling.sheet import EVIDENCE, SHEET, cut_texts, read_sheet, sheet_text
-from rag_assets.schemas import DOCUMENTS, QUERIES, RUNS
+from rag_assets.schemas import DOCUMENTS, QUERIES
 from rag_assets.sources.sheets import CELL_LIMIT
 
 TEXT = '- one\n\ntwo, "three"\n'
-
-
-def run(*rows: tuple[str, int, str]) -> pa.Table:
-    names = ("query_id", "rank", "unit_id")
-    return RUNS.from_rows(
-        [
-            {
-                **dict(zip(names, row, strict=True)),
-                "score": 1.0,
-                "chunk_id": row[2],
-                "document_id": "d",
-            }
-            for row in rows
-        ]
-    )
 
 
 def documents(text: str = TEXT) -> pa.Table:
@@ -65,21 +49,6 @@ def filled(tmp_path: Path, units: list[PooledUnit], *changes: dict[str, str]) ->
         writer.writeheader()
         writer.writerows({**row, **change} for row, change in zip(rows, changes, strict=True))
     return sheet
-
-
-def test_the_pool_is_the_union_of_the_tops_without_what_is_judged() -> None:
-    """Depth 2: a finds x, y; b finds y, z and w at rank 3; a's y and b's w are judged."""
-    runs = {
-        "a": run(("q1", 1, "x"), ("q1", 2, "y")),
-        "b": run(("q1", 1, "y"), ("q1", 2, "z"), ("q1", 3, "w")),
-    }
-    spans = {"x": ("d", 0, 2), "y": ("d", 2, 4), "z": ("d", 0, 2), "w": ("d", 5, 6)}
-    units = {"a": spans, "b": spans}
-    found = pool(runs, units, {"a": {("q1", "y")}, "b": {("q1", "y")}}, depth=2)
-    assert found == {PooledUnit("q1", "d", 0, 2)}  # x and z are the same span
-    assert pool(runs, units, {}, depth=3) == {
-        PooledUnit("q1", "d", start, end) for start, end in ((0, 2), (2, 4), (5, 6))
-    }
 
 
 def test_the_order_is_blind_and_repeatable() -> None:
@@ -139,7 +108,11 @@ def test_graded_rows_are_read_and_empty_ones_counted(tmp_path: Path) -> None:
         ({"grade": "1.5"}, "`grade`: is '1.5'; must be an integer from 0 on"),
         ({"grade": "1", "query_id": "q3"}, "`query_id`: unknown query 'q3'"),
         ({"grade": "1", "document_id": "e"}, "`document_id`: unknown document 'e'"),
-        ({"grade": "1", "end": "99"}, "`end`: the span 0-99 is not in 'd', of 20 characters"),
+        (
+            {"grade": "1", "end": "99"},
+            "`text`: '- one' is not what stands at characters 0-99 of 'd'; the document changed, "
+            "or the sheet was edited",
+        ),
         ({"grade": "1", "start": "x"}, "`start`: is 'x'; must be an integer from 0 on"),
         (
             {"grade": "1", "evidence": "two"},

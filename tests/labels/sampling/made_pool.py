@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.design import Design, new_design
+from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.label_pool import Flags, Floats, LabelPool, label_pool
 from rag_assets.labels.sampling.label_sample import LabelSample
 
@@ -24,13 +26,40 @@ def run(rankings: dict[str, list[str]]) -> pa.Table:
     return pa.table({"query_id": query_ids, "unit_id": unit_ids, "rank": pa.array(ranks)})
 
 
+def passages(
+    runs: Mapping[str, pa.Table], spans: Mapping[str, Mapping[str, tuple[str, int, int]]]
+) -> dict[str, pa.Table]:
+    """Return the passages of runs; a unit without a span has none."""
+    names = ("query_id", "rank", "document_id", "start", "end")
+    tables = {}
+    for system, table in runs.items():
+        columns = (table[name].to_pylist() for name in ("query_id", "unit_id", "rank"))
+        rows = [
+            (query_id, rank, *spans[system][unit_id])
+            for query_id, unit_id, rank in zip(*columns, strict=True)
+            if unit_id in spans[system]
+        ]
+        tables[system] = pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
+    return tables
+
+
+def chosen(design: Design, flags: Flags) -> list[PooledUnit]:
+    """Return the items of a design that have a flag."""
+    return [design.items[number] for number in np.flatnonzero(flags).tolist()]
+
+
+def drawn_line(unit: PooledUnit, grade: int, seconds: float | None = None) -> LoggedJudgment:
+    """Return the judgment of an item that was drawn."""
+    return LoggedJudgment(*unit, grade, probability=0.5, seconds=seconds)
+
+
 def whole(runs: dict[str, dict[str, list[str]]], depth: int = 10) -> LabelPool:
     """Return the pool of runs over whole documents."""
     units = {unit for one in runs.values() for units in one.values() for unit in units}
     spans = {unit: (unit, 0, LENGTH) for unit in units}
     questions = sorted({query for one in runs.values() for query in one})
     tables = {name: run(one) for name, one in runs.items()}
-    return label_pool(tables, dict.fromkeys(runs, spans), questions, depth=depth)
+    return label_pool(passages(tables, dict.fromkeys(runs, spans)), questions, depth)
 
 
 def collection(

@@ -14,12 +14,12 @@ from rag_assets.labels.sampling.confidence_sequence import (
     contrasts_of,
     decisions,
     looks,
-    minutes,
 )
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.label_pool import Floats, LabelPool
-from tests.labels.sampling.made_pool import DCG, asked, collection, design_of, item
+from rag_assets.labels.sampling.standing import minutes
+from tests.labels.sampling.made_pool import DCG, asked, chosen, collection, design_of, item
 
 POOL, LABELS = collection()
 N = len(POOL.question_ids)
@@ -163,7 +163,7 @@ def test_systems_that_joined_later_are_compared_from_then_on() -> None:
         early = replace(old, numbers=numbers[:n_old])
         asked_early = np.zeros(n_old, np.bool_)
         asked_early[early.order()[: 3 * N]] = True
-        design = early.extended(pool.items, pool.weights(DCG), asked_early)
+        design = early.extended(pool.items, pool.weights(DCG), chosen(early, asked_early))
         sample = asked(pool, labels, replace(design, numbers=numbers), 8 * N)
         lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, PAIRS))
         # s5 came with the second epoch: the first says nothing of what only it has.
@@ -179,7 +179,7 @@ def test_pool_recall_is_refused() -> None:
 
 
 def test_minutes_go_by_the_pace_so_far() -> None:
-    lines = [LoggedJudgment(item("q", "d"), 1, seconds=s) for s in (5.0, 8.0, 900.0)]
-    skipped = LoggedJudgment(item("q", "e"), None, "skipped", seconds=0.1)
+    lines = [LoggedJudgment(*item("q", "d"), 1, seconds=s) for s in (5.0, 8.0, 900.0)]
+    skipped = LoggedJudgment(*item("q", "e"), None, "skipped", seconds=0.1)
     assert minutes([*lines, skipped], 30) == 4
     assert minutes([skipped], 30) is None

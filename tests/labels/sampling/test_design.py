@@ -16,7 +16,7 @@ from rag_assets.labels.sampling.design import (
     read_design,
     write_design,
 )
-from tests.labels.sampling.made_pool import item
+from tests.labels.sampling.made_pool import chosen, item
 
 ITEMS = [item("q", f"d{number}") for number in range(6)]
 WEIGHTS = np.array([[1, 0.5, 0, 0.6, 0.4, 0.2], [0, 0.5, 1, 0.3, 0.4, 0.6]])
@@ -61,7 +61,7 @@ def test_what_was_asked_stays_asked_when_systems_join() -> None:
     first = new_design(ITEMS[:4], WEIGHTS[:, :4])
     asked = flags(*first.order()[:2], n=4)
     more = np.vstack([WEIGHTS, [0, 0.1, 0, 0.9, 1, 0.8]])
-    design = first.extended(ITEMS, more, asked)
+    design = first.extended(ITEMS, more, chosen(first, asked))
     assert design.order()[:2].tolist() == first.order()[:2].tolist()
     assert (design.rates[1, :4] >= first.rates[0]).all()
     now = design.starts[1]
@@ -70,7 +70,7 @@ def test_what_was_asked_stays_asked_when_systems_join() -> None:
     assert (design.arrivals()[4:] > now).all()
     assert design.hazards(now + 2) == pytest.approx(design.hazards(now) + 2 * design.rates[1])
     with pytest.raises(ValueError, match="items of a design stay"):
-        first.extended(ITEMS[1:], more[:, 1:], asked)
+        first.extended(ITEMS[1:], more[:, 1:], [])
 
 
 def test_probabilities_are_how_often_items_are_asked_also_over_epochs() -> None:
@@ -86,12 +86,8 @@ def test_probabilities_are_how_often_items_are_asked_also_over_epochs() -> None:
 def test_next_items_and_those_that_were_skipped() -> None:
     design = new_design(ITEMS, WEIGHTS)
     order = design.order().tolist()
-    assert design.next_items(flags(*order[:2]), 2).tolist() == order[2:4]
     skipped = flags(order[2])
-    assert design.next_items(flags(*order[:2]), 9, skipped=skipped).tolist() == [
-        *order[3:],
-        order[2],
-    ]
+    assert design.next_items(flags(*order[:2]), skipped).tolist() == [*order[3:], order[2]]
 
 
 def test_the_clock_is_that_of_the_first_item_not_asked() -> None:
@@ -106,7 +102,7 @@ def test_the_clock_is_that_of_the_first_item_not_asked() -> None:
 
 def test_a_file_gives_the_design_back(tmp_path: Path) -> None:
     first = new_design(ITEMS[:4], WEIGHTS[:, :4], seed=7)
-    design = first.extended(ITEMS, WEIGHTS, flags(0, n=4))
+    design = first.extended(ITEMS, WEIGHTS, [ITEMS[0]])
     write_design(design, tmp_path / "pool.jsonl")
     same = read_design(tmp_path / "pool.jsonl")
     assert same.items == design.items

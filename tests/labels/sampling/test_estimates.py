@@ -12,7 +12,7 @@ import pytest
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.pooling.pool import Judgment
-from rag_assets.labels.sampling.estimates import Estimate, Estimator, Target, winner
+from rag_assets.labels.sampling.estimates import Estimator, Target
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.label_pool import Floats, LabelPool
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
@@ -201,13 +201,13 @@ def test_earlier_labels_are_certain_and_never_asked() -> None:
     # [0, 9) lies inside the item, and the higher grade counts.
     assert (sample.grades[0], bool(sample.certain[0])) == (3, True)
     assert not sample.asked.any()
-    assert 0 not in sample.next_items(9)
+    assert 0 not in sample.next_items()
     logged = [
-        LoggedJudgment(second, 1, probability=0.4),
-        LoggedJudgment(item("q", "z", 20, 90), 2, source="votes"),
-        LoggedJudgment(item("r", "x", 20, 90), 3, source="search"),  # no part of the sample
-        LoggedJudgment(first, 0, probability=0.9),
-        LoggedJudgment(second, 3, source="search"),
+        LoggedJudgment(*second, 1, probability=0.4),
+        LoggedJudgment(*item("q", "z", 20, 90), 2, source="votes"),
+        LoggedJudgment(*item("r", "x", 20, 90), 3, source="search"),  # no part of the sample
+        LoggedJudgment(*first, 0, probability=0.9),
+        LoggedJudgment(*second, 3, source="search"),
     ]
     sample = label_sample(pool, design, logged, earlier)
     assert sample.certain.tolist() == [True, False, True, False, False]
@@ -218,16 +218,15 @@ def test_earlier_labels_are_certain_and_never_asked() -> None:
 def test_the_last_line_of_an_item_counts() -> None:
     pool = whole({"a": {"q": ["x", "y"]}, "b": {"q": ["z", "x"]}})
     lines = [
-        LoggedJudgment(pool.items[0], 3, probability=0.4),
-        LoggedJudgment(pool.items[1], None, "cannot_tell", 0.4),
-        LoggedJudgment(pool.items[0], None, "skipped", 0.4),
-        LoggedJudgment(pool.items[2], 1, probability=0.4),
+        LoggedJudgment(*pool.items[0], 3, probability=0.4),
+        LoggedJudgment(*pool.items[1], None, "cannot_tell", 0.4),
+        LoggedJudgment(*pool.items[0], None, "skipped", 0.4),
+        LoggedJudgment(*pool.items[2], 1, probability=0.4),
     ]
     sample = label_sample(pool, design_of(pool), lines)
     assert np.isnan(sample.grades[:2]).all()
     assert sample.touched.all()
-    assert sample.next_items(5).tolist() == [0]
-    assert sample.done().tolist() == [False, True, True]
+    assert sample.next_items().tolist() == [0]
 
 
 def test_no_label_yet_says_that_nothing_is_known() -> None:
@@ -240,10 +239,3 @@ def test_no_label_yet_says_that_nothing_is_known() -> None:
 def test_ratios_and_empty_pools_are_refused() -> None:
     with pytest.raises(NotEstimable, match="judge whole questions"):
         Estimator(everything(), Metric("ndcg", 10))
-
-
-def test_the_winner_is_the_highest_estimate() -> None:
-    def one(value: float) -> Estimate:
-        return Estimate(value, 0, 0, 0, 0, 0, 0, 0, 1, "items")
-
-    assert winner({"a": one(0.2), "b": one(0.4), "c": one(0.4)}) == "b"

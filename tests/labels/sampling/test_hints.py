@@ -9,17 +9,21 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import DataError
+from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.judgment_log import (
     LoggedJudgment,
-    append_judgments,
     read_judgments,
     source_counts,
 )
-from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
-from rag_assets.labels.sampling.stored_sample import sample_table, stored_sample
+from rag_assets.labels.sampling.label_sample import (
+    LabelSample,
+    label_sample,
+    sample_table,
+    stored_sample,
+)
 from tests.labels.page.served import moment, session_of
-from tests.labels.sampling.made_pool import DCG, collection, design_of
+from tests.labels.sampling.made_pool import DCG, collection, design_of, drawn_line
 from tests.labels.sampling.test_sample_sheet import AT, Sheet
 from tests.labels.sampling.test_stored_sample import passages
 
@@ -29,9 +33,7 @@ N = 4 * len(POOL.question_ids)
 
 
 def drawn() -> list[LoggedJudgment]:
-    return [
-        LoggedJudgment(POOL.items[n], int(LABELS[n]), probability=0.5) for n in DESIGN.order()[:N]
-    ]
+    return [drawn_line(POOL.items[n], int(LABELS[n])) for n in DESIGN.order()[:N]]
 
 
 def verdicts(source: str, wrong: float, seed: int) -> list[LoggedJudgment]:
@@ -41,7 +43,7 @@ def verdicts(source: str, wrong: float, seed: int) -> list[LoggedJudgment]:
     grades = np.abs(LABELS - flips).astype(int)
     there = generator.random(len(LABELS)) < 0.9
     pairs = zip(POOL.items, grades.tolist(), there.tolist(), strict=True)
-    return [LoggedJudgment(item, grade, source=source) for item, grade, known in pairs if known]
+    return [LoggedJudgment(*item, grade, source=source) for item, grade, known in pairs if known]
 
 
 def error(sample: LabelSample) -> float:
@@ -66,7 +68,7 @@ def test_they_are_no_labels_and_make_the_error_smaller() -> None:
 
 def test_one_that_likes_everything_brings_no_bias() -> None:
     """A source without information leaves the estimates where they are."""
-    liked = [LoggedJudgment(item, 3, source="judge:kind") for item in POOL.items]
+    liked = [LoggedJudgment(*item, 3, source="judge:kind") for item in POOL.items]
     values = [
         Estimator(label_sample(POOL, DESIGN, lines), DCG).values()
         for lines in (drawn(), [*drawn(), *liked])
@@ -80,8 +82,8 @@ def test_of_one_source_the_last_line_counts_and_a_part_of_an_item_tells_of_it() 
     item = POOL.items[0]
     part = item._replace(start=10, end=60)
     said = [(item, 3), (item, 1), (part, 2)]
-    lines = [LoggedJudgment(span, grade, source="judge:a") for span, grade in said]
-    missing = LoggedJudgment(POOL.items[1], None, "cannot_tell", source="judge:a")
+    lines = [LoggedJudgment(*span, grade, source="judge:a") for span, grade in said]
+    missing = LoggedJudgment(*POOL.items[1], None, "cannot_tell", source="judge:a")
     sample = label_sample(POOL, DESIGN, [*lines, missing])
     assert sample.verdicts is not None
     assert sample.verdicts[0, 0] == 2
@@ -161,7 +163,7 @@ def test_the_page_asks_as_if_they_were_not_there(tmp_path: Path) -> None:
     session = session_of(log)
     first = session.next_task("ada")["task"]
     items = session.pool.items
-    append_judgments(log, [LoggedJudgment(one, 3, source="judge:tiny", by="ada") for one in items])
+    append_lines(log, [LoggedJudgment(*one, 3, source="judge:tiny", by="ada") for one in items])
     task = session.next_task("ada")
     assert task["task"] == first
     assert (task["progress"]["answered"], task["progress"]["left"]) == (0, 8)

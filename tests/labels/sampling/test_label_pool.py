@@ -8,7 +8,7 @@ import pytest
 from rag_assets.errors import NotEstimable, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.sampling.label_pool import estimable_metric, gains, label_pool
-from tests.labels.sampling.made_pool import DCG, PRECISION, item, run, whole
+from tests.labels.sampling.made_pool import DCG, PRECISION, item, passages, run, whole
 
 SMALL = {"small": {"q": ["a1", "b1", "a2"]}}
 SPANS = {
@@ -20,7 +20,7 @@ LARGE = {"large": {"q": ["C", "A"]}}
 
 def test_overlapping_passages_of_two_chunkings_are_one_item() -> None:
     runs = {name: run(one) for name, one in {**SMALL, **LARGE}.items()}
-    pool = label_pool(runs, SPANS, ["q", "without"], depth=10)
+    pool = label_pool(passages(runs, SPANS), ["q", "without"], 10)
     assert pool.items == (item("q", "a", 0, 100), item("q", "b", 0, 40), item("q", "c", 0, 80))
     assert pool.weights(DCG).tolist() == [[1, 1 / log2(3), 0], [1 / log2(3), 0, 1]]
     assert pool.weights(PRECISION) == pytest.approx(np.array([[0.2, 0.1, 0], [0.1, 0, 0.1]]))
@@ -29,9 +29,9 @@ def test_overlapping_passages_of_two_chunkings_are_one_item() -> None:
 
 
 def test_items_stay_when_a_system_with_other_chunks_joins() -> None:
-    first = label_pool({"small": run(SMALL["small"])}, SPANS, ["q"], depth=10)
+    first = label_pool(passages({"small": run(SMALL["small"])}, SPANS), ["q"], 10)
     runs = {"small": run(SMALL["small"]), "large": run(LARGE["large"])}
-    pool = label_pool(runs, SPANS, ["q"], depth=10, earlier=first.items)
+    pool = label_pool(passages(runs, SPANS), ["q"], 10, first.items)
     assert pool.items[: len(first.items)] == first.items
     # A, [20, 90), holds half of both a1 and a2; a1 and a2 are items, and they overlap it alike.
     assert pool.items[len(first.items) :] == (item("q", "c", 0, 80),)
@@ -40,7 +40,7 @@ def test_items_stay_when_a_system_with_other_chunks_joins() -> None:
 
 def test_depth_cuts_and_units_without_a_place_are_left_out() -> None:
     runs = {"small": run({"q": ["lost", "b1", "a1"]})}
-    pool = label_pool(runs, SPANS, ["q"], depth=2)
+    pool = label_pool(passages(runs, SPANS), ["q"], 2)
     assert pool.items == (item("q", "b", 0, 40),)
     assert pool.weights(DCG).tolist() == [[1 / log2(3)]]
 

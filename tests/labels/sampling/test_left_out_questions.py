@@ -9,16 +9,15 @@ import pytest
 
 from rag_assets.labels.sampling.confidence_sequence import contrasts_of, looks
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.label_pool import pool_of
-from rag_assets.labels.sampling.label_sample import LabelSample
+from rag_assets.labels.sampling.label_pool import label_pool
+from rag_assets.labels.sampling.label_sample import LabelSample, sample_table, stored_sample
 from rag_assets.labels.sampling.standing import SampleStatus, sample_status
-from rag_assets.labels.sampling.stored_sample import sample_table, stored_sample
 from tests.labels.sampling.made_pool import DCG, collection, design_of
 from tests.labels.sampling.test_stored_sample import passages
 
 WHOLE, LABELS = collection()
 IDS = WHOLE.question_ids[:-20]
-POOL = pool_of(passages(), IDS, 10, WHOLE.items)
+POOL = label_pool(passages(), IDS, 10, WHOLE.items)
 TRUTHS = POOL.weights(DCG) @ LABELS / len(IDS)
 N = 4 * len(WHOLE.question_ids)
 

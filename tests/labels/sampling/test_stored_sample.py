@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
-from rag_assets.labels.sampling.label_sample import LabelSample
+from rag_assets.labels.sampling.label_sample import LabelSample, sample_table, stored_sample
 from rag_assets.labels.sampling.standing import estimate_rows
-from rag_assets.labels.sampling.stored_sample import sample_table, stored_sample
 from rag_assets.report.sampled import sampled_notes
 from rag_assets.schemas import SAMPLED_PASSAGES
-from tests.labels.sampling.made_pool import DCG, asked, collection, design_of
+from tests.labels.sampling.made_pool import DCG, asked, chosen, collection, design_of
 
 POOL, LABELS = collection()
 N = len(POOL.question_ids)
@@ -49,7 +48,7 @@ def samples() -> dict[str, LabelSample]:
     known = np.zeros(len(LABELS), np.bool_)
     known[::7] = True
     grades = np.where(known, LABELS, some.grades)
-    old = design.extended(POOL.items, POOL.weights(DCG) * 1.5, some.touched)
+    old = design.extended(POOL.items, POOL.weights(DCG) * 1.5, chosen(design, some.touched))
     later = np.zeros(len(LABELS), np.bool_)
     later[old.order()[: 6 * N]] = True
     return {
