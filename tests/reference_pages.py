@@ -34,7 +34,7 @@ from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.options import FileOptions, Options
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.report.page import glossary
+from rag_assets.report.page import environment as glossary
 from rag_assets.schemas import TableSchema
 from tests.option_tables import options_rows
 from tests.walked_page import DOCS

@@ -27,8 +27,8 @@ from rag_assets.report.attribution import (
 )
 from rag_assets.report.formats import dated, formatted
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.shown_names import shown_rows
 from rag_assets.report.terminal_table import sheet_view, sheets_view
+from rag_assets.report.view import shown_rows
 from rag_assets.store.settings import StoreSettings
 
 

@@ -39,8 +39,8 @@ from rag_assets.report.metric_choice import (
 from rag_assets.report.query_changes import change_rows, most_changed
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_differences, sampled_differences_sheet
-from rag_assets.report.shown_names import shown, with_both_names
 from rag_assets.report.terminal_table import sheet_view
+from rag_assets.report.view import shown, with_both_names
 from rag_assets.statistics.comparisons import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 

@@ -23,8 +23,13 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.report.answer_changes import answer_changes
-from rag_assets.report.diff import changes_between, partition_changes
+from rag_assets.report.diff import answer_changes, changes_between, partition_changes
+from rag_assets.report.drop_causes import (
+    CorpusChange,
+    Newcomer,
+    newcomer_lines,
+    newcomers,
+)
 from rag_assets.report.evaluation_pairs import Comparability, EvaluationPair, comparability
 from rag_assets.report.formats import as_json, formatted
 from rag_assets.report.judged_changes import judged_change_rows, judged_changes_sheet
@@ -36,14 +41,8 @@ from rag_assets.report.metric_choice import (
     noun,
 )
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.shown_names import shown_rows
 from rag_assets.report.terminal_table import sheet_view, sheets_view
-from rag_assets.report.unjudged_newcomers import (
-    CorpusChange,
-    Newcomer,
-    newcomer_lines,
-    newcomers,
-)
+from rag_assets.report.view import shown_rows
 from rag_assets.store.settings import StoreSettings
 
 NOT_COMPARABLE = 1
@@ -216,8 +215,7 @@ def _print_table(
     every: Sequence[_Means],
     answers: list[dict[str, object]] | None,
 ) -> None:
-    from rag_assets.report.answer_changes import answer_changes_sheet
-    from rag_assets.report.diff import changes_sheet, means_sheet
+    from rag_assets.report.diff import answer_changes_sheet, changes_sheet, means_sheet
 
     sheets = [changes_sheet(a.evaluation, b.evaluation, changes_between(a, b))]
     names = b.evaluation.display_names

@@ -46,8 +46,8 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.answers import answer_sheets
+from rag_assets.report.findings import unlabelled_findings
 from rag_assets.report.formats import Row, dated, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.judged import headline_sheets
@@ -56,9 +56,8 @@ from rag_assets.report.leaderboard import other_tables, result_rows, summary_she
 from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets
-from rag_assets.report.shown_names import shown, shown_rows, with_both_names
 from rag_assets.report.terminal_table import plain_cell, sheet_view, sheets_view
-from rag_assets.report.view import View
+from rag_assets.report.view import View, shown, shown_rows, with_both_names
 from rag_assets.report.winner import winner_of
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings

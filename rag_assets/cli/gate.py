@@ -146,12 +146,12 @@ def command(
     if form == "json":
         print_data(as_json(outcome.as_json()))
     else:
-        from rag_assets.report.gate_views import gate_markdown, gate_rows, gate_view
+        from rag_assets.report.gate_views import gate_csv_rows, gate_markdown, gate_view
 
         if form == "table":
             output().print(gate_view(outcome))
         elif form == "csv":
-            print_data(formatted(gate_rows(outcome), form))
+            print_data(formatted(gate_csv_rows(outcome), form))
         else:
             print_data(gate_markdown(outcome))
     if any(check.causes is not None and check.causes.newcomers for check in outcome.checks):

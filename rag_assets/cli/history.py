@@ -21,8 +21,8 @@ from rag_assets.pipeline.registry import open_to_read
 from rag_assets.report.history import flat_history_rows, history_sheet
 from rag_assets.report.metric_choice import named
 from rag_assets.report.metric_history import MetricHistory
-from rag_assets.report.shown_names import shown_rows
 from rag_assets.report.terminal_table import sheet_view
+from rag_assets.report.view import shown_rows
 from rag_assets.store.settings import StoreSettings
 
 

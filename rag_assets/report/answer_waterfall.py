@@ -38,10 +38,6 @@ CLASS_NAMES = {
 def waterfall_rows(result: EvaluationResult, split: str) -> list[Row]:
     """Return a row for each class of each answerer that has a question.
 
-    Args:
-        result: the evaluation; one without classes of answers has no rows.
-        split: of the questions.
-
     Returns:
         ``answerer`` (``name@k``), ``split``, ``outcome`` (of
         :data:`rag_assets.answers.waterfall_stage.CLASSES`, in their order), ``n`` questions,

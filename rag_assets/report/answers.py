@@ -39,11 +39,6 @@ OF_SHORT_ANSWERS = ("answer_em", "answer_f1")
 def answer_rows(result: EvaluationResult, split: str, questions: str = "all") -> list[Row]:
     """Return a row for each answerer at each cut-off, in the order of the experiment.
 
-    Args:
-        result: the evaluation; one without answerers has no rows.
-        split: of the questions.
-        questions: ``all`` of them, or those that are ``answerable`` or ``unanswerable``.
-
     Returns:
         ``answerer``, ``top_k``, the mean of every metric with its interval as ``<metric>_low`` and
         ``<metric>_high``, ``n_failed`` and ``n_questions``. Of each judge, over all questions with
@@ -72,13 +67,7 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
 
 
 def answers_sheet(result: EvaluationResult, split: str, questions: str = GROUPS[0]) -> Sheet | None:
-    """Return the answerers; None where there is none.
-
-    Args:
-        result: the evaluation.
-        split: of the questions.
-        questions: ``all`` of them, or those that are ``answerable`` or ``unanswerable``.
-    """
+    """Return the answerers; None where there is none."""
     rows = answer_rows(result, split, questions)
     if not rows:
         return None

@@ -137,12 +137,6 @@ def attribution_sheet(
     """Return one row a retriever, or a slice and retriever: evidences by place.
 
     Places at which nothing is are left out.
-
-    Args:
-        experiment: its name.
-        rows: as :func:`attribution_rows` gives.
-        by: the criterion of the slices.
-        shares: show shares however many places there are.
     """
     present = [place for place in PLACES if place == FOUND or any(row[place] for row in rows)]
     has_shares = shares or (by is None and len(present) <= MAX_WITH_SHARES)

@@ -39,12 +39,6 @@ def budget_rows(
     fit: a deeper run might do better), ``n_nothing_fits``, ``tokens`` (mean over the same queries),
     ``units`` (mean over all queries), and the means of the leaderboard's measures.
 
-    Args:
-        result: the evaluation.
-        retrievers: whose rows.
-        budget: tokens a query.
-        split: whose queries to count; the one that the leaderboard shows when absent.
-
     Raises:
         UsageError: the queries are not split.
         NotEvaluated: the last evaluation has no labels, no run of these retrievers, or was made

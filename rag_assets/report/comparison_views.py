@@ -18,9 +18,8 @@ from rag_assets.report.notebook import Tabular, colours, figure, plain, whiskers
 from rag_assets.report.query_changes import answer_text, right_text
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet, of_split
-from rag_assets.report.shown_names import shown_rows
 from rag_assets.report.terminal_table import plain_cell, sheet_view, title_line
-from rag_assets.report.view import Context, View
+from rag_assets.report.view import Context, View, shown_rows
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.statistics.comparisons import all_pairs, is_significant
 from rag_assets.statistics.paired_tests import ALPHA, POWER
@@ -63,14 +62,7 @@ def oriented_pair(rows: Sequence[Mapping[str, Any]], first: str, other: str) -> 
 
 
 def pairs_sheet(title: str, noun: str, rows: Sequence[Mapping[str, Any]], level: float) -> Sheet:
-    """Return a row a pair: difference, interval, p, and p after Holm where it is known.
-
-    Args:
-        title: above the table.
-        noun: what is compared.
-        rows: see :func:`oriented`.
-        level: of the intervals.
-    """
+    """Return a row a pair: difference, interval, p, and p after Holm where it is known."""
     columns = (
         Column("pair", f"{noun}s", TEXT),
         Column(
@@ -123,13 +115,7 @@ def sentence(caveat: str | None) -> str:
 def pair_view(
     compared: Compared, row: Row, changed: tuple[Sequence[Row], Sequence[Row]]
 ) -> RenderableType:
-    """Return everything on one pair: means, tests, the verdict, and the queries that moved most.
-
-    Args:
-        compared: the evaluation.
-        row: of :meth:`.comparisons.Compared.rows`.
-        changed: see :func:`.query_changes.most_changed`.
-    """
+    """Return everything on one pair: means, tests, the verdict, and the queries that moved most."""
     a, b = row["retriever_a"], row["retriever_b"]
     parts: list[RenderableType] = [sheet_view(_means(compared, a, b)), ""]
     lines = dict(_numbers(row, compared.resampling.confidence, len(compared.family)))

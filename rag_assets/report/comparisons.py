@@ -5,7 +5,7 @@ A verdict is what a comparison comes to, in one sentence that claims no more tha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
-from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.errors import NotEvaluated, allowed_names
 from rag_assets.evaluation.metric_names import Metric, highest_value, is_gain
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
-from rag_assets.report.formats import Row, p_text
+from rag_assets.report.formats import p_text
 from rag_assets.report.metric_choice import check_not_judged, check_paired, is_of_answers, noun
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, pairs_of
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons import Pairs, all_pairs, comparisons, is_significant
 from rag_assets.statistics.intervals import intervals
@@ -30,8 +30,10 @@ from rag_assets.statistics.stage import COMPARISONS_KEY, SHARED
 from rag_assets.statistics.units import Resampling, counted_by_split
 from rag_assets.store.artifacts import ArtifactKey
 
+Row = dict[str, Any]
 
-def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str:
+
+def verdict(row: Row, n_pairs: int, caveat: str | None = None) -> str:
     """Return the sentence.
 
     Args:
@@ -45,35 +47,24 @@ def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str
         return f"nothing to compare: {a} and {b} have no query with a value of {metric} in common"
     if row["won"] == row["lost"] == 0:
         return f"{b} and {a} do the same on every query by {metric} ({row['n']} queries)"
-    rises = row["difference"] > 0
     better, worse = (b, a) if is_gain(row["metric"], row["difference"]) else (a, b)
-    size = f"{abs(row['difference']):.4f}{_interval(row, rises)}"
-    p = f"p = {p_text(row['p_randomisation'])}{_holm(row, n_pairs)}"
+    size = f"{abs(row['difference']):.4f}"
+    if row["low"] is not None:
+        rises = row["difference"] > 0
+        low, high = (row["low"], row["high"]) if rises else (-row["high"], -row["low"])
+        size += f" [{low:.4f}, {high:.4f}]"
+    p = f"p = {p_text(row['p_randomisation'])}"
+    if row["p_adjusted"] is not None and n_pairs > 1:
+        p += f" (Holm over {n_pairs} pairs {p_text(row['p_adjusted'])})"
     if is_significant(row):
-        limits = f"; but {caveat}" if caveat else _clusters(row)
+        clustered = row["n_clusters"] < row["n"]
+        limits = f"; {row['n']} queries in {row['n_clusters']} clusters" if clustered else ""
+        limits = f"; but {caveat}" if caveat else limits
         return f"{better} is better than {worse} on {metric} by {size}, {p}{limits}"
     return (
         f"no difference shown between {a} and {b} on {metric}: "
         f"{better} is ahead by {size}, {p}{power_text(row)}"
     )
-
-
-def _clusters(row: dict[str, Any]) -> str:
-    clustered = row["n_clusters"] < row["n"]
-    return f"; {row['n']} queries in {row['n_clusters']} clusters" if clustered else ""
-
-
-def _interval(row: dict[str, Any], as_it_stands: bool) -> str:
-    if row["low"] is None:
-        return ""
-    low, high = (row["low"], row["high"]) if as_it_stands else (-row["high"], -row["low"])
-    return f" [{low:.4f}, {high:.4f}]"
-
-
-def _holm(row: dict[str, Any], n_pairs: int) -> str:
-    if row["p_adjusted"] is None or n_pairs < 2:
-        return ""
-    return f" (Holm over {n_pairs} pairs {p_text(row['p_adjusted'])})"
 
 
 def power_text(row: Mapping[str, Any], noun: str = "queries") -> str:
@@ -91,9 +82,6 @@ def power_text(row: Mapping[str, Any], noun: str = "queries") -> str:
 
 
 _CLUSTER = "`statistics: {cluster: document}`"
-
-PREFERRED_SPLIT = "test"
-"""What is shown where nothing is asked for: settings are chosen on dev."""
 
 
 @dataclass(frozen=True)
@@ -124,21 +112,12 @@ class Compared:
         check_paired(metric)
         check_not_judged(metric, "compared by `rag-assets compare` and `judged.differences`")
         result.check_cells(metric)
-        splits = sorted(set(counting_of(result.table)["split"].to_pylist()))
-        chosen = split or (PREFERRED_SPLIT if PREFERRED_SPLIT in splits else splits[0])
-        if chosen not in splits:
-            raise UsageError(f"unknown split {allowed_names(chosen, splits)}")
-        return cls(result, metric, chosen)
+        return cls(result, metric, result.counted_split(split))
 
     @property
     def column(self) -> str:
         """The metric's column in the query metrics."""
         return self.metric.column
-
-    @property
-    def is_tested(self) -> bool:
-        """Whether all pairs were tested by the metric as one family."""
-        return self.metric == self.result.primary or is_of_answers(self.metric)
 
     @cached_property
     def cells(self) -> dict[str, pa.Table]:
@@ -176,8 +155,7 @@ class Compared:
     @cached_property
     def _config(self) -> Mapping[str, Any]:
         """How the evaluation's own comparisons were computed; empty where it has none."""
-        entries = self.result.evaluation.entries_of(self._key.asset)
-        manifest = self.result.manifest_of(entries[0]) if entries else None
+        manifest = self.result.manifest(self._key)
         return manifest.config if manifest is not None else {}
 
     @property
@@ -190,29 +168,22 @@ class Compared:
         config = self._config
         if not config:
             name = self.result.evaluation.experiment
-            raise NotEvaluated(
-                f"the last evaluation of {name} compared no {noun(self.metric)}s; "
-                f"evaluate at least two"
-            )
+            problem = f"the last evaluation of {name} compared no {noun(self.metric)}s"
+            raise NotEvaluated(f"{problem}; evaluate at least two")
         return Resampling(config["confidence"], config["resamples"], config["seed"])
 
     @cached_property
     def family(self) -> dict[frozenset[str], float]:
         """Pair -> p after Holm's correction over all pairs by the metric."""
-        if not self.is_tested:
-            pairs = all_pairs(list(self.cells))
-            rows = self._compared(pairs).to_pylist()
-            return {
-                frozenset((row["retriever_a"], row["retriever_b"])): row["p_adjusted"]
-                for row in rows
-                if row["p_adjusted"] is not None
-            }
-        a, b = (f"{noun(self.metric)}_{side}" for side in "ab")
+        is_stored = self.metric == self.result.primary or is_of_answers(self.metric)
+        stored = self.result.table(self._key).to_pylist() if is_stored else ()
+        own = [row for row in stored if (row["split"], row["metric"]) == (self.split, self.column)]
+        rows = own if is_stored else self._compared(all_pairs(list(self.cells))).to_pylist()
+        a, b = (f"{noun(self.metric) if is_stored else 'retriever'}_{side}" for side in "ab")
         return {
             frozenset((row[a], row[b])): row["p_adjusted"]
-            for row in self.result.table(self._key).to_pylist()
-            if (row["split"], row["metric"]) == (self.split, self.column)
-            and row["p_adjusted"] is not None
+            for row in rows
+            if row["p_adjusted"] is not None
         }
 
     def rows(self, wanted: Pairs) -> list[Row]:
@@ -226,7 +197,7 @@ class Compared:
         self.check(*dict.fromkeys(name for pair in wanted for name in pair))
         rows: list[Row] = self._compared(wanted).to_pylist()
         for row in rows:
-            pair = frozenset((str(row["retriever_a"]), str(row["retriever_b"])))
+            pair = frozenset((row["retriever_a"], row["retriever_b"]))
             row["p_adjusted"] = self.family.get(pair)
         return rows
 
@@ -244,23 +215,20 @@ class Compared:
         Raises:
             NotEvaluated: one has none, or the evaluation has no such retriever.
         """
+        names = list(self.cells) if is_of_answers(self.metric) else self.result.run_retrievers
         for name in retrievers:
-            experiment = self.result.evaluation.experiment
-            own = is_of_answers(self.metric)
-            names = list(self.cells) if own else self.result.run_retrievers
-            if name not in names:
-                problem = f"has no {noun(self.metric)} {allowed_names(name, names)}"
-                raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
             if name not in self.cells:
-                problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
-                raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
+                problem = f"no cell of {name} at top_k {self.metric.cutoff}"
+                if name not in names:
+                    problem = f"no {noun(self.metric)} {allowed_names(name, names)}"
+                experiment = self.result.evaluation.experiment
+                raise NotEvaluated(f"the last evaluation of {experiment} has {problem}")
 
     def values(self, retriever: str) -> dict[str, float]:
         """Return query -> value, of the split's queries that have one."""
-        table = self.cells[retriever]
-        counted = {row["query_id"] for row in self.counting.to_pylist() if row["weight"]}
-        pairs = zip(table["query_id"].to_pylist(), table[self.column].to_pylist(), strict=True)
-        return {name: value for name, value in pairs if value is not None and name in counted}
+        weights = pairs_of(self.counting, "query_id", "weight")
+        values = pairs_of(self.cells[retriever], "query_id", self.column)
+        return {q: value for q, value in values.items() if value is not None and weights.get(q)}
 
     def mean_intervals(self, a: str, b: str) -> dict[str, Row]:
         """Return retriever -> its interval over the queries on which both have a value."""
@@ -278,51 +246,35 @@ class Compared:
     @property
     def notes(self) -> list[str]:
         """On which questions a pair is fair; that queries share documents, and what was done."""
-        return [*self._fair_notes(), *self._shared_notes()]
-
-    def _fair_notes(self) -> list[str]:
         golds = self.result.gold_answerers if is_of_answers(self.metric) else []
-        return [
+        notes = [
             f"note: {name} refuses unanswerable questions by itself, as it has nothing to read "
             "there; pairs with it are compared on the answerable ones"
             for name in golds
             if any(key.rpartition("@")[0] == name for key in self.cells)
         ]
-
-    def _shared_notes(self) -> list[str]:
-        n_queries = self.queries_per_document()
+        n_queries = self._queries_per_document()
         if n_queries is None:
-            return []
+            return notes
         beginning = f"note: a relevant document serves {n_queries:.1f} queries on average"
         if self.evidence is None:  # not compared, or long ago
-            return [f"{beginning}; {_CLUSTER} takes those that share documents together"]
+            return [*notes, f"{beginning}; {_CLUSTER} takes those that share documents together"]
         allowed = "p and the interval of a difference allow for that"
         caveat = "" if self.caveat is None else f"; {self.caveat}"
-        return [
-            f"{beginning}; {allowed}{caveat}. {_CLUSTER} takes them together in the interval of "
-            "each mean too"
-        ]
+        together = "takes them together in the interval of each mean too"
+        return [*notes, f"{beginning}; {allowed}{caveat}. {_CLUSTER} {together}"]
 
-    def queries_per_document(self) -> float | None:
+    def _queries_per_document(self) -> float | None:
         """Return how many queries a relevant document serves; None where queries stand alone.
 
         None also where queries are clustered: then it was thought of.
         """
-        rows = self.counting.to_pylist()
-        if any(row["cluster"] != row["query_id"] for row in rows):
-            return None
-        if not self.result.has_metrics:
+        clusters = pairs_of(self.counting, "query_id", "cluster")
+        if not self.result.has_metrics or any(q != cluster for q, cluster in clusters.items()):
             return None
         qrels = self.result.table(QRELS_KEY)
-        return _queries_per_document(qrels, {row["query_id"] for row in rows})
-
-
-def _queries_per_document(qrels: pa.Table, query_ids: Collection[str]) -> float | None:
-    relevant = qrels.filter(pc.greater(qrels["grade"], 0)).select(["query_id", "document_id"])
-    pairs = {
-        (row["query_id"], row["document_id"])
-        for row in relevant.to_pylist()
-        if row["query_id"] in query_ids
-    }
-    documents = {document_id for _, document_id in pairs}
-    return len(pairs) / len(documents) if len(pairs) > len(documents) else None
+        relevant = qrels.filter(pc.greater(qrels["grade"], 0))
+        columns = (relevant[name].to_pylist() for name in ("query_id", "document_id"))
+        pairs = {pair for pair in zip(*columns, strict=True) if pair[0] in clusters}
+        documents = {document_id for _, document_id in pairs}
+        return len(pairs) / len(documents) if len(pairs) > len(documents) else None

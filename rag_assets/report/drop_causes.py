@@ -12,8 +12,9 @@ Labels are no cause here: questions are compared whose labels are the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -22,17 +23,155 @@ import pyarrow.compute as pc
 from rag_assets.evaluation.metric_names import RANKING_MEASURES
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.pipeline.reasons import Reason
+from rag_assets.pipeline.reasons import Reason, row_contents
 from rag_assets.report.diff import setting_changes
-from rag_assets.report.evaluation_pairs import EvaluationPair, question_texts
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.unjudged_newcomers import CorpusChange, Newcomer, newcomers
+from rag_assets.report.evaluation_pairs import (
+    EvaluationPair,
+    has_documents,
+    is_same,
+    question_texts,
+)
+from rag_assets.report.result import EvaluationResult, pairs_of
+from rag_assets.schemas import DOCUMENTS
+from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME, Counted, Floats, counted_by_split
 
-KEPT = 10
-"""So many questions, and so many newcomers, are kept of a drop."""
+MAX_KEPT = 10
+"""Questions, and newcomers, that are kept of a drop."""
 
-REASONS_SHOWN = 2
+MAX_REASONS = 2
+
+MAX_NEWCOMERS = 5
+"""Newcomers that are named in lines."""
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """A document that nobody has judged for a question, and was not there as it is before.
+
+    Attributes:
+        document_id: the document.
+        became: ``added`` or ``changed``.
+        query_id: the question.
+        rank: its best one, 1 is the best.
+        retriever: who ranks it so.
+    """
+
+    document_id: str
+    became: str
+    query_id: str
+    rank: int
+    retriever: str
+
+    @property
+    def text(self) -> str:
+        """Return ``added: pricing.md, unjudged, ranks 1 for q01``."""
+        return f"{self.became}: {self.document_id}, unjudged, ranks {self.rank} for {self.query_id}"
+
+
+class CorpusChange:
+    """The documents that came or changed between two evaluations; read when they are needed."""
+
+    def __init__(self, pair: EvaluationPair) -> None:
+        """Look at the documents of a pair."""
+        self._pair = pair
+
+    @cached_property
+    def documents(self) -> Mapping[str, str]:
+        """Document -> ``added`` or ``changed``; empty where the documents of one are gone."""
+        old, new = self._pair.old, self._pair.new
+        if not self.is_there or not (has_documents(old) and has_documents(new)):
+            return {}
+        before, after = (
+            row_contents(one.table_of("documents"), DOCUMENTS.key) for one in (old, new)
+        )
+        return {
+            str(key[0]): "changed" if key in before else "added"
+            for key, content in after.items()
+            if before.get(key) != content
+        }
+
+    @property
+    def is_there(self) -> bool:
+        """Whether any document came, went or changed."""
+        return not is_same(self._pair.old, self._pair.new, "documents")
+
+    @cached_property
+    def judged(self) -> set[tuple[str, str]]:
+        """The questions and documents that somebody judged, whatever the grade."""
+        qrels = self._pair.new.table(QRELS_KEY)
+        return set(
+            zip(qrels["query_id"].to_pylist(), qrels["document_id"].to_pylist(), strict=True)
+        )
+
+    def unjudged(self, run: pa.Table) -> pa.Array:
+        """Return for each hit of a run whether it is of such a document, and unjudged."""
+        columns = (run[name].to_pylist() for name in ("query_id", "document_id"))
+        flags = [
+            document in self.documents and (query, document) not in self.judged
+            for query, document in zip(*columns, strict=True)
+        ]
+        return pa.array(flags, pa.bool_())
+
+
+def newcomers(
+    pair: EvaluationPair,
+    names: Iterable[str],
+    corpus: CorpusChange,
+    lost: Mapping[str, Collection[str]] | None = None,
+) -> list[Newcomer]:
+    """Return the unjudged documents that came or changed, and are found at the cut-off.
+
+    Args:
+        pair: two evaluations, and a metric of retrieval.
+        names: the retrievers.
+        corpus: what changed in the corpus of the pair.
+        lost: retriever -> the questions that count, which lost; when absent those that lost in the
+            pair, and each for which such a document ranks first.
+
+    Returns:
+        The best rank of each question and document, the best ranks first.
+    """
+    best: dict[tuple[str, str], Newcomer] = {}
+    for name in names if corpus.documents else ():
+        key = pair.new.run_keys(name).get(pair.metric.cutoff or 0)
+        if key is None:
+            continue
+        run = pair.new.table(key)
+        losing = _losing(pair, name) if lost is None else lost.get(name, ())
+        for row in run.filter(corpus.unjudged(run)).to_pylist():
+            query, document, rank = row["query_id"], row["document_id"], row["rank"]
+            counts = query in losing or (rank == 1 and lost is None)
+            if query not in pair.queries or not counts:
+                continue
+            known = best.get((query, document))
+            if known is None or rank < known.rank:
+                became = corpus.documents[document]
+                best[query, document] = Newcomer(document, became, query, rank, name)
+    return sorted(best.values(), key=lambda one: (one.rank, one.query_id, one.document_id))
+
+
+def _losing(pair: EvaluationPair, name: str) -> set[str]:
+    if name not in pair.old_cells or name not in pair.new_cells:
+        return set()
+    before, after = (
+        pairs_of(cells[name], "query_id", pair.metric.column)
+        for cells in (pair.old_cells, pair.new_cells)
+    )
+    return {
+        query
+        for query, value in after.items()
+        if value is not None and (before.get(query) or 0.0) - value > SAME
+    }
+
+
+def newcomer_lines(newcomers: Sequence[Newcomer], count: int) -> Iterator[str]:
+    """Yield a line for each of the first newcomers, of ``count``, and how many more there are."""
+    for newcomer in newcomers[:MAX_NEWCOMERS]:
+        yield newcomer.text
+    more = count - len(newcomers[:MAX_NEWCOMERS])
+    if more > 0:
+        yield f"and {more} more unjudged documents that were added or changed"
 
 
 @dataclass(frozen=True)
@@ -69,14 +208,7 @@ class Causes:
 
 
 def causes_of(pair: EvaluationPair, old: str, new: str, corpus: CorpusChange) -> Causes | None:
-    """Return why retriever ``new`` has less than ``old`` had; None: no question lost anything.
-
-    Args:
-        pair: two evaluations, and a metric of retrieval.
-        old: name of a retriever in the older evaluation.
-        new: name of one in the newer.
-        corpus: what changed in the corpus of the pair.
-    """
+    """Return why retriever ``new`` has less than ``old`` had; None: no question lost anything."""
     tables = pair.old_cells[old], pair.new_cells[new]
     for counted in counted_by_split(pair.counting, tables):
         before, after = (counted.values(table, pair.metric.column) for table in tables)
@@ -85,39 +217,22 @@ def causes_of(pair: EvaluationPair, old: str, new: str, corpus: CorpusChange) ->
             continue
         total = counted.weights[~(np.isnan(before) | np.isnan(after))].sum()
         shares = counted.weights[lost] / total
+        ids = [counted.query_ids[place] for place in lost]
         better = _without_newcomers(pair, new, counted, lost.tolist(), corpus)
-        ids = {counted.query_ids[place] for place in lost}
-        found = newcomers(pair, [new], corpus, {new: ids}, only_lost=True)
+        guilty = newcomers(pair, [new], corpus, {new: ids})
+        texts = question_texts(pair.new)
+        worst = sorted(lost.tolist(), key=lambda n: (after[n] - before[n], n))[:MAX_KEPT]
+        named = [(counted.query_ids[n], float(before[n]), float(after[n])) for n in worst]
         return Causes(
-            lost=_worst(pair.new, counted, before, after, lost.tolist()),
+            lost=tuple(LostQuestion(i, texts.get(i, ""), was, now) for i, was, now in named),
             n_lost=int(lost.size),
             loss=float(shares @ (before - after)[lost]),
             unjudged=float(shares @ (np.clip(better, after[lost], before[lost]) - after[lost])),
             rest=_rest(pair, old, new, corpus),
-            newcomers=tuple(found[:KEPT]),
-            n_newcomers=len(found),
+            newcomers=tuple(guilty[:MAX_KEPT]),
+            n_newcomers=len(guilty),
         )
     return None
-
-
-def _worst(
-    result: EvaluationResult,
-    counted: Counted,
-    before: Floats,
-    after: Floats,
-    lost: Sequence[int],
-) -> tuple[LostQuestion, ...]:
-    texts = question_texts(result)
-    order = sorted(lost, key=lambda place: (after[place] - before[place], place))[:KEPT]
-    return tuple(
-        LostQuestion(
-            counted.query_ids[place],
-            texts.get(counted.query_ids[place], ""),
-            float(before[place]),
-            float(after[place]),
-        )
-        for place in order
-    )
 
 
 def _without_newcomers(
@@ -133,26 +248,21 @@ def _without_newcomers(
         return now
     keys = pair.new.run_keys(name)
     run = pair.new.table(keys[max(keys)])
-    run = run.filter(pc.is_in(run["query_id"], ids)).sort_by(
-        [("query_id", "ascending"), ("rank", "ascending")]
-    )
-    drop = pa.array(corpus.unjudged(run), pa.bool_())
+    run = run.filter(pc.is_in(run["query_id"], ids))
+    run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    drop = corpus.unjudged(run)
     if not pc.any(drop).as_py():
         return now
-    kept = run.filter(pc.invert(drop))
-    kept = kept.set_column(
-        kept.schema.get_field_index("rank"), run.schema.field("rank"), _ranks(kept["query_id"])
-    )
+    condensed = run.filter(pc.invert(drop))
+    place = condensed.schema.get_field_index("rank")
+    ranks = _ranks(condensed["query_id"])
+    condensed = condensed.set_column(place, run.schema.field("rank"), ranks)
     units = pair.new.table(relevant_units_key(name))
     units = units.filter(pc.is_in(units["query_id"], ids))
     cell = name, pair.metric.cutoff or 0
+    queries = pa.table({"query_id": ids})
     tables = query_metrics(
-        {name: kept},
-        {name: units},
-        {name: name},
-        pa.table({"query_id": ids}),
-        [cell],
-        [pair.metric],
+        {name: condensed}, {name: units}, {name: name}, queries, [cell], [pair.metric]
     )
     again = counted.values(tables[cell], pair.metric.column)[list(lost)]
     return np.where(np.isnan(again), now, again)
@@ -172,13 +282,13 @@ def _rest(pair: EvaluationPair, old: str, new: str, corpus: CorpusChange) -> str
     """Say what took what no unjudged document took."""
     if old != new:
         return "the retriever"
-    own = _inputs(pair.new, new)
+    own = _with_inputs(pair.new, new)
     others = {name for name in pair.new_cells if name not in own}
     reasons = [
         reason.text for reason in setting_changes(pair.old, pair.new) if not _is_of(reason, others)
     ]
-    shown = ", ".join(reasons[:REASONS_SHOWN]) + (", ..." if reasons[REASONS_SHOWN:] else "")
-    retriever = f"the retriever ({shown})" if reasons else "the retriever"
+    named = ", ".join(reasons[:MAX_REASONS]) + (", ..." if reasons[MAX_REASONS:] else "")
+    retriever = f"the retriever ({named})" if reasons else "the retriever"
     if not corpus.is_there:
         return retriever
     return f"{retriever} or the corpus" if reasons else "the corpus"
@@ -192,20 +302,14 @@ def _is_of(reason: Reason, names: Collection[str]) -> bool:
     )
 
 
-def _inputs(result: EvaluationResult, name: str) -> set[str]:
+def _with_inputs(result: EvaluationResult, name: str) -> set[str]:
     """Return a retriever and those that it reads, however far down."""
     configuration = result.evaluation.origin.configuration.get("retrievers", {})
-    own: set[str] = set()
-    more = [name]
+    names, more = {name}, [name]
     while more:
-        one = more.pop()
-        if one in own or one not in configuration:
-            continue
-        own.add(one)
-        for value in configuration[one].values():
-            more += [
-                item
-                for item in (value if isinstance(value, list | tuple) else [value])
-                if isinstance(item, str)
-            ]
-    return own or {name}
+        for value in configuration.get(more.pop(), {}).values():
+            values = value if isinstance(value, list | tuple) else [value]
+            new = {one for one in values if isinstance(one, str) and one in configuration} - names
+            names |= new
+            more += new
+    return names

@@ -8,7 +8,7 @@ edited above it is the same evidence. Where answerers are compared, right answer
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,21 +17,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.reasons import Reason
-from rag_assets.report.comparisons import PREFERRED_SPLIT
 from rag_assets.report.metric_choice import check_paired, is_judged, is_sampled
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, pairs_of
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons import difference
 from rag_assets.statistics.intervals import largest_value, number_or_none
 from rag_assets.statistics.paired_differences import PairedDifferences, shared_evidence
 from rag_assets.statistics.shared_evidence import SharedEvidence
 from rag_assets.statistics.units import SAME, Counted, Floats, Resampling, counted_by_split
+
+Row = dict[str, Any]
 
 Labels = dict[str, Counter[Any]]
 """Query -> its evidences, each with the documents, texts and grades that are alternatives."""
@@ -86,11 +87,10 @@ def comparability(
         UsageError: they judge different units, so that no query is comparable.
     """
     _check_judge(a.evaluation, b.evaluation)
-    same = {asset: _same(a, b, asset) for asset in ("queries", "qrels")}
-    if all(same.values()):
+    if is_same(a, b, "queries") and is_same(a, b, "qrels"):
         asset = "queries" if answers else "qrels"
         return Comparability(frozenset(b.table_of(asset)["query_id"].to_pylist()), ())
-    quoted = all(has_documents(one) for one in (a, b))
+    quoted = has_documents(a) and has_documents(b)
     old, new = (_labels(one, quoted=quoted) for one in (a, b))
     if answers:
         old, new = (
@@ -106,12 +106,12 @@ def comparability(
         "with another text": sum(old_texts[q] != new_texts[q] for q in both),
         "with other labels": sum(old[q] != new[q] for q in both),
     }
-    reasons = [Reason(f"{_queries(n)} {verb}") for verb, n in counts.items() if n]
+    reasons = [
+        Reason(f"{n} labelled {'query' if n == 1 else 'queries'} {what}")
+        for what, n in counts.items()
+        if n
+    ]
     return Comparability(frozenset(shared), tuple(reasons))
-
-
-def _queries(count: int) -> str:
-    return f"{count} labelled {'query' if count == 1 else 'queries'}"
 
 
 def _check_judge(a: Evaluation, b: Evaluation) -> None:
@@ -123,23 +123,21 @@ def _check_judge(a: Evaluation, b: Evaluation) -> None:
         )
 
 
-def _same(a: EvaluationResult, b: EvaluationResult, asset: str) -> bool:
-    """Whether an asset has one content in both; its digest says so without reading it."""
-    digests = [{entry.digest for entry in one.evaluation.entries_of(asset)} for one in (a, b)]
-    return digests[0] == digests[1]
+def is_same(a: EvaluationResult, b: EvaluationResult, asset: str) -> bool:
+    """Return whether an asset has one content in both; its digest says so without reading it."""
+    old, new = ({e.digest for e in one.evaluation.entries_of(asset)} for one in (a, b))
+    return old == new
 
 
 def question_texts(result: EvaluationResult) -> Mapping[str, str]:
     """Return query -> its text."""
-    columns = (result.queries.column(name).to_pylist() for name in ("query_id", "text"))
-    return dict(zip(*columns, strict=True))
+    return pairs_of(result.queries, "query_id", "text")
 
 
 def _golds(result: EvaluationResult) -> Labels:
     """Return the right answers of every question, as labels."""
-    facts = result.table_of("query_facts")
-    columns = (facts[name].to_pylist() for name in ("query_id", "answers"))
-    return {query_id: Counter(answers) for query_id, answers in zip(*columns, strict=True)}
+    answers = pairs_of(result.table_of("query_facts"), "query_id", "answers")
+    return {query_id: Counter(of_query) for query_id, of_query in answers.items()}
 
 
 def has_documents(result: EvaluationResult) -> bool:
@@ -149,40 +147,21 @@ def has_documents(result: EvaluationResult) -> bool:
 
 
 def _labels(result: EvaluationResult, *, quoted: bool) -> Labels:
+    """Return the labels, by the texts that they point at, or by positions where not ``quoted``."""
+    rows = result.table_of("qrels").to_pylist() if result.has_metrics else []
+    ids = {row["document_id"] for row in rows if quoted and row["start"] is not None}
+    documents = result.documents(ids) if ids else {}
     evidences: dict[tuple[str, str], set[Any]] = defaultdict(set)
-    for row, text in _quoted(result, quoted=quoted):
-        key = row["query_id"], row["evidence_id"]
-        place = text if quoted else (row["start"], row["end"])
-        evidences[key].add((row["document_id"], place, row["grade"]))
+    for row in rows:
+        document_id, start, end = row["document_id"], row["start"], row["end"]
+        place: object = (start, end)
+        if quoted:
+            place = None if start is None else documents[document_id][1][start:end]
+        evidences[row["query_id"], row["evidence_id"]].add((document_id, place, row["grade"]))
     labels: Labels = {}
     for (query_id, _), alternatives in evidences.items():
         labels.setdefault(query_id, Counter())[frozenset(alternatives)] += 1
     return labels
-
-
-def _quoted(
-    result: EvaluationResult, *, quoted: bool
-) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """Yield every judgment with the text that it points at, where that is wanted.
-
-    None: it points at a whole document, or the text is not wanted.
-    """
-    rows = result.table_of("qrels").to_pylist() if result.has_metrics else []
-    document_ids = {row["document_id"] for row in rows if quoted and row["start"] is not None}
-    texts: dict[str, str] = {}
-    if document_ids:
-        documents = result.table_of("documents").select(["document_id", "text"])
-        for batch in documents.to_batches(max_chunksize=1_000):
-            columns = (column.to_pylist() for column in batch.columns)
-            texts |= {
-                name: text for name, text in zip(*columns, strict=True) if name in document_ids
-            }
-    for row in rows:
-        text = texts.get(row["document_id"]) if row["start"] is not None else None
-        yield row, None if text is None else text[row["start"] : row["end"]]
-
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -220,25 +199,21 @@ class EvaluationPair:
         """
         chosen = metric or new.primary
         check_paired(chosen)
-        cells = new.cells_of(chosen)
-        if not any(chosen.column in table.column_names for table in cells.values()):
+        pair = cls(old, new, chosen, new.counted_split(split), queries)
+        if not pair.new_cells:
             name = new.evaluation.evaluation_id
             raise NotEvaluated(f"evaluation {name} has no cell of {chosen}")
-        splits = sorted(set(counting_of(new.table)["split"].to_pylist()))
-        chosen_split = split or (PREFERRED_SPLIT if PREFERRED_SPLIT in splits else splits[0])
-        if chosen_split not in splits:
-            raise UsageError(f"unknown split {allowed_names(chosen_split, splits)}")
-        return cls(old, new, chosen, chosen_split, queries)
+        return pair
 
     @cached_property
     def resampling(self) -> Resampling:
         """How the newer evaluation's own intervals were computed."""
-        entries = self.new.evaluation.entries_of("intervals")
-        for entry in [*entries, *self.new.evaluation.entries_of("answer_summary")]:
-            manifest = self.new.manifest_of(entry)
-            if manifest is not None:
-                config = manifest.config
-                return Resampling(config["confidence"], config["resamples"], config["seed"])
+        for asset in ("intervals", "answer_summary"):
+            for entry in self.new.evaluation.entries_of(asset):
+                manifest = self.new.manifest_of(entry)
+                if manifest is not None:
+                    config = manifest.config
+                    return Resampling(config["confidence"], config["resamples"], config["seed"])
         return Resampling()
 
     @cached_property
@@ -265,17 +240,12 @@ class EvaluationPair:
     @cached_property
     def old_cells(self) -> Mapping[str, pa.Table]:
         """Retriever -> query metrics of the older evaluation at the cut-off."""
-        return self._with_metric(self.old)
+        return self.old.cells_with(self.metric)
 
     @cached_property
     def new_cells(self) -> Mapping[str, pa.Table]:
         """Retriever -> query metrics of the newer evaluation at the cut-off."""
-        return self._with_metric(self.new)
-
-    def _with_metric(self, result: EvaluationResult) -> Mapping[str, pa.Table]:
-        cells = result.cells_of(self.metric)
-        column = self.metric.column
-        return {name: table for name, table in cells.items() if column in table.column_names}
+        return self.new.cells_with(self.metric)
 
     def row(self, old: str, new: str) -> Row | None:
         """Compare retriever ``new`` of the newer evaluation with ``old`` of the older one.
@@ -290,8 +260,7 @@ class EvaluationPair:
         tables = self.old_cells[old], self.new_cells[new]
         for counted in counted_by_split(self.counting, tables):
             before, after = (counted.values(table, self.metric.column) for table in tables)
-            both = ~(np.isnan(before) | np.isnan(after))
-            if both.any():
+            if (~(np.isnan(before) | np.isnan(after))).any():
                 lead = {"retriever": new, "split": self.split, "metric": str(self.metric)}
                 return {**lead, **self._compared(counted, before, after)}
         return None
@@ -304,14 +273,13 @@ class EvaluationPair:
         both = ~(np.isnan(before) | np.isnan(after))
         gained, weights = (after - before)[both], counted.weights[both]
         paired = PairedDifferences(counted, (after - before)[:, None])
-        units = paired.units
         low, high = paired.intervals(self.resampling.confidence, largest_value(before, after))
         won, lost = int((gained > SAME).sum()), int((gained < -SAME).sum())
         return {
             "old": difference(before[both], weights),
             "new": difference(after[both], weights),
             "n": gained.size,
-            "n_clusters": int(np.count_nonzero(units.weights)),
+            "n_clusters": int(np.count_nonzero(paired.units.weights)),
             "difference": difference(gained, weights),
             "low": number_or_none(low[0]),
             "high": number_or_none(high[0]),

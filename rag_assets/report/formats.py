@@ -120,12 +120,7 @@ def rounded(number: float) -> int:
 
 
 def more_questions_text(more: int, if_half: int | None) -> str:
-    """Return how many more questions would tell; what was seen may be twice what there is.
-
-    Args:
-        more: where the difference stays as it was seen.
-        if_half: how many are needed in all where it is half of that; None: that is not known.
-    """
+    """Return how many more questions would tell; what was seen may be twice what there is."""
     noun = "question" if more == 1 else "questions"
     half = "" if if_half is None else f"; if it is half of that, about {if_half:,} in all"
     return f"about {more:,} more {noun} would tell if the difference stays as it was seen{half}"

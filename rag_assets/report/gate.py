@@ -20,13 +20,14 @@ that is not complete always fails.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject, state_of
-from rag_assets.report.drop_causes import Causes
+from rag_assets.report.drop_causes import newcomer_lines
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
+from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.formats import Row
 from rag_assets.report.gate_checks import (
     CANNOT_TELL,
@@ -40,7 +41,6 @@ from rag_assets.report.gate_checks import (
     checks_of,
     row_of_check,
 )
-from rag_assets.report.incomplete_parts import incomplete_parts
 from rag_assets.report.judged_changes import change_lines, judged_change_rows
 from rag_assets.report.metric_choice import (
     check_names,
@@ -53,8 +53,7 @@ from rag_assets.report.metric_choice import (
 from rag_assets.report.notebook import table_html, table_text
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_pair
-from rag_assets.report.sheet import INTERVAL, P_VALUE, TEXT, Column, Sheet
-from rag_assets.report.unjudged_newcomers import newcomer_lines
+from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
 from rag_assets.statistics.paired_differences import LOOKS, fewest_falls, look_level
 
 BASELINE = "baseline"
@@ -186,7 +185,7 @@ def gate(
         look=look,
         incomplete=tuple(incomplete_parts(new)),
         checks=tuple(checks),
-        notes=(*_caveats(pair), *(_notes(pair, retrievers) if against != BASELINE else ())),
+        notes=tuple(_notes(pair, retrievers, is_earlier=against != BASELINE)),
     )
 
 
@@ -241,46 +240,44 @@ def _looked(
     subject = Subject(str(pair.metric), pair.split, chosen)
     state, level = _state(pair, chosen), look_level(rules.alpha)
     number = looks.number(subject, state)
-    known = looks.answer(subject, state, asdict(rules))
-    if known is not None:
+    kept = looks.answer(subject, state, asdict(rules))
+    if kept is not None:
         texts = question_texts(pair.new)
-        return Look(number, True, level), [check_of_row(row, texts) for row in known]
+        return Look(number, True, level), [check_of_row(row, texts) for row in kept]
     checks = checks_of(pair, chosen, rules)
-    if all(check.p_adjusted is None for check in checks):
+    tested = [check for check in checks if check.p_adjusted is not None]
+    if not tested:
         return None, checks
     if number > LOOKS:
-        return Look(number, False, level), [_too_late(pair, check) for check in checks]
+        # After the last look what did not change still passes.
+        anchor = pair.old.evaluation.evaluation_id
+        spent = f"{LOOKS} looks at {anchor} are used up"
+        text = f"{spent}; set a new anchor (`rag-assets anchor PATH`)"
+        late = [
+            Check(one.retriever, one.against, CANNOT_TELL, text, one.drop, causes=one.causes)
+            if one in tested
+            else one
+            for one in checks
+        ]
+        return Look(number, False, level), late
     looks.add(subject, state, asdict(rules), [row_of_check(check) for check in checks])
     return Look(number, False, level), checks
 
 
-def _too_late(pair: EvaluationPair, check: Check) -> Check:
-    """Return the check of a look that comes after the last one; what did not change passes."""
-    if check.p_adjusted is None:
-        return check
-    name = pair.old.evaluation.evaluation_id
-    text = f"{LOOKS} looks at {name} are used up; set a new anchor (`rag-assets anchor PATH`)"
-    return replace(
-        check,
-        answer=CANNOT_TELL,
-        reason=text,
-        p_adjusted=None,
-        more_questions=None,
-        questions_if_half=None,
-    )
-
-
 def _state(pair: EvaluationPair, chosen: Sequence[tuple[str, str]]) -> str:
     """Return the digest of the runs, labels and questions that are looked at."""
-    answers = is_of_answers(pair.metric)
     judges = pair.new.judges if is_judged(pair.metric) else []
-    own = (*_OF_ANSWERS, *(("answer_verdicts",) if judges else ()))
     values = frozenset([*(name for name, _ in chosen), *judges, str(pair.metric.cutoff)])
     measured = "sampled_labels" if is_sampled(pair.metric) else "metrics"
+    of_answers = (*_OF_ANSWERS, *(["answer_verdicts"] if judges else []))
     assets = {
         entry.asset: values
         for entry in pair.new.evaluation.entries
-        if (entry.asset in own if answers else entry.asset.endswith(("_runs", measured)))
+        if (
+            entry.asset in of_answers
+            if is_of_answers(pair.metric)
+            else entry.asset.endswith(("_runs", measured))
+        )
     }
     return state_of(pair.new.evaluation, assets)
 
@@ -289,19 +286,16 @@ _OF_ANSWERS = ("answers", "answer_metrics")
 """What a look at a metric of answers sees of each answerer."""
 
 
-def _caveats(pair: EvaluationPair) -> Iterator[str]:
+def _notes(pair: EvaluationPair, retrievers: Collection[str], *, is_earlier: bool) -> Iterator[str]:
     caveat = None if pair.evidence is None else pair.evidence.caveat()
     if caveat is not None:
         yield caveat
-
-
-def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
+    if not is_earlier:
+        return
     old, new = pair.old_cells, pair.new_cells
     if not retrievers:
-        for name in [name for name in new if name not in old]:
-            yield f"{name} is new and has nothing to be compared with"
-        for name in [name for name in old if name not in new]:
-            yield f"{name} is gone"
+        yield from (f"{n} is new and has nothing to be compared with" for n in new if n not in old)
+        yield from (f"{name} is gone" for name in old if name not in new)
     count = len(set(pair.queries))
     asset = "queries" if is_of_answers(pair.metric) or is_sampled(pair.metric) else "qrels"
     labelled = len(set(pair.new.table_of(asset)["query_id"].to_pylist()))
@@ -316,8 +310,8 @@ NUMBERS = ("n", "old", "new", "change", "low", "high")
 
 _WORDS: dict[Answer, str] = {PASS: "passed", FAIL: "FAILED", CANNOT_TELL: "cannot tell"}
 
-QUESTIONS = 3
-"""So many of the questions that lost most are told."""
+MAX_QUESTIONS = 3
+"""Questions that lost most and are named."""
 
 
 def gate_sheet(gate: Gate) -> Sheet:
@@ -329,20 +323,33 @@ def gate_sheet(gate: Gate) -> Sheet:
         Column("retriever", noun_of(gate), TEXT),
         Column("old", old),
         Column("new", new),
-        Column("change", "change", "+.4f", is_required=True),
-        Column("interval", "interval", INTERVAL, bounds=("low", "high")),
-        Column("p", "p", P_VALUE),
+        Column(
+            "change",
+            "change",
+            SIGNED,
+            bounds=("low", "high"),
+            interval="interval",
+            is_required=True,
+        ),
+        Column("p_adjusted", "p", P_VALUE),
     )
-    rows = [
+    return Sheet(summary(gate), columns, gate_rows(gate), notes=[*_lines(gate)])
+
+
+def gate_rows(gate: Gate) -> list[Row]:
+    """Return one mapping a retriever."""
+    return [
         {
-            "answer": check.answer,
             "retriever": check.retriever,
+            "against": check.against,
+            "answer": check.answer,
+            "reason": check.reason,
             **{name: getattr(check.drop, name, None) for name in NUMBERS},
-            "p": check.p_adjusted,
+            "p_adjusted": check.p_adjusted,
+            "more_questions": check.more_questions,
         }
         for check in gate.checks
     ]
-    return Sheet(summary(gate), columns, rows, notes=[*_lines(gate)])
 
 
 def _baseline(gate: Gate) -> str | None:
@@ -381,27 +388,19 @@ def cause_lines(check: Check) -> Iterator[str]:
     causes = check.causes
     if causes is None:
         return
-    shown = "; ".join(
-        f"{one.query_id} ({one.old:.4f} -> {one.new:.4f})" for one in causes.lost[:QUESTIONS]
-    )
-    more = causes.n_lost - len(causes.lost[:QUESTIONS])
-    yield f"  {check.retriever} lost most on {shown}" + (f"; and {more} more" if more else "")
+    worst = causes.lost[:MAX_QUESTIONS]
+    named = "; ".join(f"{one.query_id} ({one.old:.4f} -> {one.new:.4f})" for one in worst)
+    more = causes.n_lost - len(worst)
+    yield f"  {check.retriever} lost most on {named}" + (f"; and {more} more" if more else "")
     won = causes.loss + check.drop.change if check.drop is not None else 0.0
-    yield f"  {_parts(causes, won)}"
+    elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
+    by = f"by {causes.rest}"
+    if causes.newcomers:
+        rest = f"{causes.loss - causes.unjudged:.4f} {by}"
+        by = f"{causes.unjudged:.4f} to documents that nobody has judged, {rest}"
+    yield f"  {causes.loss:.4f} of the mean was lost{elsewhere}: {by}"
     for line in newcomer_lines(causes.newcomers, causes.n_newcomers):
         yield f"  {line}"
-
-
-def _parts(causes: Causes, won: float) -> str:
-    """Return how the loss is made up, and what other questions won."""
-    rest = causes.loss - causes.unjudged
-    elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
-    whole = f"{causes.loss:.4f} of the mean was lost{elsewhere}: "
-    if not causes.newcomers:
-        return f"{whole}by {causes.rest}"
-    return f"{whole}{causes.unjudged:.4f} to documents that nobody has judged, {rest:.4f} by " + (
-        causes.rest
-    )
 
 
 def look_line(gate: Gate) -> str:

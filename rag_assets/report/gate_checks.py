@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rag_assets.report.drop_causes import Causes, LostQuestion, causes_of
+from rag_assets.report.drop_causes import (
+    Causes,
+    CorpusChange,
+    LostQuestion,
+    Newcomer,
+    causes_of,
+)
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.formats import four_places, more_questions_text, rounded
 from rag_assets.report.metric_choice import is_judged, is_of_answers, is_sampled
 from rag_assets.report.metric_drops import Drop, drops_of
-from rag_assets.report.unjudged_newcomers import CorpusChange, Newcomer
 from rag_assets.statistics.paired_differences import (
     MIN_UNITS,
     fewest_falls,
@@ -25,11 +30,10 @@ PASS: Answer = "pass"
 FAIL: Answer = "fail"
 CANNOT_TELL: Answer = "cannot tell"
 
-MOST_QUESTIONS = 1_000_000
+MAX_QUESTIONS = 1_000_000
 """More questions than these are no advice."""
 
-
-BROKEN = 5
+MIN_SILENT = 5
 """From so many questions on, returning nothing is no matter of chance."""
 
 
@@ -75,16 +79,13 @@ class Check:
 
 
 def checks_of(pair: EvaluationPair, chosen: Sequence[tuple[str, str]], rules: Rules) -> list[Check]:
-    """Test all retrievers of a look.
-
-    Args:
-        pair: two evaluations, a metric and a split.
-        chosen: retrievers, each with that with which it is compared.
-        rules: what is allowed.
-    """
+    """Test all retrievers of a look."""
     corpus = CorpusChange(pair)
+    missing = CANNOT_TELL if is_judged(pair.metric) else FAIL
     return [
-        _check(pair, cell, drop, p, rules, corpus)
+        Check(*cell, missing, drop)
+        if isinstance(drop, str)
+        else _check(pair, cell, drop, p, rules, corpus)
         for cell, (drop, p) in zip(chosen, drops_of(pair, chosen, rules.alpha), strict=True)
     ]
 
@@ -92,47 +93,38 @@ def checks_of(pair: EvaluationPair, chosen: Sequence[tuple[str, str]], rules: Ru
 def _check(
     pair: EvaluationPair,
     cell: tuple[str, str],
-    drop: Drop | str,
+    drop: Drop,
     p: float | None,
     rules: Rules,
     corpus: CorpusChange,
 ) -> Check:
-    retriever, against = cell
-    if isinstance(drop, str):
-        answer = CANNOT_TELL if is_judged(pair.metric) else FAIL
-        return Check(retriever, against, answer, drop)
     if drop.low is not None and drop.low >= -rules.max_drop - SAME:
-        return Check(retriever, against, PASS, None, drop, p)
+        return Check(*cell, PASS, None, drop, p)
+    retriever, against = cell
     is_explained = not is_of_answers(pair.metric) and not is_sampled(pair.metric)
     causes = causes_of(pair, against, retriever, corpus) if is_explained else None
+    unjudged = causes.unjudged if causes is not None else 0.0
+    allowed, level = f"{rules.max_drop:g} are allowed", look_level(rules.alpha)
+    is_too_much = drop.drop > rules.max_drop + SAME
+    if is_too_much and p is not None and p < level:
+        dropped = f"dropped by {drop.drop:.4f} (p = {four_places(p)})"
+        if drop.drop - unjudged > rules.max_drop + SAME:
+            return Check(*cell, FAIL, f"{dropped}; {allowed}", drop, p, causes=causes)
+        reason = f"{dropped}, but {unjudged:.4f} of it is by documents that nobody has judged"
+        return Check(*cell, CANNOT_TELL, reason, drop, p, causes=causes)
     is_exhausted = pair.evidence is not None and pair.evidence.is_exhausted
     more, if_half = (None, None) if is_exhausted else _more_questions(drop, rules)
-    shown = p is not None and p < look_level(rules.alpha)
-    unjudged = causes.unjudged if causes is not None else 0.0
-    if drop.drop > rules.max_drop + SAME and shown:
-        dropped = f"dropped by {drop.drop:.4f} (p = {four_places(p or 0.0)})"
-        if drop.drop - unjudged > rules.max_drop + SAME:
-            reason = f"{dropped}; {rules.max_drop:g} are allowed"
-            return Check(retriever, against, FAIL, reason, drop, p, causes=causes)
-        reason = f"{dropped}, but {unjudged:.4f} of it is by documents that nobody has judged"
-        return Check(retriever, against, CANNOT_TELL, reason, drop, p, causes=causes)
-    reason = _unknown(drop, rules, shown=shown, p=p)
-    if more is not None and drop.low is not None:
-        reason += f"; {more_questions_text(more, if_half)}"
-    return Check(retriever, against, CANNOT_TELL, reason, drop, p, more, if_half, causes)
-
-
-def _unknown(drop: Drop, rules: Rules, *, shown: bool, p: float | None) -> str:
     if drop.low is None:
         why = drop.reason or f"{drop.n} query is too few for an interval"
-        return f"nothing is shown: {why}"
-    allowed = f"{rules.max_drop:g} are allowed"
-    if drop.drop > rules.max_drop + SAME and not shown:
-        seen = f"dropped by {drop.drop:.4f}, which may be chance (p = {four_places(p or 1.0)}, "
-        seen += f"below {look_level(rules.alpha):g} is needed)"
+        reason = f"nothing is shown: {why}"
+    elif is_too_much:
+        chance = f"may be chance (p = {four_places(p or 1.0)}, below {level:g} is needed)"
+        reason = f"dropped by {drop.drop:.4f}, which {chance}; {allowed}"
     else:
-        seen = f"a drop of {-drop.low:.4f} is not ruled out"
-    return f"{seen}; {allowed}"
+        reason = f"a drop of {-drop.low:.4f} is not ruled out; {allowed}"
+    if more is not None and drop.low is not None:
+        reason += f"; {more_questions_text(more, if_half)}"
+    return Check(*cell, CANNOT_TELL, reason, drop, p, more, if_half, causes)
 
 
 def _more_questions(drop: Drop, rules: Rules) -> tuple[int | None, int | None]:
@@ -141,7 +133,7 @@ def _more_questions(drop: Drop, rules: Rules) -> tuple[int | None, int | None]:
     And how many tell in all if it is half of that. None: none of so many would.
     """
     units = _units(drop, drop.drop, rules)
-    if units is None or (units / drop.n_units - 1) * drop.n >= MOST_QUESTIONS:
+    if units is None or (units / drop.n_units - 1) * drop.n >= MAX_QUESTIONS:
         return None, None
     half = _units(drop, drop.drop / 2, rules)
     if_half = None if half is None else rounded(half / drop.n_units * drop.n)
@@ -158,10 +150,9 @@ def _units(drop: Drop, fall: float, rules: Rules) -> float | None:
     beyond = fall - rules.max_drop
     if not drop.error or drop.n_units < MIN_UNITS or abs(beyond) <= SAME:
         return None
+    bounds = [(-beyond, rules.alpha / 2)]
     if beyond > 0:
         bounds = [(fall, look_level(rules.alpha)), (beyond, 0.5)]
-    else:
-        bounds = [(-beyond, rules.alpha / 2)]
     units = max(units_needed(drop.error, drop.n_units, margin, level) for margin, level in bounds)
     return max(units, fewest_falls(rules.alpha)) if beyond > 0 else units
 
@@ -169,19 +160,18 @@ def _units(drop: Drop, fall: float, rules: Rules) -> float | None:
 def broken(pair: EvaluationPair, check: Check) -> Check | None:
     """Return a failing check of a retriever that returns nothing where it did; None: it is not.
 
-    :data:`BROKEN` questions or more must have had hits in the older evaluation and have none now.
+    :data:`MIN_SILENT` questions or more must have had hits in the older evaluation and none now.
     """
     cutoff = pair.metric.cutoff or 0
     # A sample of labels has no table of facts about queries: it knows its questions itself.
     ids = pair.queries if is_sampled(pair.metric) else pair.counting["query_id"].to_pylist()
-    queries = set(ids)
     answered = [
-        queries & set(one.table(keys[cutoff])["query_id"].to_pylist())
+        set(ids) & set(one.table(keys[cutoff])["query_id"].to_pylist())
         for one in (pair.old, pair.new)
         if cutoff in (keys := one.run_keys(check.retriever))
     ]
     silent = len(answered[0] - answered[1]) if len(answered) == 2 else 0
-    if silent < BROKEN:
+    if silent < MIN_SILENT:
         return None
     reason = f"broken: it returns nothing for {silent} questions that had hits"
     return replace(check, answer=FAIL, reason=reason, more_questions=None, questions_if_half=None)
@@ -196,22 +186,10 @@ def row_of_check(check: Check) -> dict[str, Any]:
 
 
 def check_of_row(row: Mapping[str, Any], texts: Mapping[str, str]) -> Check:
-    """Return a check that was kept.
-
-    Args:
-        row: see :func:`row_of_check`.
-        texts: of the questions, by their ids.
-    """
+    """Return a check that was kept."""
     drop, causes = row["drop"], row["causes"]
     if causes is not None:
-        causes = Causes(
-            **{
-                **causes,
-                "lost": tuple(
-                    LostQuestion(**one, text=texts.get(one["query_id"], ""))
-                    for one in causes["lost"]
-                ),
-                "newcomers": tuple(Newcomer(**one) for one in causes["newcomers"]),
-            }
-        )
+        lost = (LostQuestion(**one, text=texts.get(one["query_id"], "")) for one in causes["lost"])
+        unjudged = (Newcomer(**one) for one in causes["newcomers"])
+        causes = Causes(**{**causes, "lost": tuple(lost), "newcomers": tuple(unjudged)})
     return Check(**{**row, "drop": None if drop is None else Drop(**drop), "causes": causes})

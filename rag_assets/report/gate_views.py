@@ -16,7 +16,7 @@ from rich.console import RenderableType
 
 from rag_assets.plain_text import markdown
 from rag_assets.report.formats import Row, p_text
-from rag_assets.report.gate import NUMBERS, Gate, cause_lines, gate_sheet, look_line, noun_of
+from rag_assets.report.gate import Gate, cause_lines, gate_rows, gate_sheet, look_line, noun_of
 from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Check
 from rag_assets.report.metric_drops import Drop
 from rag_assets.report.terminal_table import sheet_view
@@ -38,19 +38,11 @@ def gate_markdown(gate: Gate) -> str:
     return f"### {sheet.title}\n\n{sheet.markdown()}" + (f"\n{lines}" if lines else "")
 
 
-def gate_rows(gate: Gate) -> list[Row]:
-    """Return one mapping a retriever, for CSV."""
+def gate_csv_rows(gate: Gate) -> list[Row]:
+    """Return one mapping a retriever or answerer, for CSV."""
     return [
-        {
-            noun_of(gate): check.retriever,
-            "against": check.against,
-            "answer": check.answer,
-            "reason": check.reason,
-            **{name: getattr(check.drop, name, None) for name in NUMBERS},
-            "p_adjusted": check.p_adjusted,
-            "more_questions": check.more_questions,
-        }
-        for check in gate.checks
+        {noun_of(gate) if name == "retriever" else name: value for name, value in row.items()}
+        for row in gate_rows(gate)
     ]
 
 

@@ -35,12 +35,7 @@ _JSON = {"configuration": "", "code_versions": "rag_assets.", "packages": ""}
 
 
 def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Reason]:
-    """Return the reasons why two evaluations may differ: what a person changed, not what follows.
-
-    Args:
-        old: row of :data:`rag_assets.schemas.HISTORY`.
-        new: another one.
-    """
+    """Return why two rows of the history may differ: what a person changed, not what follows."""
     reasons = [
         Reason(text)
         for column, text in DIGESTS.items()
@@ -167,13 +162,7 @@ ID_END = 4
 
 
 def history_sheet(rows: Sequence[Row], metric: str, title: str = "") -> Sheet:
-    """Return the table; the time and the reasons of an evaluation stand at its first retriever.
-
-    Args:
-        rows: see :func:`history_rows`, those of an evaluation next to each other.
-        metric: with its cut-off.
-        title: above the table.
-    """
+    """Return the table; the time and the reasons of an evaluation stand at its first retriever."""
     lines: list[Row] = []
     for row in rows:
         is_first = not lines or row["evaluation_id"] != lines[-1]["evaluation_id"]

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from rag_assets.package_versions import version
@@ -21,8 +19,10 @@ from rag_assets.store.canonical import fingerprint
 HEAD = 2_000
 """Characters at the start of a page within which it names its identity."""
 
+REPORT_FILE, SMALL_REPORT_FILE = "report.html", "report_small.html"
 
-def identity(result: EvaluationResult) -> str:
+
+def identity(result: EvaluationResult, *, small: bool = False) -> str:
     """Return the hash of what an evaluation says and of the code that shows it.
 
     When an evaluation was made, and how often it was made again with the same content, is no part
@@ -41,6 +41,7 @@ def identity(result: EvaluationResult) -> str:
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
         {f"{name} {k}": repr(value) for (name, k), value in result.cost_times().items()},
         history_identity(result),
+        small,
     ]
     return fingerprint([*parts, version("rag-assets"), version("plotly"), _code()])
 
@@ -58,25 +59,10 @@ def is_at(path: Path, page_identity: str) -> bool:
 def _code() -> str:
     """Return a hash of all files of the reporting package."""
     hashed = hashlib.sha256()
-    for file in _files(resources.files("rag_assets.report")):
-        hashed.update(file.read_bytes())
+    for file in sorted(Path(__file__).parent.rglob("*.*")):
+        if file.suffix in (".py", ".html", ".css", ".js"):
+            hashed.update(file.read_bytes())
     return hashed.hexdigest()
-
-
-def _files(folder: Any) -> list[Any]:  # noqa: ANN401 (importlib's Traversable moved between versions)
-    files: list[Any] = []
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir() and entry.name != "__pycache__":
-            files += _files(entry)
-        elif entry.is_file():
-            files.append(entry)
-    return files
-
-
-REPORT_FILE = "report.html"
-
-
-SMALL_REPORT_FILE = "report_small.html"
 
 
 def report_path(experiment: str) -> str:
@@ -98,21 +84,15 @@ def write_report(
         StoreError: the file cannot be written.
     """
     file = path or result.root / (SMALL_REPORT_FILE if small else REPORT_FILE)
-    page_identity = identity(result)
-    page_identity = fingerprint([page_identity, "small"]) if small else page_identity
-    if not is_at(file, page_identity):
-        write_text(file, _page(result, page_identity, small=small))
+    if not is_at(file, identity(result, small=small)):
+        write_text(file, render(result, small=small))
     return file
 
 
-def render(result: EvaluationResult) -> str:
+def render(result: EvaluationResult, *, small: bool = False) -> str:
     """Return the page; all text from data is escaped."""
-    return _page(result, identity(result))
-
-
-def _page(result: EvaluationResult, page_identity: str, *, small: bool = False) -> str:
     # Most evaluations change nothing and need none of what builds a page.
     from rag_assets.report.page.page import page
-    from rag_assets.report.shown_names import shown
+    from rag_assets.report.view import shown
 
-    return page(shown(result), page_identity, small=small)
+    return page(shown(result), identity(result, small=small), small=small)

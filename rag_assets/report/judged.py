@@ -45,10 +45,6 @@ def how(result: EvaluationResult) -> str:
 def judged_rows(result: EvaluationResult, split: str | None = None) -> list[Row]:
     """Return a row for each calibrated mean: judge by judge, in the order of the experiment.
 
-    Args:
-        result: the evaluation; one without judges, or without labels of people, has no rows.
-        split: of the questions; all splits when absent.
-
     Returns:
         ``by`` (the judge), the columns of :data:`rag_assets.schemas.CALIBRATED_MEANS`, ``judge``
         None where nothing is calibrated, and ``worth``: how many labels alone give so narrow an

@@ -58,12 +58,6 @@ def judged_change(pair: EvaluationPair, old: str, new: str, level: float) -> Jud
 
     The labels are those of the newer evaluation, for the answers of both.
 
-    Args:
-        pair: two evaluations, and ``judged_correct`` with its judge.
-        old: name of an answerer in the older evaluation.
-        new: name of one in the newer.
-        level: of the interval.
-
     Returns:
         None where no question can be judged.
     """
@@ -91,11 +85,7 @@ def change_of(
 
 
 def drop_test(row: Row) -> tuple[float, float | None]:
-    """Return the one-sided p of a drop, and the standard error: of the interval's t distribution.
-
-    Args:
-        row: see :func:`rag_assets.judges.calibration.difference_row`.
-    """
+    """Return the one-sided p of a drop and its standard error, by the t of the interval."""
     from scipy.special import stdtr, stdtrit
 
     if row["low"] is None or row["high"] == row["low"]:

@@ -12,9 +12,9 @@ from typing import Any
 
 from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.labels.health.unusable_labels import queries_without_relevant
-from rag_assets.report.analyzers import likely_cause, unlabelled_findings
 from rag_assets.report.board_columns import accounting_columns
 from rag_assets.report.comparisons import Compared
+from rag_assets.report.findings import likely_cause, unlabelled_findings
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
@@ -26,12 +26,7 @@ FINDING_STYLES = {"error": "bold red", "warning": "yellow"}
 
 
 def findings_sheet(findings: Sequence[Row], shown: int) -> Sheet:
-    """Return of each kind the first ``shown`` findings, and how many more there are.
-
-    Args:
-        findings: rows of :data:`rag_assets.labels.health.findings.FINDINGS`.
-        shown: how many of one kind are drawn.
-    """
+    """Return of each kind the first ``shown`` findings, and how many more there are."""
     kinds: dict[object, list[Row]] = defaultdict(list)
     for row in findings:
         kinds[row["check"]].append(row)

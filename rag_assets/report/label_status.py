@@ -127,12 +127,7 @@ def _outside(now: SampleStatus) -> Iterator[str]:
 
 
 def status_sheets(experiment: str, status: LabelStatus) -> list[Sheet]:
-    """Return the tables of a status.
-
-    Args:
-        experiment: its name.
-        status: what the labels say.
-    """
+    """Return the tables of a status."""
     counts = (
         f"{experiment}: {status.n_judged} of {status.n_items} passages judged, "
         f"{status.n_missing} asked without a grade, {status.n_certain} labelled before; "

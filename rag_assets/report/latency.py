@@ -216,12 +216,7 @@ def _asking(result: EvaluationResult, experiment: Experiment, retriever: str) ->
 
 
 def latency_sheets(experiment: str, rows: Sequence[Row]) -> list[Sheet]:
-    """Return one row a retriever, and what rerankers took and servers counted, where there is any.
-
-    Args:
-        experiment: its name.
-        rows: as :func:`latency_rows` gives.
-    """
+    """Return one row a retriever, and what rerankers took and servers counted."""
     timed = max((row["n_timed"] for row in rows if row["n_timed"]), default=0)
     columns = (
         Column("retriever", "retriever", TEXT, min_width=8),

@@ -15,7 +15,6 @@ from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.analyzers import likely_cause
 from rag_assets.report.answerability import answerability_sheet
 from rag_assets.report.answers import answer_sheets
 from rag_assets.report.board_columns import (
@@ -27,10 +26,11 @@ from rag_assets.report.board_columns import (
     RETRIEVER,
     measured_columns,
 )
+from rag_assets.report.findings import likely_cause
 from rag_assets.report.formats import interval_name
 from rag_assets.report.judged import headline_sheets
 from rag_assets.report.overlaps import similarity_sheet
-from rag_assets.report.page.glossary import meaning
+from rag_assets.report.page.environment import meaning
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, metric_column
@@ -88,10 +88,6 @@ def ceilings(result: EvaluationResult, split: str) -> dict[str, float]:
     That is the weighted mean, over the queries of a split on which it did not fail, of the share
     of the evidences that any input has as deep as it is read: no order of these candidates has a
     higher recall.
-
-    Args:
-        result: the evaluation; without attributions there is no ceiling.
-        split: whose queries.
 
     Returns:
         Retriever -> ceiling, in [0, 1].
@@ -245,12 +241,7 @@ MIN_TIED_SHARE = 0.05
 
 
 def summary_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
-    """Return one table: all metrics at the primary cut-off, and what limits them.
-
-    Args:
-        result: the evaluation.
-        rows: its selected cells, best retriever first.
-    """
+    """Return one table: all metrics at the primary cut-off, and what limits them."""
     view = View(result, _split_of(rows))
     at_cutoff = _shown_cutoff(view, rows)
     sheet = board_sheet(view, at_cutoff)
@@ -259,12 +250,7 @@ def summary_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
 
 
 def leaderboard_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]:
-    """Return the tables of an evaluation: one cut-off in full, then the primary metric over all.
-
-    Args:
-        result: the evaluation.
-        rows: its selected cells, best retriever first.
-    """
+    """Return the tables of an evaluation: one cut-off in full, then the primary metric over all."""
     view = View(result, _split_of(rows))
     at_cutoff = _shown_cutoff(view, rows)
     cutoffs = sorted({row["top_k"] for row in rows})

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -70,18 +69,19 @@ class Drop:
         return 0.0 - self.change
 
 
-def drops_of(
-    pair: EvaluationPair, chosen: Sequence[tuple[str, str]], alpha: float
-) -> list[tuple[Drop | str, float | None]]:
+Drops = list[tuple[Drop | str, float | None]]
+"""Of each retriever its drop, or why there is none; and p, corrected for all of a look."""
+
+_NOTHING = "no query has a value in both evaluations"
+
+
+def drops_of(pair: EvaluationPair, chosen: Sequence[tuple[str, str]], alpha: float) -> Drops:
     """Compare retrievers of the newer evaluation with those of the older one, at one look.
 
     Args:
         pair: two evaluations, a metric and a split.
         chosen: names of retrievers in the newer evaluation, each with one in the older.
         alpha: level of all looks together; the interval has confidence 1 - alpha.
-
-    Returns:
-        For each its drop, or why there is none; and p, corrected for all of the look.
     """
     if not is_judged(pair.metric) and not is_sampled(pair.metric):
         return _paired_drops(pair, chosen, alpha)
@@ -96,19 +96,16 @@ def drops_of(
     return list(zip(drops, adjusted, strict=True))
 
 
-_NOTHING = "no query has a value in both evaluations"
-
-
-def _paired_drops(
-    pair: EvaluationPair, chosen: Sequence[tuple[str, str]], alpha: float
-) -> list[tuple[Drop | str, float | None]]:
+def _paired_drops(pair: EvaluationPair, chosen: Sequence[tuple[str, str]], alpha: float) -> Drops:
     column = pair.metric.column
     cells = [(pair.old_cells[old], pair.new_cells[new]) for new, old in chosen]
-    counted = next(counted_by_split(pair.counting, chain.from_iterable(cells)), None)
+    tables = [table for cell in cells for table in cell]
+    counted = next(counted_by_split(pair.counting, tables), None)
     if counted is None:
         return [(_NOTHING, None) for _ in chosen]
-    before = np.column_stack([counted.values(old, column) for old, _ in cells])
-    after = np.column_stack([counted.values(new, column) for _, new in cells])
+    before, after = (
+        np.column_stack([counted.values(cell[side], column) for cell in cells]) for side in (0, 1)
+    )
     paired = PairedDifferences(counted, after - before)
     moved = np.flatnonzero((np.abs(np.nan_to_num(paired.values)) > SAME).any(axis=0))
     adjusted: list[float | None] = [None] * len(chosen)
@@ -134,12 +131,11 @@ def _paired_drop(
     p: float | None,
     alpha: float,
 ) -> Drop | str:
-    counted, gained = paired.counted, paired.values[:, number]
-    both = ~np.isnan(gained)
+    both = ~np.isnan(paired.values[:, number])
     if not both.any():
         return _NOTHING
     n, change = int(both.sum()), Units(*(part[:, None] for part in paired.units.column(number)))
-    old = difference(before[both], counted.weights[both]) or 0.0
+    old = difference(before[both], paired.counted.weights[both]) or 0.0
     n_units = change.sums.shape[0]
     if p is None:
         return Drop(n, old, old, 0.0, 0.0, 0.0, None, None, None, n_units)
@@ -148,18 +144,9 @@ def _paired_drop(
     deviation = spread(*change.column(0))
     wider = float(paired.inflations(1 - alpha)[number]) ** 0.5
     error = deviation.error * wider if deviation is not None else None
-    return Drop(
-        n=n,
-        old=old,
-        new=old + rise,
-        change=old + rise - old,
-        low=number_or_none(low[number]),
-        high=number_or_none(high[number]),
-        p=p,
-        detectable=_smallest(error, n_units, alpha),
-        error=error,
-        n_units=n_units,
-    )
+    ends = number_or_none(low[number]), number_or_none(high[number])
+    smallest = _smallest(error, n_units, alpha)
+    return Drop(n, old, old + rise, old + rise - old, *ends, p, smallest, error, n_units)
 
 
 def _smallest(error: float | None, n_units: int, alpha: float) -> float | None:
@@ -168,27 +155,26 @@ def _smallest(error: float | None, n_units: int, alpha: float) -> float | None:
     if not error:
         return None
     freedom = n_units - 1
-    level = look_level(alpha)
-    return float((stdtrit(freedom, 1 - level) + stdtrit(freedom, POWER)) * error)
+    return float((stdtrit(freedom, 1 - look_level(alpha)) + stdtrit(freedom, POWER)) * error)
 
 
 def _judged_drop(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop | None:
     change = judged_change(pair, old, new, 1 - alpha)
     if change is None:
         return None
-    row = change.row
+    row, mean = change.row, change.mean
     if row["calibrated"] is None:
         raise NotEstimable(f"{pair.metric} is not calibrated: {row['reason']}")
-    mean, difference = change.mean, row["calibrated"]
-    same = row["low"] is not None and row["low"] == row["high"] == 0
+    has_interval = row["low"] is not None
+    same = has_interval and row["low"] == row["high"] == 0
     return Drop(
         n=row["n"],
-        old=None if mean is None else mean - difference,
+        old=None if mean is None else mean - row["calibrated"],
         new=mean,
-        change=difference,
+        change=row["calibrated"],
         low=row["low"],
         high=row["high"],
-        p=None if same or row["low"] is None else change.p,
+        p=change.p if has_interval and not same else None,
         detectable=_smallest(change.error, change.n_units, alpha),
         error=change.error,
         n_units=change.n_units,
@@ -198,21 +184,22 @@ def _judged_drop(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop
 
 def _sampled_drop(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop:
     """Return the same of what a sample of labels estimates, on questions like these."""
-    found = sampled_difference((pair.old, pair.new), (old, new), pair.metric, 1 - alpha)
-    is_known = found.row["questions_low"] is not None
-    same = is_known and found.error == 0 == found.row["difference"]
-    n_units = round(found.freedom) + 1 if is_known else 0
-    error = found.error if is_known else None
+    change = sampled_difference((pair.old, pair.new), (old, new), pair.metric, 1 - alpha)
+    row = change.row
+    has_interval = row["questions_low"] is not None
+    same = has_interval and change.error == 0 == row["difference"]
+    n_units = round(change.freedom) + 1 if has_interval else 0
+    error = change.error if has_interval else None
     return Drop(
-        n=found.row["n"],
-        old=found.means[0],
-        new=found.means[1],
-        change=found.row["difference"],
-        low=found.row["questions_low"],
-        high=found.row["questions_high"],
-        p=found.p_drop if is_known and not same else None,
+        n=row["n"],
+        old=change.means[0],
+        new=change.means[1],
+        change=row["difference"],
+        low=row["questions_low"],
+        high=row["questions_high"],
+        p=change.p_drop if has_interval and not same else None,
         detectable=_smallest(error, n_units, alpha),
         error=error,
         n_units=n_units,
-        reason=None if is_known else no_interval_text(found.row["n_no_chance"]),
+        reason=None if has_interval else no_interval_text(row["n_no_chance"]),
     )

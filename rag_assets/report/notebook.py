@@ -87,12 +87,7 @@ def colours(dark: bool = False) -> dict[str, str]:
 
 
 def look(number: int, dark: bool = False) -> dict[str, str]:
-    """Return how a retriever is drawn: by colour, and by symbol, dash and hatching.
-
-    Args:
-        number: its place, best first.
-        dark: for a dark page.
-    """
+    """Return how a retriever is drawn: by colour, and by symbol, dash and hatching."""
     return {
         "colour": colours(dark)[f"c{number % N_COLOURS}"],
         "symbol": SYMBOLS[(number + 3 * (number // N_COLOURS)) % len(SYMBOLS)],

@@ -45,12 +45,7 @@ def _labels(result: EvaluationResult) -> str:
 
 
 def overlap_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]:
-    """Return the tables of an evaluation without labels; no metric is among them.
-
-    Args:
-        result: the evaluation.
-        rows: its selected pairs, as :func:`overlap_rows` gives.
-    """
+    """Return the tables of an evaluation without labels; no metric is among them."""
     name, n_queries = result.evaluation.experiment, result.queries.num_rows
     sheets = [_speed(result, f"{name}: {_labels(result)}; {n_queries} queries")]
     sheets += [_by_cutoff(rows, measure) for measure in MEASURES if rows]

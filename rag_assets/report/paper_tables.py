@@ -38,13 +38,7 @@ def runs_table(scores: RunScores) -> str:
 
 
 def board_table(compared: Compared, rows: Sequence[Row], names: Mapping[str, str]) -> str:
-    """Return the retrievers of a leaderboard at its primary cut-off.
-
-    Args:
-        compared: the evaluation, by its primary metric.
-        rows: of :func:`rag_assets.report.leaderboard.result_rows`.
-        names: display names.
-    """
+    """Return the retrievers of a leaderboard at its primary cut-off."""
     cutoff = compared.metric.cutoff
     cutoffs = {row["top_k"] for row in rows}
     top_k = cutoff if cutoff in cutoffs else max(cutoffs)

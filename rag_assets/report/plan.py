@@ -68,12 +68,7 @@ ACTION_STYLES = {COMPUTE: "bold", CHECK: "yellow", REUSE: "dim"}
 
 
 def plan_sheet(plan: Plan, *, each: bool = False) -> Sheet:
-    """Return the table, and below it the sums.
-
-    Args:
-        plan: what an evaluation would do.
-        each: a line for every partition in place of one for every asset.
-    """
+    """Return the table, and below it the sums."""
     columns = (
         Column("what", "partition" if each else "asset", TEXT),
         Column("does", "action" if each else "partitions", TEXT, is_whole=True),

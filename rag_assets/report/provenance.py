@@ -9,7 +9,7 @@ from typing import Any
 
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
-from rag_assets.report.analyzers import chosen_analyzers
+from rag_assets.report.findings import chosen_analyzers
 from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.canonical import canonical_json

@@ -154,12 +154,7 @@ class QuestionHits:
         return "\n".join([*lines, "", *self._side_by_side_text()])
 
     def lines(self, found: RetrieverHits, *, styled: bool) -> Iterator[_Line]:
-        """Yield what is shown of one retriever; a passage that another one found before is named.
-
-        Args:
-            found: one of ``self.found``.
-            styled: mark words by their style; else by quotation marks around them.
-        """
+        """Yield what one retriever found; a passage that another one found before is named."""
         yield _Line(0, Text(f"{found.retriever}, {found.seconds:.1f} s", style="bold"))
         if found.problem is not None:
             yield _Line(2, Text(f"no answer: {one_line(found.problem)}"))

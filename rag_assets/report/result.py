@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from rag_assets.answers.options import GOLD
 from rag_assets.answers.stage import answers_key
@@ -18,10 +20,12 @@ from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import (
     ALL,
+    TEST,
     answerable_queries,
     declared_unanswerable,
     facts_table,
 )
+from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.judges.calibration import JUDGED_CORRECT, VERDICT, judged_answers
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.evaluations import (
@@ -43,7 +47,6 @@ from rag_assets.report.metric_choice import (
     judge_named,
     metric_at,
 )
-from rag_assets.report.slices import DOCUMENT, TAG, Slice, members_by, slices
 from rag_assets.schemas import (
     ANSWER_COMPARISONS,
     ANSWER_LABELS,
@@ -51,7 +54,11 @@ from rag_assets.schemas import (
     ANSWER_VERDICTS,
     TableSchema,
 )
+from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey, Manifest
+
+if TYPE_CHECKING:
+    from rag_assets.report.slices import Slice
 
 
 class EvaluationResult:
@@ -142,16 +149,21 @@ class EvaluationResult:
     @cached_property
     def overlaps(self) -> dict[int, pa.Table]:
         """top_k -> table of :data:`rag_assets.schemas.OVERLAPS`; empty with labels."""
-        entries = self.evaluation.entries_of("overlaps")
-        return {int(entry.partition["top_k"]): self._table(entry) for entry in entries}
+        return {int(top_k): table for top_k, table in self._by("overlaps", "top_k").items()}
 
     @cached_property
-    def answerability(self) -> list[dict[str, object]]:
+    def answerability(self) -> list[dict[str, Any]]:
         """Rows of :data:`rag_assets.schemas.ANSWERABILITY`; none without unanswerable queries."""
-        rows: list[dict[str, object]] = []
-        for entry in self.evaluation.entries_of("answerability"):
-            rows += self._table(entry).to_pylist()
-        return rows
+        entries = self.evaluation.entries_of("answerability")
+        return [row for entry in entries for row in self._table(entry).to_pylist()]
+
+    def _by(self, asset: str, dimension: str, top_k: int | None = None) -> dict[str, pa.Table]:
+        """Return the tables of an asset by one dimension, at one cut-off where it is given."""
+        return {
+            entry.partition[dimension]: self._table(entry)
+            for entry in self.evaluation.entries_of(asset)
+            if top_k is None or entry.partition["top_k"] == str(top_k)
+        }
 
     @cached_property
     def answer_summary(self) -> pa.Table:
@@ -170,8 +182,7 @@ class EvaluationResult:
     @property
     def run_retrievers(self) -> list[str]:
         """The retrievers with a run, in the order of the graph."""
-        runs = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
-        return list(dict.fromkeys(entry.partition["retriever"] for entry in runs))
+        return list(dict.fromkeys(entry.partition["retriever"] for entry in self._runs))
 
     @cached_property
     def answerable(self) -> dict[str, bool | None]:
@@ -191,17 +202,17 @@ class EvaluationResult:
 
     def query_metrics(self, top_k: int) -> dict[str, pa.Table]:
         """Return retriever -> table of :data:`rag_assets.schemas.QUERY_METRICS` at ``top_k``."""
-        return {
-            entry.partition["retriever"]: self._table(entry)
-            for entry in self.evaluation.entries_of("metrics")
-            if entry.partition["top_k"] == str(top_k)
-        }
+        return self._by("metrics", "retriever", top_k)
 
     @cached_property
     def answer_metrics(self) -> dict[str, pa.Table]:
         """Answerer at its cut-off -> table of :data:`rag_assets.answers.cases.ANSWER_METRICS`."""
-        entries = self.evaluation.entries_of("answer_metrics")
-        return {entry.partition["answerer"]: self._table(entry) for entry in entries}
+        return self._by("answer_metrics", "answerer")
+
+    def cells_with(self, metric: Metric) -> dict[str, pa.Table]:
+        """Return who has a value of the metric -> the metrics of each query."""
+        cells = self.cells_of(metric).items()
+        return {name: table for name, table in cells if metric.column in table.column_names}
 
     def cells_of(self, metric: Metric) -> dict[str, pa.Table]:
         """Return who may have a value of the metric -> the metrics of each query.
@@ -291,8 +302,7 @@ class EvaluationResult:
             Tables of :data:`rag_assets.judges.calibration.JUDGED`.
         """
         key = answer_verdicts_key(judge)
-        known = any(entry.key == key for entry in self.evaluation.entries_of(key.asset))
-        verdicts = self.table(key) if known else ANSWER_VERDICTS.empty()
+        verdicts = self.table(key) if self.has(key) else ANSWER_VERDICTS.empty()
         return {
             name: judged_answers(self.table(answers_key(name)), verdicts, labels)
             for name in self.answer_metrics
@@ -306,7 +316,7 @@ class EvaluationResult:
         """
         if not is_of_answers(metric) and not is_sampled(metric):
             self.check_labels()
-        if not any(metric.column in one.column_names for one in self.cells_of(metric).values()):
+        if not self.cells_with(metric):
             name = self.evaluation.experiment
             raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
 
@@ -314,9 +324,21 @@ class EvaluationResult:
         """Return top_k -> the run of one retriever, a table of :data:`rag_assets.schemas.RUNS`."""
         return {
             int(entry.partition["top_k"]): entry.key
-            for entry in self.evaluation.entries
-            if entry.asset.endswith("_runs") and entry.partition["retriever"] == retriever
+            for entry in self._runs
+            if entry.partition["retriever"] == retriever
         }
+
+    @property
+    def _runs(self) -> list[SnapshotEntry]:
+        return [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
+
+    def has(self, key: ArtifactKey) -> bool:
+        """Return whether the evaluation names a partition."""
+        return self._found(key) is not None
+
+    def _found(self, key: ArtifactKey) -> SnapshotEntry | None:
+        entries = self.evaluation.entries_of(key.asset)
+        return next((entry for entry in entries if entry.key == key), None)
 
     def table(self, key: ArtifactKey) -> pa.Table:
         """Return the table of one partition, as the evaluation names it.
@@ -324,17 +346,15 @@ class EvaluationResult:
         Raises:
             NotEvaluated: it was not up to date when the evaluation ended.
         """
-        for entry in self.evaluation.entries_of(key.asset):
-            if entry.key == key:
-                return self._table(entry)
-        raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no {key}")
+        entry = self._found(key)
+        if entry is None:
+            raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no {key}")
+        return self._table(entry)
 
     def manifest(self, key: ArtifactKey) -> Manifest | None:
         """Return the manifest of one partition; None where the evaluation does not name it."""
-        for entry in self.evaluation.entries_of(key.asset):
-            if entry.key == key:
-                return self.manifest_of(entry)
-        return None
+        entry = self._found(key)
+        return None if entry is None else self.manifest_of(entry)
 
     def manifest_of(self, entry: SnapshotEntry) -> Manifest | None:
         """Return the manifest of an entry of the evaluation; None: the artifact is gone.
@@ -346,8 +366,19 @@ class EvaluationResult:
 
     def path(self, key: ArtifactKey) -> Path | None:
         """Return the file of one partition, to read a part of it; None where there is none."""
-        entries = [entry for entry in self.evaluation.entries_of(key.asset) if entry.key == key]
-        return intact_path(self.root, self.evaluation, entries[0]) if entries else None
+        entry = self._found(key)
+        return None if entry is None else intact_path(self.root, self.evaluation, entry)
+
+    def documents(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Return title and text of some documents; the others are not kept in memory."""
+        path = self.path(DOCUMENTS_KEY)
+        if path is None:
+            return {}
+        columns = ["document_id", "title", "text"]
+        wanted = ds.field("document_id").isin(pa.array(sorted(set(ids)), pa.string()))
+        table = ds.dataset(path).to_table(columns, filter=wanted)
+        rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
+        return {document_id: (title, text) for document_id, title, text in rows}
 
     def failures(self, key: ArtifactKey) -> dict[str, str]:
         """Return query id -> why the retriever failed on it, of one run."""
@@ -357,7 +388,7 @@ class EvaluationResult:
     def slices(
         self,
         retrievers: Collection[str] | None = None,
-        by: str = TAG,
+        by: str = "tag",
         metric: Metric | None = None,
         split: str | None = None,
     ) -> list[Slice]:
@@ -373,12 +404,14 @@ class EvaluationResult:
             UsageError: the queries are not split, ``by`` is none of these, or no query or document
                 has the field.
         """
+        from rag_assets.report.slices import DOCUMENT, members_by, slices
+
         metric = metric or self.primary
         check_not_judged(metric, "calibrated over all questions of a split alone")
         cells = {
             name: table
-            for name, table in self.cells_of(metric).items()
-            if (retrievers is None or name in retrievers) and metric.column in table.column_names
+            for name, table in self.cells_with(metric).items()
+            if retrievers is None or name in retrievers
         }
         if not cells:
             return []
@@ -396,10 +429,19 @@ class EvaluationResult:
     def weights(self, split: str) -> dict[str, float]:
         """Return query id -> weight, for the queries of a split."""
         facts = self._table(self._entry("query_facts"))
-        columns = (facts.column(name).to_pylist() for name in ("query_id", "weight", "split"))
-        return {
-            query_id: weight for query_id, weight, s in zip(*columns, strict=True) if s == split
-        }
+        return pairs_of(facts.filter(pc.equal(facts["split"], split)), "query_id", "weight")
+
+    def counted_split(self, asked: str | None = None) -> str:
+        """Return the split that was asked for, of those of which queries count; else test, or all.
+
+        Raises:
+            UsageError: there is no such split.
+        """
+        splits = sorted(set(counting_of(self.table)["split"].to_pylist()))
+        chosen = asked or (TEST if TEST in splits else splits[0])
+        if chosen not in splits:
+            raise UsageError(f"unknown split {allowed_names(chosen, splits)}")
+        return chosen
 
     def table_of(self, asset: str) -> pa.Table:
         """Return the table of an asset, such as ``queries``, ``metrics`` or ``attributions``.
@@ -437,15 +479,14 @@ class EvaluationResult:
             name = self.evaluation.experiment
             problem = f"the last evaluation of {name} says of no evidence where it was lost"
             raise NotEvaluated(f"{problem}; that needs a retriever's cells to be complete")
-        return {entry.partition["retriever"]: self._table(entry) for entry in entries}
+        return self._by("attributions", "retriever")
 
     def list_similarities(self, top_k: int) -> dict[str, pa.Table]:
         """Return retriever -> table of :data:`rag_assets.schemas.LIST_SIMILARITIES`."""
-        return {
-            entry.partition["retriever"]: self._table(entry)
-            for entry in self.evaluation.entries
-            if entry.asset.endswith("list_similarities") and entry.partition["top_k"] == str(top_k)
-        }
+        assets = {entry.asset for entry in self.evaluation.entries}
+        chosen = [asset for asset in assets if asset.endswith("list_similarities")]
+        tables = (self._by(asset, "retriever", top_k) for asset in chosen)
+        return {name: table for of_asset in tables for name, table in of_asset.items()}
 
     @property
     def attributed_top_k(self) -> int:
@@ -454,9 +495,8 @@ class EvaluationResult:
 
     def rankings(self) -> dict[str, str]:
         """Return retriever -> fingerprint of the ranking from which its largest cell was cut."""
-        cells = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
         fingerprints = {}
-        for entry in sorted(cells, key=lambda entry: int(entry.partition["top_k"])):
+        for entry in sorted(self._runs, key=lambda entry: int(entry.partition["top_k"])):
             manifest = self.manifest_of(entry)
             if manifest is not None:
                 fingerprints[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
@@ -483,12 +523,10 @@ class EvaluationResult:
         """
         measurements = Measurements(self.root.parent / MEASUREMENTS)
         times = {}
-        for entry in self.evaluation.entries:
-            if entry.asset.endswith("_runs"):
-                measured = measurements.cost_time(entry.fingerprint)
-                if measured is not None:
-                    cell = entry.partition["retriever"], int(entry.partition["top_k"])
-                    times[cell] = measured[0]
+        for entry in self._runs:
+            measured = measurements.cost_time(entry.fingerprint)
+            if measured is not None:
+                times[entry.partition["retriever"], int(entry.partition["top_k"])] = measured[0]
         return times
 
     @cached_property

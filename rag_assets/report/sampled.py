@@ -246,11 +246,6 @@ def sampled_differences(
 ) -> list[Row]:
     """Return a row a pair of retrievers, read as "the second minus the first".
 
-    Args:
-        result: the evaluation.
-        metric: such as ``sampled_dcg@10``.
-        names: two retrievers; all pairs when empty.
-
     Returns:
         ``name_a``, ``name_b``, ``metric``, ``difference``; ``questions_low``, ``questions_high``,
         ``items_low``, ``items_high`` (None: nothing is known), ``n_labels``, ``effective_labels``,

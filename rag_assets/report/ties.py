@@ -41,12 +41,6 @@ def tie_rows(
     ``value``, ``best``, ``n_queries_that_differ``; where a measure has no bounds these are None,
     and ``why`` says why.
 
-    Args:
-        result: the evaluation.
-        retrievers: whose rows.
-        top_k: the cut-off.
-        split: whose queries.
-
     Raises:
         NotEvaluated: there is no such cell with a measure of
             :data:`rag_assets.evaluation.ties.BOUNDED`.

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from rag_assets.errors import NotEvaluated, RagAssetsError
-from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.evaluation_names import LATEST, PREVIOUS, EvaluationNames
 from rag_assets.pipeline.evaluations import ANCHOR, Evaluation
 from rag_assets.plain_text import one_line
-from rag_assets.report.drop_causes import LostQuestion, causes_of
+from rag_assets.report.drop_causes import (
+    CorpusChange,
+    LostQuestion,
+    causes_of,
+    newcomer_lines,
+    newcomers,
+)
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
-from rag_assets.report.page.embedded_data import shortened
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.unjudged_newcomers import CorpusChange
+from rag_assets.report.page.environment import shortened
+from rag_assets.report.result import EvaluationResult, pairs_of
 from rag_assets.statistics.comparisons import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.statistics.units import SAME
 from rag_assets.store.settings import StoreSettings
 
-QUESTIONS = 3
-"""So many questions are named in a line."""
+MAX_NAMED = 3
+"""Questions that are named in a line."""
 
-WORST = 10
-"""So many are in a table."""
+MAX_WORST = 10
+"""Questions in a table."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +58,13 @@ class ValueChange:
     def text(self) -> str:
         """Return ``bm25: ndcg@10 0.8123 -> 0.7906; lost most: q1 "Who ..." 1.0000 -> 0.0000``."""
         head = f"{self.retriever}: {self.metric} {self.old:.4f} -> {self.new:.4f}"
-        shown = [
+        named = [
             f'{one.query_id} "{shortened(one_line(one.text))}" {one.old:.4f} -> {one.new:.4f}'
-            for one in self.lost[:QUESTIONS]
+            for one in self.lost[:MAX_NAMED]
         ]
-        more = self.n_lost - len(shown)
+        more = self.n_lost - len(named)
         rest = f"; and {more} more" if more else ""
-        return f"{head}; lost most: {'; '.join(shown)}{rest}" if shown else head
-
-
-@dataclass(frozen=True)
-class WorstQuestion:
-    """A question on which a retriever has little: before is None where that is not known."""
-
-    query_id: str
-    text: str
-    old: float | None
-    new: float
+        return f"{head}; lost most: {'; '.join(named)}{rest}" if named else head
 
 
 def pair_with(old: Evaluation, new: EvaluationResult) -> EvaluationPair | None:
@@ -97,42 +91,48 @@ def value_changes(
             with itself.
     """
     corpus = CorpusChange(pair)
-    own = [(name, name) for name in pair.new_cells if name in pair.old_cells]
     changes = []
-    for old, new in couples or own:
+    for old, new in couples or [(name, name) for name in pair.new_cells if name in pair.old_cells]:
         row = pair.row(old, new)
         if row is None:
             continue
         causes = causes_of(pair, old, new, corpus) if row["lost"] else None
-        changes.append(
-            ValueChange(
-                new if old == new else f"{new} against {old}",
-                str(pair.metric),
-                row["old"],
-                row["new"],
-                row["p_randomisation"],
-                causes.lost if causes is not None else (),
-                causes.n_lost if causes is not None else 0,
-            )
-        )
+        lost, n_lost = ((), 0) if causes is None else (causes.lost, causes.n_lost)
+        name = new if old == new else f"{new} against {old}"
+        means = row["old"], row["new"], row["p_randomisation"]
+        changes.append(ValueChange(name, str(pair.metric), *means, lost, n_lost))
     return sorted(changes, key=lambda one: (one.new - one.old, one.retriever))
 
 
 def last_other(names: EvaluationNames, now: Evaluation) -> Evaluation | None:
     """Return the last evaluation with another leaderboard than ``now``, of the last two."""
+
+    def board(evaluation: Evaluation) -> str | None:
+        entries = evaluation.entries_of("leaderboard")
+        return entries[0].digest if entries else None
+
     for name in (LATEST, PREVIOUS):
         try:
-            one = names.find(name)
+            evaluation = names.find(name)
         except NotEvaluated:
             return None
-        if _board(one) not in (None, _board(now)):
-            return one
+        if board(evaluation) not in (None, board(now)):
+            return evaluation
     return None
 
 
-def _board(evaluation: Evaluation) -> str | None:
-    entries = evaluation.entries_of("leaderboard")
-    return entries[0].digest if entries else None
+def unjudged_since_anchor(settings: StoreSettings, experiment: str) -> list[str]:
+    """Return the lines on newcomers between the anchor and the current evaluation.
+
+    Empty where the two cannot be compared, or there is no anchor: it is a hint, no result.
+    """
+    with suppress(RagAssetsError):
+        names = EvaluationNames(settings, experiment)
+        pair = pair_with(names.find(ANCHOR), EvaluationResult.current(names.root))
+        if pair is not None:
+            unjudged = newcomers(pair, pair.new_cells, CorpusChange(pair))
+            return list(newcomer_lines(unjudged, len(unjudged)))
+    return []
 
 
 def drop_lines(settings: StoreSettings, experiment: str) -> list[str]:
@@ -153,54 +153,56 @@ def drop_lines(settings: StoreSettings, experiment: str) -> list[str]:
 def _older_lines(names: EvaluationNames) -> list[str]:
     old = names.find(ANCHOR if names.anchor_id() is not None else PREVIOUS)
     pair = pair_with(old, EvaluationResult.current(names.root))
-    changes = value_changes(pair) if pair is not None else []
-    since = f"since {old.evaluation_id}"
-    return [f"{one.text} ({since})" for one in changes if one.old - one.new > SAME]
+    lines = _fallen(value_changes(pair)) if pair is not None else []
+    return [f"{line} (since {old.evaluation_id})" for line in lines]
 
 
 def _baseline_lines(names: EvaluationNames) -> list[str]:
+    """Return the retrievers that are shown to be worse than the baseline of an evaluation."""
     new = EvaluationResult.current(names.root)
     pair = pair_with(new.evaluation, new)
-    return [one.text for one in _below_baseline(pair)] if pair is not None else []
-
-
-def _below_baseline(pair: EvaluationPair) -> list[ValueChange]:
-    """Return the retrievers that are shown to be worse than the baseline of an evaluation."""
-    baseline = pair.new.evaluation.baseline
+    if pair is None:
+        return []
+    baseline = new.evaluation.baseline
     couples = [
         (baseline, row["retriever_a" if row["retriever_b"] == baseline else "retriever_b"])
-        for row in pair.new.table(COMPARISONS_KEY).to_pylist()
+        for row in new.table(COMPARISONS_KEY).to_pylist()
         if baseline in (row["retriever_a"], row["retriever_b"])
         and row["split"] == pair.split
         and is_significant(row)
     ]
-    changes = value_changes(pair, couples) if couples else []
-    return [one for one in changes if one.old - one.new > SAME]
+    return _fallen(value_changes(pair, couples)) if couples else []
+
+
+def _fallen(changes: Iterable[ValueChange]) -> list[str]:
+    return [change.text for change in changes if change.old - change.new > SAME]
+
+
+@dataclass(frozen=True)
+class WorstQuestion:
+    """A question on which a retriever has little: before is None where that is not known."""
+
+    query_id: str
+    text: str
+    old: float | None
+    new: float
 
 
 def worst_questions(
     result: EvaluationResult, retriever: str, split: str, pair: EvaluationPair | None
 ) -> list[WorstQuestion]:
-    """Return the questions of a split that have least, among them those that lost most first.
-
-    Args:
-        result: the evaluation.
-        retriever: whose answers to them count.
-        split: whose questions.
-        pair: with the evaluation before; None: there is none to compare with.
-    """
-    before = dict(_values(pair.old, retriever, pair)) if pair is not None else {}
-    counting = counting_of(result.table)
-    columns = (counting[name].to_pylist() for name in ("query_id", "split"))
-    own = {query_id for query_id, of in zip(*columns, strict=True) if of == split}
-    texts = question_texts(result)
+    """Return the questions of a split that have least, among them those that lost most first."""
+    before = _values(pair.old, retriever) if pair is not None else {}
+    compared = pair.queries if pair is not None else ()
+    texts, counted = question_texts(result), result.weights(split)
     rows = [
-        WorstQuestion(query_id, texts.get(query_id, ""), before.get(query_id), value)
-        for query_id, value in _values(result, retriever)
-        if query_id in own
+        WorstQuestion(
+            query, texts.get(query, ""), before.get(query) if query in compared else None, value
+        )
+        for query, value in _values(result, retriever).items()
+        if query in counted and value is not None and value < 1
     ]
-    bad = [row for row in rows if row.new < 1]
-    return sorted(bad, key=_worst_first)[:WORST]
+    return sorted(rows, key=_worst_first)[:MAX_WORST]
 
 
 def _worst_first(row: WorstQuestion) -> tuple[float, float, str]:
@@ -208,15 +210,6 @@ def _worst_first(row: WorstQuestion) -> tuple[float, float, str]:
     return -round(loss, 9), row.new, row.query_id
 
 
-def _values(
-    result: EvaluationResult, retriever: str, pair: EvaluationPair | None = None
-) -> Iterator[tuple[str, float]]:
-    """Yield each question with its value, of those that a pair compares where one is given."""
-    metric = pair.metric if pair is not None else result.primary
-    table = result.cells_of(metric).get(retriever)
-    if table is None or metric.column not in table.column_names:
-        return
-    columns = (table[name].to_pylist() for name in ("query_id", metric.column))
-    for query_id, value in zip(*columns, strict=True):
-        if value is not None and (pair is None or query_id in pair.queries):
-            yield query_id, value
+def _values(result: EvaluationResult, retriever: str) -> dict[str, float | None]:
+    table = result.cells_with(result.primary).get(retriever)
+    return {} if table is None else pairs_of(table, "query_id", result.primary.column)

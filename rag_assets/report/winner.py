@@ -20,27 +20,28 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.plain_text import one_line
+from rag_assets.report.comparison_views import oriented
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import more_questions_text, rounded
-from rag_assets.report.page.embedded_data import shortened
+from rag_assets.report.page.environment import shortened
 from rag_assets.report.slices import TAG, members_by
 from rag_assets.report.view import View
-from rag_assets.statistics.comparisons import holm, is_significant
+from rag_assets.statistics.comparisons import holm
 from rag_assets.statistics.paired_differences import MIN_UNITS, PairedDifferences, units_needed
 from rag_assets.statistics.paired_tests import ALPHA, POWER
 from rag_assets.statistics.units import Counted, counted_by_split, weighted_mean
 
 Flags = npt.NDArray[np.bool_]
 
-FEWEST = 10
-"""Queries of a tag of which an exception is told."""
+MIN_QUERIES = 10
+"""Fewest queries a tag needs before its exception is reported."""
 
-MOST_TAGS = 20
-"""So many tags, those with the most queries, are looked at for exceptions."""
+MAX_TAGS = 20
+"""At most this many tags are checked for exceptions, the largest first."""
 
-EXCEPTIONS = 3
+MAX_EXCEPTIONS = 3
 
-MOST_QUESTIONS = 10_000
+MAX_QUESTIONS = 10_000
 """More questions than these are no advice."""
 
 KINDS = {
@@ -142,7 +143,7 @@ class Winner:
             if not self.is_exhausted:
                 yield "These questions are too few to say how many more would tell."
         elif self.more_questions == np.inf:
-            yield f"They are too alike for {MOST_QUESTIONS:,} more questions to tell."
+            yield f"They are too alike for {MAX_QUESTIONS:,} more questions to tell."
         elif self.more_questions is not None:
             text = more_questions_text(int(self.more_questions), self.if_half)
             yield f"{text[0].upper()}{text[1:]}."
@@ -166,12 +167,13 @@ def winner_of(view: View) -> Winner | None:
     others = [str(row["retriever"]) for row in view.ranked[1:]]
     compared = bool(view.comparisons) and bool(others)
     seen = Compared.of(view.result, split=view.split) if compared else None
-    tied = tuple(name for name in others if not _is_shown(view, best, name))
+    worse = [row for row in _of_best(view, best) if row["mark"]]
+    tied = tuple(name for name in others if name not in [row["other"] for row in worse])
     is_exhausted = seen is not None and seen.evidence is not None and seen.evidence.is_exhausted
     more, if_half = (None, None) if is_exhausted else _more_questions(view, best, tied)
-    times = {name: view.speed[name] for name in (best, *tied) if name in view.speed}
-    all_timed = len(times) == 1 + len(tied)
-    cheapest = min(times, key=lambda name: times[name]) if all_timed else None
+    times = {name: view.speed.get(name) for name in (best, *tied)}
+    timed = {name: time for name, time in times.items() if time is not None}
+    cheapest = min(timed, key=lambda name: timed[name]) if len(timed) == len(times) else None
     kind = _kind(view, best)
     return Winner(
         best=best,
@@ -182,8 +184,8 @@ def winner_of(view: View) -> Winner | None:
         more_questions=more,
         if_half=if_half,
         cheapest=cheapest,
-        milliseconds=times[cheapest] if cheapest is not None else None,
-        exceptions=tuple(_exceptions(seen, best)[:EXCEPTIONS]) if seen is not None else (),
+        milliseconds=timed[cheapest] if cheapest is not None else None,
+        exceptions=tuple(_exceptions(seen, best)[:MAX_EXCEPTIONS]) if seen is not None else (),
         kind=kind,
         numbers=_numbers(view, kind),
     )
@@ -212,14 +214,13 @@ def _kind(view: View, name: str) -> str | None:
     return KINDS.get(str(block.get("type")))
 
 
-def _is_shown(view: View, best: str, other: str) -> bool:
-    """Whether the best is shown to be better than another one."""
-    return any(
-        {best, other} == {row["retriever_a"], row["retriever_b"]}
-        and row["difference"] is not None
-        and is_significant(row)
+def _of_best(view: View, best: str) -> list[dict[str, Any]]:
+    """Return the comparisons of the best with the others, as its value minus theirs."""
+    return [
+        oriented(row, best)
         for row in view.comparisons
-    )
+        if best in (row["retriever_a"], row["retriever_b"])
+    ]
 
 
 def _more_questions(view: View, best: str, tied: Sequence[str]) -> tuple[float | None, int | None]:
@@ -227,17 +228,13 @@ def _more_questions(view: View, best: str, tied: Sequence[str]) -> tuple[float |
 
     And how many are needed in all where the differences are half as large.
     """
-    needed = [
-        _needed(row, view.n_pairs)
-        for row in view.comparisons
-        if best in (row["retriever_a"], row["retriever_b"])
-        and {row["retriever_a"], row["retriever_b"]} & {*tied}
-    ]
+    rows = [row for row in _of_best(view, best) if row["other"] in tied]
+    needed = [_needed(row, view.n_pairs) for row in rows]
     known = [one for one in needed if one is not None]
     if not known or len(known) < len(needed):
         return None, None
     more, n = max(known)
-    if more > MOST_QUESTIONS:
+    if more > MAX_QUESTIONS:
         return np.inf, None
     return rounded(more), rounded(4 * (more + n))
 
@@ -280,24 +277,25 @@ def _exceptions(seen: Compared, best: str) -> list[Exceptional]:
         [np.where(tags[tag], values[name] - values[best], np.nan) for tag, name in cases]
     )
     p_values = PairedDifferences(counted, differences).p_values(seen.resampling)
-    found: dict[str, tuple[float, Exceptional]] = {}
+    best_of: dict[str, Exceptional] = {}
     for (tag, name), column, p, adjusted in zip(
         cases, differences.T, p_values, holm(p_values), strict=True
     ):
+        if p is None or adjusted is None or p >= ALPHA:
+            continue
         there = ~np.isnan(column)
         weights = np.where(there, counted.weights, 0.0)
         ours, theirs = (
             weighted_mean(np.where(there, values[one], 0.0) * weights, weights) or 0.0
             for one in (name, best)
         )
-        if p is None or adjusted is None or p >= ALPHA or ours <= theirs:
-            continue
-        shown = adjusted < ALPHA
-        one = Exceptional(shortened(one_line(tag)), name, ours, theirs, shown)
-        if tag not in found or (shown, ours) > (found[tag][1].shown, found[tag][1].value):
-            found[tag] = ours - theirs, one
-    ordered = sorted(found.values(), key=lambda pair: (not pair[1].shown, -pair[0]))
-    return [one for _, one in ordered]
+        other = best_of.get(tag)
+        case = Exceptional(shortened(one_line(tag)), name, ours, theirs, adjusted < ALPHA)
+        if ours > theirs and (
+            other is None or (case.shown, case.value) > (other.shown, other.value)
+        ):
+            best_of[tag] = case
+    return sorted(best_of.values(), key=lambda one: (not one.shown, one.best_value - one.value))
 
 
 def _large(members: Mapping[str, set[str]], counted: Counted) -> dict[str, Flags]:
@@ -307,7 +305,5 @@ def _large(members: Mapping[str, set[str]], counted: Counted) -> dict[str, Flags
         for tag, ids in members.items()
     }
     sizes = {tag: int(mask.sum()) for tag, mask in masks.items()}
-    large = [tag for tag, size in sizes.items() if FEWEST <= size < len(counted.query_ids)]
-    return {
-        tag: masks[tag] for tag in sorted(large, key=lambda tag: (-sizes[tag], tag))[:MOST_TAGS]
-    }
+    large = [tag for tag, size in sizes.items() if MIN_QUERIES <= size < len(counted.query_ids)]
+    return {tag: masks[tag] for tag in sorted(large, key=lambda tag: (-sizes[tag], tag))[:MAX_TAGS]}

@@ -80,7 +80,7 @@ class Opened:
 
     def see_all(self) -> None:
         """Scroll to each section, so that every chart is drawn."""
-        for name in ("charts", "stages", "answers", "score_gaps", "explorer", "history"):
+        for name in ("charts", "stages", "answers", "explorer", "history"):
             for section in self.page.locator(f"#{name}").all():
                 section.scroll_into_view_if_needed()
         self.until("[...document.querySelectorAll('.chart')].every((o) => o.querySelector('svg'))")

@@ -29,7 +29,7 @@ from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.report.incomplete_parts import incomplete_parts
+from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.runs_stage import run_key

@@ -16,7 +16,7 @@ from rag_assets.report.gate import Gate, cause_lines, gate
 from rag_assets.report.gate_checks import CANNOT_TELL, Check, Rules
 from rag_assets.report.metric_drops import Drop
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.unjudged_newcomers import unjudged_since_anchor
+from rag_assets.report.value_changes import unjudged_since_anchor
 from tests.tiny_experiment import Tiny
 
 N = 12

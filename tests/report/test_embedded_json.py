@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.report.page.embedded_data import escaped_json
+from rag_assets.report.page.environment import escaped_json
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.report.answerability import score_gaps
 from rag_assets.report.attribution import stages
 from rag_assets.report.comparison_views import against, significance
 from rag_assets.report.label_health import labels
@@ -23,7 +22,7 @@ from rag_assets.report.page.leaderboard import (
 from rag_assets.report.page.page import SECTIONS
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.slice_tables import tag_slices
+from rag_assets.report.slices import tag_slices
 from rag_assets.report.view import Context, View
 from tests.walked_page import DOCS
 
@@ -165,15 +164,6 @@ def test_a_flow_ends_with_what_was_found(view: View) -> None:
             assert step["n_left"] == left
             assert step["n_lost"] > 0
         assert left == flow["found"] == rows[name]["found"]
-
-
-def test_score_gaps_count_every_query_with_two_results(view: View) -> None:
-    data = built(score_gaps(view))["data"]
-    for name, histogram in zip(data["retrievers"], data["histograms"], strict=True):
-        run = view.result.table(view.result.run_keys(name)[view.cutoff])
-        two = run["rank"].to_pylist().count(2)
-        assert sum(map(sum, histogram["counts"])) == two
-        assert histogram["edges"][0] == 0
 
 
 def test_slices_are_those_of_the_result(view: View) -> None:

@@ -13,7 +13,7 @@ LONG = "".join(chr(0x1F600 + n % 50) if n % 7 == 0 else "ab c"[n % 4] for n in r
 def test_a_short_text_is_whole() -> None:
     unit = Unit("d", 3, 8)
     found, length = excerpts({"d": ("title", "0123456789")}, [unit], {})
-    assert found == {unit: Excerpt(3, "34567", [])}
+    assert found == {unit: Excerpt(3, "34567")}
     assert length == LENGTHS[0]
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rag_assets.report.page import explorer as module
-from rag_assets.report.page.embedded_data import escaped_json, shortened
+from rag_assets.report.page.environment import escaped_json, shortened
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import Context, View

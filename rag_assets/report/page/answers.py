@@ -130,12 +130,7 @@ def _groups(view: View) -> list[tuple[str, int, Sheet]]:
 
 
 def _worth(view: View, first: str) -> list[Context]:
-    """Return each reference with its differences from the retrievers of the same generator.
-
-    Args:
-        view: the evaluation.
-        first: the metric that is shown first.
-    """
+    """Return each reference with its differences from the retrievers of the same generator."""
     options_of = configured(view.result, "answers")
     answerable = answer_rows(view.result, view.split, "answerable")
     means = {(answerer_key(row), name): row.get(name) for row in answerable for name in COMPARED}

@@ -9,29 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, TypeVar
 
 from rag_assets.answers.waterfall_stage import CLASSES
 from rag_assets.evaluation.attribution import PLACES
 from rag_assets.report.answer_waterfall import CLASS_NAMES
 from rag_assets.report.attribution import LOSSES
-from rag_assets.report.page.embedded_data import escaped_json, rounded, shortened
-from rag_assets.report.page.query_answers import QueryAnswer, answers_to, gold_answers
+from rag_assets.report.page.environment import escaped_json, rounded, shortened
 from rag_assets.report.page.query_results import (
     Documents,
     Evidence,
-    Excerpt,
-    Results,
+    Hit,
+    QueryAnswer,
     Unit,
+    answers_to,
     evidence_of,
     excerpts,
-    read_documents,
+    gold_answers,
     results_of,
 )
-from rag_assets.report.page.readable_text import readable_title
+from rag_assets.report.result import pairs_of
 from rag_assets.report.view import Context, View
-from rag_assets.sources.stage import DOCUMENTS_KEY
 
 Numbered = TypeVar("Numbered", str, Unit)
 
@@ -67,7 +65,7 @@ class _Tables:
 
 
 @dataclass
-class _Shown:
+class _Queries:
     """The queries that are shown, and what they refer to.
 
     ``size`` is that of everything but texts, in bytes of the page.
@@ -117,7 +115,7 @@ def explorer(view: View) -> Context | None:
     }
 
 
-def _shown(view: View, cells: int) -> _Shown:
+def _shown(view: View, cells: int) -> _Queries:
     """Return at most so many queries times retrievers and answerers."""
     names = [row["retriever"] for row in view.at_cutoff]
     n_answerers = len(view.result.evaluation.entries_of("answers"))
@@ -132,19 +130,16 @@ def _shown(view: View, cells: int) -> _Shown:
     rows = [_query_row(one, results, evidence.get(one["query_id"], []), tables) for one in queries]
     for row, query_id in zip(rows, ids, strict=True):
         row["u"] = int(view.result.answerable[query_id] is False)
-    if answered:
-        for row, query_id in zip(rows, ids, strict=True):
-            row["o"] = [
-                shortened(one, ANSWER_CHARACTERS) for one in golds.get(query_id, ())[:GOLDS]
-            ]
+        if answered:
+            right = golds.get(query_id, ())[:GOLDS]
+            row["o"] = [shortened(one, ANSWER_CHARACTERS) for one in right]
             row["a"] = [_answer(of.get(query_id), tables) for of in answered.values()]
     for unit in tables.units:
         _number(tables.documents, unit.document_id)
-    path = view.result.path(DOCUMENTS_KEY)
-    documents = read_documents(path, tables.documents) if path is not None else {}
-    titles = (readable_title(documents.get(i, ("", ""))[0]) for i in tables.documents)
+    documents = view.result.documents(tables.documents)
+    titles = (documents.get(i, ("", ""))[0] for i in tables.documents)
     listed = [[shortened(i), shortened(t)] for i, t in zip(tables.documents, titles, strict=True)]
-    shown = _Shown(names, list(answered), depth, rows, tables, evidence, documents, listed)
+    shown = _Queries(names, list(answered), depth, rows, tables, evidence, documents, listed)
     everything = [rows, listed, list(tables.tags), _places(tables)]
     shown.size = len(escaped_json(everything).encode())
     return shown
@@ -155,23 +150,15 @@ def _places(tables: _Tables) -> list[list[int]]:
     return [[tables.documents[unit.document_id], unit.start, unit.end] for unit in tables.units]
 
 
-def _units(shown: _Shown) -> tuple[list[list[Any]], int]:
+def _units(shown: _Queries) -> tuple[list[list[Any]], int]:
     """Return a row a unit, and the length of an excerpt.
 
-    A row is document, start, end, and where the unit has a text, the excerpt's start and text, and
-    where something was left out of the text, its gaps: places and numbers of characters in turn.
+    A row is document, start, end, and where the unit has a text, the excerpt's start and text.
     """
     units, starts = list(shown.tables.units), _starts(shown.evidence)
     texts, length = excerpts(shown.documents, units, starts, DATA_BYTES - shown.size)
     rows = zip(_places(shown.tables), units, strict=True)
-    return [[*place, *_excerpt(texts.get(unit))] for place, unit in rows], length
-
-
-def _excerpt(excerpt: Excerpt | None) -> list[Any]:
-    if excerpt is None:
-        return []
-    gaps = list(chain.from_iterable(excerpt.gaps))
-    return [excerpt.start, excerpt.text, *([gaps] if gaps else [])]
+    return [[*place, *texts.get(unit, ())] for place, unit in rows], length
 
 
 def _starts(evidence: Mapping[str, Sequence[Evidence]]) -> dict[str, list[int]]:
@@ -191,11 +178,7 @@ def _shown_queries(view: View, names: Sequence[str], most: int) -> list[Context]
     the order of ``names``; None where it has none, as it has no relevant label or failed.
     """
     cells = view.result.query_metrics(view.cutoff)
-    values = []
-    for name in names:
-        table = cells[name]
-        columns = (table[column].to_pylist() for column in ("query_id", view.measure))
-        values.append(dict(zip(*columns, strict=True)))
+    values = [pairs_of(cells[name], "query_id", view.measure) for name in names]
     counted = view.result.weights(view.split)
     spread = {query_id: _spread([one.get(query_id) for one in values]) for query_id in counted}
     chosen = sorted(spread, key=lambda query_id: (-spread[query_id], query_id))[:most]
@@ -216,10 +199,13 @@ def _spread(values: Sequence[float | None]) -> float:
 
 
 def _query_row(
-    query: Context, results: Sequence[Results], evidence: Sequence[Evidence], tables: _Tables
+    query: Context,
+    results: Sequence[Mapping[str, Sequence[Hit]]],
+    evidence: Sequence[Evidence],
+    tables: _Tables,
 ) -> Context:
     """Return one query: id, text, tags, values, results, which are relevant, and its evidences."""
-    hits_of = [one.of(query["query_id"]) for one in results]
+    hits_of = [hits.get(query["query_id"], ()) for hits in results]
     return {
         "i": shortened(query["query_id"]),
         "t": shortened(query["text"], QUERY_CHARACTERS),

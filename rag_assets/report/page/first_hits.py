@@ -12,8 +12,7 @@ import pyarrow.dataset as ds
 from markupsafe import Markup
 
 from rag_assets.evaluation.units import unit_spans
-from rag_assets.report.page.query_results import Unit, read_documents
-from rag_assets.report.page.readable_text import ReadableText, readable_title
+from rag_assets.report.page.query_results import Unit
 from rag_assets.report.question_hits import EXCERPT, Excerpt, excerpt, marks
 from rag_assets.report.view import Context, View
 from rag_assets.retrieval.lexical.analyzers import AUTO, resolve_analyzer
@@ -45,11 +44,9 @@ def first_hits(view: View) -> Context | None:
     asked = queries.slice(0, SHOWN)
     tables = {key["retriever"]: _first(result.table(key), asked["query_id"]) for key in runs}
     units = _units(view, tables.values(), path)
-    documents = read_documents(path, (unit.document_id for unit in units.values()))
-    readable = {name: ReadableText.of(text) for name, (_, text) in documents.items()}
+    documents = result.documents(unit.document_id for unit in units.values())
     texts = {
-        name: readable[unit.document_id].part(unit.start, unit.end).text
-        for name, unit in units.items()
+        name: documents[unit.document_id][1][unit.start : unit.end] for name, unit in units.items()
     }
     analyzer = resolve_analyzer(AUTO, list(texts.values()))
     rows = []
@@ -66,7 +63,7 @@ def first_hits(view: View) -> Context | None:
             unit = units.get(unit_id)
             if unit is None:
                 continue
-            title, passage = readable_title(documents[unit.document_id][0]), texts[unit_id]
+            title, passage = documents[unit.document_id][0], texts[unit_id]
             shown = _marked(excerpt(passage, marks(passage, text, analyzer), EXCERPT))
             place = f"{unit.start}-{unit.end}"
             found.append(Passage(unit.document_id, title, place, shown, own))

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.pipeline.evaluation_names import anchor_id
 from rag_assets.pipeline.history import History
 from rag_assets.report.history import comparable, evaluation_changes, of_split
-from rag_assets.report.page.embedded_data import rounded, shortened
+from rag_assets.report.page.environment import rounded, shortened
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import Context, View
 
@@ -33,6 +32,18 @@ _SAME = (
 """Columns of the history: two evaluations that are equal in these are one state."""
 
 _LEAD = ("evaluation_id", "started", "trigger", "user", "git_commit")
+
+MAX_POINTS = 50
+"""Points that are shown, the newest."""
+
+MAX_VALUES = 40_000
+"""Numbers in all: fewer points are shown where there are many metrics, retrievers and cut-offs."""
+
+MAX_REASONS = 12
+"""Of each point, so many of what changed."""
+
+Cells = Mapping[tuple[str, str, int], float]
+"""(metric, retriever, top_k) -> mean, of one point."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +69,7 @@ class State:
 
 
 def states(result: EvaluationResult, most: int) -> list[State]:
-    """Return the last states with labels up to an evaluation, the oldest first.
-
-    Args:
-        result: the evaluation that is the last one.
-        most: so many of the newest.
+    """Return the ``most`` last states with labels up to an evaluation, the oldest first.
 
     Raises:
         StoreError: the history cannot be read.
@@ -93,45 +100,28 @@ def history_identity(result: EvaluationResult) -> list[str | None]:
     return [newest[0].evaluation_id if newest else None, anchor_id(result.root)]
 
 
-MOST = 50
-"""Points that are shown, the newest."""
-
-VALUES = 40_000
-"""Numbers in all: fewer points are shown where there are many metrics, retrievers and cut-offs."""
-
-FORMER = 6
-"""Retrievers that the current evaluation has no more, the last ones."""
-
-REASONS = 12
-"""Of each point, so many of what changed."""
-
-Cells = Mapping[tuple[str, str, int], float]
-"""(metric, retriever, top_k) -> mean, of one point."""
-
-
 def history(view: View) -> Context | None:
     """Return the points, and the data of their chart; None without a value of the primary metric.
 
-    A point is a state, see :mod:`rag_assets.report.page.history`. ``points`` is empty where
-    there is one state only.
+    ``points`` is empty where there is one state only.
     """
     if not view.ranked:
         return None
-    cells = len(view.measures) * (len(view.retrievers) + FORMER) * len(view.cutoffs)
-    most = max(2, min(MOST, VALUES // cells))
+    cells = len(view.measures) * len(view.retrievers) * len(view.cutoffs)
+    most = max(2, min(MAX_POINTS, MAX_VALUES // cells))
     all_states = states(view.result, most + 1)
-    shown = all_states[-most:]
-    if len(shown) < 2:
+    drawn = all_states[-most:]
+    if len(drawn) < 2:
         return {"points": []}
-    values, splits = _values(view, shown)
-    names, n_former = _retrievers(view, values)
+    values, splits = _values(view, drawn)
+    names = view.retrievers
     anchor = anchor_id(view.result.root)
-    points = list(_points(all_states, shown, splits, anchor))
+    points = list(_points(all_states, drawn, splits, anchor))
+    baseline = view.result.evaluation.baseline
     return {
         "points": points,
         "retrievers": names,
-        "baseline": view.result.evaluation.baseline,
-        "n_left_out": n_former,
+        "baseline": baseline,
         "has_older": len(all_states) > most,
         "anchor": next((point["number"] for point in points if point["anchor"]), None),
         "has_anchor": anchor is not None,
@@ -142,52 +132,41 @@ def history(view: View) -> Context | None:
         ],
         "data": {
             "retrievers": names,
-            "baseline": view.result.evaluation.baseline,
+            "baseline": baseline,
             "measures": view.measures,
             "cutoffs": view.cutoffs,
             "primary": {"measure": view.measure, "cutoff": view.cutoff},
             "points": [_drawn(point) for point in points],
-            "values": {name: _series(name, names, view.cutoffs, values) for name in view.measures},
+            "values": {
+                measure: [
+                    [[rounded(of.get((measure, name, k))) for of in values] for k in view.cutoffs]
+                    for name in names
+                ]
+                for measure in view.measures
+            },
         },
     }
 
 
-def _values(view: View, shown: Sequence[State]) -> tuple[list[Cells], list[str]]:
+def _values(view: View, drawn: Sequence[State]) -> tuple[list[Cells], list[str]]:
     """Return of each point its means, and the split that they are of."""
-    rows: dict[str, list[Context]] = {state.evaluation_id: [] for state in shown}
+    rows: dict[str, list[Row]] = {state.evaluation_id: [] for state in drawn}
     for row in History(view.result.root, None).metrics(list(rows)):
         rows[row["evaluation_id"]].append(row)
+    chosen = [of_split(of_point, None) for of_point in rows.values()]
     shown_name = view.result.shown_name
-    cells: list[Cells] = []
-    splits: list[str] = []
-    for point_rows in rows.values():
-        chosen = of_split(point_rows, None)
-        columns = set(metric_columns({row["metric"] for row in chosen}))
-        cells.append(
-            {
-                (row["metric"], shown_name(row["retriever"]), row["top_k"]): row["value"]
-                for row in chosen
-                if row["metric"] in columns
-            }
-        )
-        splits.append(chosen[0]["split"] if chosen else "")
-    return cells, splits
-
-
-def _retrievers(view: View, values: Sequence[Cells]) -> tuple[list[str], int]:
-    """Return the retrievers of the evaluation, then former ones; and how many are left out."""
-    last: dict[str, int] = {}
-    for number, cells in enumerate(values):
-        last |= dict.fromkeys((name for _, name, _ in cells), number)
-    former = sorted(last.keys() - set(view.retrievers), key=lambda name: (-last[name], name))
-    return [*view.retrievers, *former[:FORMER]], max(len(former) - FORMER, 0)
+    cells = [
+        {(row["metric"], shown_name(row["retriever"]), row["top_k"]): row["value"] for row in of}
+        for of in chosen
+    ]
+    return [*cells], [of[0]["split"] if of else "" for of in chosen]
 
 
 def _points(
-    all_states: Sequence[State], shown: Sequence[State], splits: Sequence[str], anchor: str | None
-) -> Iterable[Context]:
+    all_states: Sequence[State], drawn: Sequence[State], splits: Sequence[str], anchor: str | None
+) -> Iterator[Context]:
     before = dict(zip((state.evaluation_id for state in all_states[1:]), all_states, strict=False))
-    for number, state in enumerate(shown):
+    for number, state in enumerate(drawn):
         old = before.get(state.evaluation_id)
         reasons = [one.text for one in evaluation_changes(old.row, state.row)] if old else []
         broken = number > 0 and (
@@ -198,8 +177,8 @@ def _points(
             "number": number + 1,
             "id": state.evaluation_id,
             "time": f"{state.row['started']:%Y-%m-%d %H:%M}",
-            "reasons": [shortened(text) for text in reasons[:REASONS]],
-            "n_more": max(len(reasons) - REASONS, 0),
+            "reasons": [shortened(text) for text in reasons[:MAX_REASONS]],
+            "n_more": max(len(reasons) - MAX_REASONS, 0),
             "first": old is None,
             "complete": state.row["complete"],
             "broken": broken,
@@ -211,19 +190,5 @@ def _drawn(point: Context) -> Context:
     """Return what the chart says of a point; the table beside it has the rest."""
     texts = point["reasons"][:3]
     more = len(point["reasons"]) + point["n_more"] - len(texts)
-    return {
-        "time": point["time"],
-        "said": [*texts, *([f"and {more} more"] if more else [])],
-        "broken": point["broken"],
-        "anchor": point["anchor"],
-    }
-
-
-def _series(
-    measure: str, names: Sequence[str], cutoffs: Sequence[int], values: Sequence[Cells]
-) -> list[list[list[float | None]]]:
-    """Return for each retriever and cut-off a mean a point; null where there is none."""
-    return [
-        [[rounded(cells.get((measure, name, k))) for cells in values] for k in cutoffs]
-        for name in names
-    ]
+    lines = [*texts, *([f"and {more} more"] if more else [])]
+    return {"said": lines, **{name: point[name] for name in ("time", "broken", "anchor")}}

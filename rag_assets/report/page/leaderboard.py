@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from rag_assets.report.comparison_views import against
 from rag_assets.report.formats import interval_name, interval_text
 from rag_assets.report.leaderboard import board_sheet, ceiling_sheet, not_averaged
-from rag_assets.report.page.embedded_data import rounded
-from rag_assets.report.page.glossary import WORDS, meaning
+from rag_assets.report.page.environment import WORDS, meaning, rounded
 from rag_assets.report.view import Context, View
 from rag_assets.report.winner import winner_of
 

@@ -11,24 +11,22 @@ from importlib import resources
 
 from markupsafe import Markup
 
-from rag_assets.report.answerability import score_gaps
+from rag_assets.report.answerability import answerability
 from rag_assets.report.attribution import stages
 from rag_assets.report.comparison_views import significance
+from rag_assets.report.judge_check import judged
 from rag_assets.report.label_health import labels
 from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.answers import answers
-from rag_assets.report.page.embedded_data import json_block
-from rag_assets.report.page.environment import PACKAGE, templates
+from rag_assets.report.page.environment import PACKAGE, glossary, json_block, templates
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.first_hits import first_hits
-from rag_assets.report.page.glossary import glossary
 from rag_assets.report.page.history import history
-from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled
-from rag_assets.report.slice_tables import tag_slices
+from rag_assets.report.slices import tag_slices
 from rag_assets.report.view import Context, View
 
 STYLES = ("page.css", "tables.css", "charts.css", "explorer.css", "print.css")
@@ -66,7 +64,7 @@ SECTIONS = (
     Section("answers", "Answers", answers),
     Section("judged", "Can the judge be believed?", judged),
     Section("sampled", "What a sample of labels says", sampled),
-    Section("score_gaps", "Scores and trust", score_gaps),
+    Section("answerability", "Can scores tell what has no answer?", answerability),
     Section("explorer", "Queries", explorer),
     Section("first_hits", "Questions and what was found", first_hits),
     Section("overlaps", "Overlap between retrievers", overlaps),

@@ -1,4 +1,4 @@
-"""What retrievers returned for some queries, where the evidence lies, and texts of both.
+"""What retrievers and answerers returned for some queries, where the evidence lies, and texts.
 
 Texts are excerpts, each once, as long as the page can hold them.
 """
@@ -6,10 +6,9 @@ Texts are excerpts, each once, as long as the page can hold them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +16,14 @@ import pyarrow.dataset as ds
 
 from rag_assets.evaluation.attribution import PLACES
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.report.page.embedded_data import escaped_json
-from rag_assets.report.page.readable_text import ReadableText
+from rag_assets.report.page.environment import escaped_json
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.store.artifacts import ArtifactKey
+
+Row = dict[str, Any]
 
 TEXT_BYTES = 1_600_000
 """Of all texts together, as they are written into the page, at most."""
@@ -39,30 +41,14 @@ class Unit(NamedTuple):
 
 
 class Excerpt(NamedTuple):
-    """A part of a unit, as it is read.
-
-    Attributes:
-        start: the character of the document's text at which the part starts.
-        text: without the marks of Markdown.
-        gaps: where how many characters were left out; see :class:`.readable_text.Part`.
-    """
+    """A part of a unit, and the character of the document's text at which it starts."""
 
     start: int
     text: str
-    gaps: list[tuple[int, int]]
 
 
 Documents = Mapping[str, tuple[str, str]]
 """Document -> title and text."""
-
-
-def read_documents(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return title and text of some documents; the others are not kept in memory."""
-    document_ids = pa.array(sorted(set(ids)), pa.string())
-    columns = ["document_id", "title", "text"]
-    table = ds.dataset(path).to_table(columns, filter=ds.field("document_id").isin(document_ids))
-    rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
-    return {document_id: (title, text) for document_id, title, text in rows}
 
 
 def excerpts(
@@ -82,37 +68,22 @@ def excerpts(
         evidence: document -> the characters at which evidence starts, in any order.
         room: bytes in the page; more than :data:`TEXT_BYTES` is not used.
     """
-    starts = {document_id: sorted(excerpt_of) for document_id, excerpt_of in evidence.items()}
+    starts = {document_id: sorted(of_document) for document_id, of_document in evidence.items()}
     with_text = [unit for unit in units if unit.document_id in documents and unit.end > unit.start]
-    readable = {name: ReadableText.of(documents[name][1]) for name, _, _ in with_text}
     for length in LENGTHS:
-        excerpt_of, complete = _fitting(readable, with_text, starts, length, min(room, TEXT_BYTES))
-        if complete:
+        left, fitting = min(room, TEXT_BYTES), dict[Unit, Excerpt]()
+        for unit in with_text:
+            excerpt = _excerpt(documents[unit.document_id][1], unit, starts, length)
+            left -= len(escaped_json(excerpt.text).encode())
+            if left < 0:
+                break
+            fitting[unit] = excerpt
+        if len(fitting) == len(set(with_text)):
             break
-    return excerpt_of, length
+    return fitting, length
 
 
-def _fitting(
-    documents: Mapping[str, ReadableText],
-    units: Sequence[Unit],
-    starts: Mapping[str, Sequence[int]],
-    length: int,
-    left: int,
-) -> tuple[dict[Unit, Excerpt], bool]:
-    """Return the excerpts of that length until the page is full, and whether these are all."""
-    fitting: dict[Unit, Excerpt] = {}
-    for unit in units:
-        excerpt = _excerpt(documents[unit.document_id], unit, starts, length)
-        left -= len(escaped_json(excerpt[1:] if excerpt.gaps else excerpt.text).encode())
-        if left < 0:
-            return fitting, False
-        fitting[unit] = excerpt
-    return fitting, True
-
-
-def _excerpt(
-    text: ReadableText, unit: Unit, starts: Mapping[str, Sequence[int]], length: int
-) -> Excerpt:
+def _excerpt(text: str, unit: Unit, starts: Mapping[str, Sequence[int]], length: int) -> Excerpt:
     """Return the part of a unit that holds the start of its first evidence, else its beginning."""
     start = unit.start
     if unit.end - unit.start > length:
@@ -121,38 +92,26 @@ def _excerpt(
         if place < len(of_document) and of_document[place] < unit.end:
             before = of_document[place] - length // 4
             start = max(unit.start, min(before, unit.end - length))
-    return Excerpt(start, *text.part(start, min(unit.end, start + length)))
+    return Excerpt(start, text[start : min(unit.end, start + length)])
 
 
-@dataclass(frozen=True)
-class Hit:
+class Hit(NamedTuple):
     """One result: its text, and whether it satisfies an evidence of the query."""
 
     unit: Unit
     relevant: bool
 
 
-@dataclass(frozen=True)
-class Results:
-    """Query -> its first results, best first."""
-
-    hits: Mapping[str, list[Hit]]
-
-    def of(self, query_id: str) -> list[Hit]:
-        """Return the results of one query; none where nothing was retrieved."""
-        return self.hits.get(query_id, [])
-
-
 def results_of(
     result: EvaluationResult, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
-) -> Results:
-    """Return the first ``depth`` results of the run at ``top_k``, of some queries."""
-    run = result.table(result.run_keys(retriever)[top_k])
-    ids = pa.array(query_ids, pa.string())
-    run = run.filter(
-        pc.and_(pc.less_equal(run["rank"], depth), pc.is_in(run["query_id"], ids))
-    ).sort_by([("query_id", "ascending"), ("rank", "ascending")])
-    relevant = _relevant(result, retriever, ids)
+) -> dict[str, list[Hit]]:
+    """Return query -> the first ``depth`` results of the run at ``top_k``, of some queries."""
+    run = _of_queries(result.table(result.run_keys(retriever)[top_k]), query_ids)
+    run = run.filter(pc.less_equal(run["rank"], depth))
+    run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    table = _of_queries(result.table(relevant_units_key(retriever)), query_ids)
+    table = table.filter(pc.greater(table["grade"], 0))
+    relevant = set(zip(table["query_id"].to_pylist(), table["unit_id"].to_pylist(), strict=True))
     units = _units(result, retriever, run)
     hits: dict[str, list[Hit]] = {}
     names = ("query_id", "unit_id", "chunk_id", "document_id")
@@ -160,16 +119,7 @@ def results_of(
         # Where documents are judged, a text is that of their best chunk.
         unit = units.get(item) or units.get(chunk) or Unit(document, 0, 0)
         hits.setdefault(query_id, []).append(Hit(unit, (query_id, item) in relevant))
-    return Results(hits)
-
-
-def _relevant(
-    result: EvaluationResult, retriever: str, query_ids: pa.Array
-) -> set[tuple[str, str]]:
-    table = result.table(relevant_units_key(retriever))
-    is_relevant = pc.and_(pc.greater(table["grade"], 0), pc.is_in(table["query_id"], query_ids))
-    relevant = table.filter(is_relevant)
-    return set(zip(relevant["query_id"].to_pylist(), relevant["unit_id"].to_pylist(), strict=True))
+    return hits
 
 
 def _units(result: EvaluationResult, retriever: str, run: pa.Table) -> dict[str, Unit]:
@@ -210,37 +160,108 @@ def evidence_of(
     result: EvaluationResult, names: Sequence[str], query_ids: Sequence[str]
 ) -> dict[str, list[Evidence]]:
     """Return query -> its relevant evidences, ranks in the order of ``names``."""
-    ids = pa.array(query_ids, pa.string())
-    places = [_places(result, name, ids) for name in names]
+    places = [_places(result, name, query_ids) for name in names]
+    spans: dict[tuple[str, str], list[Span]] = {}
+    for row in _of_queries(result.table(QRELS_KEY), query_ids).to_pylist():
+        if row["grade"] > 0:
+            span = row["document_id"], row["start"], row["end"]
+            spans.setdefault((row["query_id"], row["evidence_id"]), []).append(span)
     evidences: dict[str, list[Evidence]] = {}
-    for (query_id, evidence_id), spans in _spans(result, ids).items():
-        ranked = [one.get((query_id, evidence_id), (None, UNKNOWN)) for one in places]
-        evidence = Evidence(spans, [rank for rank, _ in ranked], [place for _, place in ranked])
-        evidences.setdefault(query_id, []).append(evidence)
+    for key, of_evidence in spans.items():
+        ranked = [one.get(key, (None, UNKNOWN)) for one in places]
+        evidence = Evidence(of_evidence, [rank for rank, _ in ranked], [at for _, at in ranked])
+        evidences.setdefault(key[0], []).append(evidence)
     return evidences
 
 
-def _spans(result: EvaluationResult, query_ids: pa.Array) -> dict[tuple[str, str], list[Span]]:
-    qrels = _of_queries(result.table(QRELS_KEY), query_ids)
-    qrels = qrels.filter(pc.greater(qrels["grade"], 0))
-    columns = ("query_id", "evidence_id", "document_id", "start", "end")
-    spans: dict[tuple[str, str], list[Span]] = {}
-    for query_id, evidence_id, *span in zip(*(qrels[c].to_pylist() for c in columns), strict=True):
-        spans.setdefault((query_id, evidence_id), []).append((span[0], span[1], span[2]))
-    return spans
-
-
 def _places(
-    result: EvaluationResult, retriever: str, query_ids: pa.Array
+    result: EvaluationResult, retriever: str, query_ids: Sequence[str]
 ) -> Mapping[tuple[str, str], tuple[int | None, int]]:
     """Return (query, evidence) -> rank and place; empty for a retriever without attributions."""
     if not result.evaluation.entries_of("attributions") or retriever not in result.attributions:
         return {}
-    table = _of_queries(result.attributions[retriever], query_ids)
-    columns = ("query_id", "evidence_id", "rank", "lost_at")
-    rows = zip(*(table[column].to_pylist() for column in columns), strict=True)
-    return {(q, evidence): (rank, PLACES.index(place)) for q, evidence, rank, place in rows}
+    rows = _of_queries(result.attributions[retriever], query_ids).to_pylist()
+    return {
+        (row["query_id"], row["evidence_id"]): (row["rank"], PLACES.index(row["lost_at"]))
+        for row in rows
+    }
 
 
-def _of_queries(table: pa.Table, query_ids: pa.Array) -> pa.Table:
-    return table.filter(pc.is_in(table["query_id"], query_ids))
+@dataclass(frozen=True)
+class QueryAnswer:
+    """The answer of one answerer to one query.
+
+    Attributes:
+        text: empty: it refused; None: it failed.
+        error: why it failed.
+        em: of the answer; None where it is not defined.
+        f1: as ``em``.
+        outcome: its class in the waterfall; None where there is none.
+        context: the units of the context, in their order; None: not known.
+    """
+
+    text: str | None
+    error: str | None
+    em: float | None
+    f1: float | None
+    outcome: str | None
+    context: list[Unit] | None
+
+
+def gold_answers(result: EvaluationResult, query_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return query -> the answers that are right."""
+    facts = _of_queries(result.table(QUERY_FACTS_KEY), query_ids).to_pylist()
+    return {row["query_id"]: row["answers"] for row in facts}
+
+
+def answers_to(
+    result: EvaluationResult, query_ids: Sequence[str]
+) -> dict[str, dict[str, QueryAnswer]]:
+    """Return answerer (``name@k``) -> query -> its answer, in the order of the experiment."""
+    answers_of = {}
+    for entry in result.evaluation.entries_of("answers"):
+        answerer = entry.partition["answerer"]
+        metrics, outcomes = (
+            {row["query_id"]: row for row in _rows(result, asset, answerer, query_ids) or ()}
+            for asset in ("answer_metrics", "answer_waterfall")
+        )
+        contexts = _contexts(result, answerer, query_ids)
+        answers_of[answerer] = {
+            query: QueryAnswer(
+                row["answer"],
+                row["error"],
+                metrics.get(query, {}).get("answer_em"),
+                metrics.get(query, {}).get("answer_f1"),
+                outcomes.get(query, {}).get("outcome"),
+                None if contexts is None else contexts.get(query, []),
+            )
+            for row in _of_queries(result.table(entry.key), query_ids).to_pylist()
+            for query in [row["query_id"]]
+        }
+    return answers_of
+
+
+def _contexts(
+    result: EvaluationResult, answerer: str, query_ids: Sequence[str]
+) -> dict[str, list[Unit]] | None:
+    rows = _rows(result, "answer_contexts", answerer, query_ids)
+    contexts: dict[str, list[Unit]] = {}
+    for row in sorted(rows or (), key=lambda row: int(row["position"])):
+        unit = Unit(row["document_id"], row["start"], row["end"])
+        contexts.setdefault(row["query_id"], []).append(unit)
+    return None if rows is None else contexts
+
+
+def _rows(
+    result: EvaluationResult, asset: str, answerer: str, query_ids: Sequence[str]
+) -> list[Row] | None:
+    """Return the rows of a table of an answerer; None: the evaluation does not have it."""
+    key = ArtifactKey.of(asset, answerer=answerer)
+    if key not in {entry.key for entry in result.evaluation.entries_of(asset)}:
+        return None
+    rows: list[Row] = _of_queries(result.table(key), query_ids).to_pylist()
+    return rows
+
+
+def _of_queries(table: pa.Table, query_ids: Sequence[str]) -> pa.Table:
+    return table.filter(pc.is_in(table["query_id"], pa.array(query_ids, pa.string())))

@@ -35,19 +35,6 @@ function chosenQueries(data, choice) {
   return found.sort((a, b) => sizes.get(b) - sizes.get(a));
 }
 
-// Returns the character of the document at which each of n characters of a text stands, and the one
-// behind the last. The text starts at character `first`; gaps are a place in the text and how many
-// characters of the document are left out there, in turn.
-function placesOf(n, first, gaps) {
-  const places = [];
-  let [start, next] = [first, 0];
-  for (let at = 0; at <= n; at += 1) {
-    for (; gaps[next] === at; next += 2) start += gaps[next + 1];
-    places.push(start + at);
-  }
-  return places;
-}
-
 // On paper a long text is shortened to so many characters around its first evidence, and to as many
 // more as that evidence needs, but no more than twice as many. It ends between words.
 const PAPER_CHARACTERS = 220;
@@ -68,8 +55,8 @@ function paperPart(characters, isMarked) {
 
 // Returns the parts of a text: each with whether it is evidence, and whether it is left out on paper.
 // Positions count characters, not UTF-16 units.
-function textParts(characters, places, spans) {
-  const isMarked = characters.map((_, at) => spans.some(([start, end]) => start <= places[at] && places[at] < end));
+function textParts(characters, first, spans) {
+  const isMarked = characters.map((_, at) => spans.some(([start, end]) => start <= first + at && first + at < end));
   const [from, to] = paperPart(characters, isMarked);
   const kind = (at) => (isMarked[at] ? 1 : 0) + (from <= at && at < to ? 0 : 2);
   const parts = [];

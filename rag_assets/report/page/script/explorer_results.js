@@ -52,20 +52,19 @@ function moveText(data, here, there, other) {
 }
 
 function hitText(query, unit) {
-  const [document, start, end, first, text, gaps = []] = unit;
+  const [document, start, end, first, text] = unit;
   if (text === undefined) return element("p", { class: "empty", text: "Text left out." });
   const line = element("p", { class: "text", dir: "auto" });
   const characters = Array.from(text);
   const n = characters.length;
-  const places = placesOf(n, first, gaps);
-  const { parts, from, to } = textParts(characters, places, spansIn(query, document));
+  const { parts, from, to } = textParts(characters, first, spansIn(query, document));
   if (first > start) line.append("\u2026 ");
   else if (from > 0) line.append(element("span", { class: "on-paper", text: "\u2026 " }));
   for (const part of parts) {
     const shown = part.marked ? element("mark", { text: part.text }) : part.text;
     line.append(part.onScreen ? element("span", { class: "on-screen" }, shown) : shown);
   }
-  if (places[n] < end) line.append(" \u2026");
+  if (first + n < end) line.append(" \u2026");
   else if (to < n) line.append(element("span", { class: "on-paper", text: " \u2026" }));
   const left = n - (to - from);
   if (left) line.append(element("span", { class: "on-paper soft", text: ` (${left} of ${n} characters left out)` }));

@@ -1,4 +1,4 @@
-// Where evidence and answers are lost, as flows; and the gaps between scores, as a histogram.
+// Where evidence and answers are lost, as flows.
 
 // Pixels, on average.
 const LETTER_WIDTH = 6;
@@ -72,26 +72,4 @@ function startFlowOf(names, flows, what, control, chart) {
   };
   chosen.addEventListener("change", drawFlow);
   return drawFlow;
-}
-
-function startGaps(data) {
-  const retriever = byId("gap-retriever");
-  if (!retriever) return () => {};
-  fill(retriever, data.retrievers.map((name, n) => [n, name]), 0);
-  const looks = [["c0", ""], ["c1", "/"], ["c5", "x"]];
-  const drawGaps = () => {
-    const { edges, counts } = data.histograms[Number(retriever.value)];
-    const middles = counts[0].map((_, n) => (edges[n] + edges[n + 1]) / 2);
-    const traces = data.kinds.map((kind, n) => ({
-      type: "bar", name: kind, x: middles, y: counts[n], width: edges[1] - edges[0],
-      marker: { color: colour(looks[n][0]), pattern: hatching(colour(looks[n][0]), looks[n][1]), line: { color: colour("page"), width: 1 } },
-      hovertemplate: `${kind}<br>gap about %{x:.3g}: %{y} queries<extra></extra>`,
-    })).filter((trace) => trace.y.some(Boolean));
-    draw("chart-gaps", traces, layout({
-      barmode: "stack", bargap: 0, xaxis: axis({ title: { text: "first score minus second" } }),
-      yaxis: axis({ title: { text: "queries" } }), showlegend: true, legend: { ...layout().legend, traceorder: "normal" },
-    }));
-  };
-  retriever.addEventListener("change", drawGaps);
-  return drawGaps;
 }

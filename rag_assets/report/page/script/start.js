@@ -1,6 +1,6 @@
 // Starts what the page has; a chart is drawn when it comes near the window, and again when colours change.
 
-const DRAWN_BY = { charts: startCharts, stages: startFlow, answers: startAnswerFlow, score_gaps: startGaps, history: startHistory };
+const DRAWN_BY = { charts: startCharts, stages: startFlow, answers: startAnswerFlow, history: startHistory };
 
 function whenNear(section, action) {
   if (!("IntersectionObserver" in window)) return action();

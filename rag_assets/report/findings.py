@@ -1,13 +1,61 @@
-"""Which analyzers an evaluation searched with, and when one is why nothing was retrieved."""
+"""What of an evaluation is missing or failed, and when an analyzer is why nothing was retrieved."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow.compute as pc
 
+from rag_assets.answers.stage import answers_key
+from rag_assets.engine.failures import UNANSWERED
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import Manifest
+
+SHOWN = 3
+"""So many failed queries are told, each with its reason."""
+
+
+def incomplete_parts(result: EvaluationResult) -> list[str]:
+    """Return what of an evaluation is missing, and on which queries a retriever failed."""
+    if result.evaluation.complete:
+        return []
+    return [*_missing(result), *_failed(result)] or ["not every cell was up to date at its end"]
+
+
+def _missing(result: EvaluationResult) -> Iterator[str]:
+    configuration = result.evaluation.origin.configuration
+    if not result.has_metrics:
+        return
+    entries = result.evaluation.entries_of("metrics")
+    cells = {(entry.partition["retriever"], entry.partition["top_k"]) for entry in entries}
+    for name in configuration.get("retrievers", {}):
+        missing = [str(k) for k in configuration["top_k"] if (name, str(k)) not in cells]
+        if missing:
+            yield f"{name} has no cell at top_k {', '.join(missing)}"
+
+
+def _failed(result: EvaluationResult) -> Iterator[str]:
+    for entry in result.evaluation.entries_of("index_texts"):
+        manifest = result.manifest(entry.key)
+        number = manifest.facts.get(UNANSWERED) if manifest is not None else None
+        if number:
+            yield f"{entry.partition['chunking']} lacks texts of {number} chunks"
+    keys = {name: list(result.run_keys(name).values()) for name in result.run_retrievers}
+    for name in result.answer_metrics:
+        manifest = result.manifest(answers_key(name))
+        # What a file of answers lacks is a finding, which no other evaluation changes.
+        if manifest is not None and manifest.facts.get(UNANSWERED):
+            keys[name] = [answers_key(name)]
+    for name, partitions in keys.items():
+        failures: dict[str, str] = {}
+        for key in partitions:
+            failures |= result.failures(key)
+        if failures:
+            shown = [f"{query}: {why}" for query, why in sorted(failures.items())[:SHOWN]]
+            more = "" if len(failures) <= SHOWN else f"; and {len(failures) - SHOWN} more"
+            yield f"{name} failed on queries: {'; '.join(shown)}{more}"
+
 
 MANY = 0.1
 """From this share of the queries on, empty results have a cause that is worth a word."""
