@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from rag_assets.answers.options import GOLD
 from rag_assets.answers.stage import answers_key
@@ -371,6 +370,8 @@ class EvaluationResult:
 
     def documents(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return title and text of some documents; the others are not kept in memory."""
+        import pyarrow.dataset as ds
+
         path = self.path(DOCUMENTS_KEY)
         if path is None:
             return {}
