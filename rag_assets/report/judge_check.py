@@ -1,4 +1,4 @@
-"""What came of ``judge check``: sheets and lines, and the section of the page on judges."""
+"""What came of ``judge check``, as it is kept: sheets, and lines beside them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rag_assets.evaluation.metric_names import Metric
-from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.judges.check import stored_check
 from rag_assets.judges.verdicts_stage import judge_fingerprint
-from rag_assets.report.judged import (
-    difference_text,
-    judge_names,
-    judged_differences,
-    judged_sheets,
-    unlabelled_texts,
-)
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import TEXT, Column, Sheet
-from rag_assets.report.view import Context, View
 
 Row = Mapping[str, Any]
 
@@ -138,37 +128,3 @@ def outcome(check: Row) -> str:
     if check["passed"]:
         return f"judge {check['judge']}: pass"
     return f"judge {check['judge']}: FAIL: {', '.join(failed)}"
-
-
-MAX_PAIRS = 12
-
-
-def judged(view: View) -> Context | None:
-    """Return the variables of the section; None where there is nothing of judges."""
-    judges, checks = judge_names(view.result), kept_checks(view.result)
-    if not judges and not checks:
-        return None
-    sheets = judged_sheets(view.result, view.split)
-    return {
-        "sheets": [(sheet, _pairs(view, sheet)) for sheet in sheets],
-        "unlabelled": unlabelled_texts(view.result, view.split),
-        "checks": [_check(check) for check in checks],
-    }
-
-
-def _check(check: Row) -> Context:
-    kinds = [
-        (trials_sheet(check["judge"], kind), [score_text(kind), *people_lines(kind)])
-        for kind in check["kinds"]
-    ]
-    return {**check, "kinds": kinds, "outcome": outcome(check)}
-
-
-def _pairs(view: View, sheet: Sheet) -> list[str]:
-    """Return what the pairs of answerers come to whose difference is calibrated."""
-    if sheet.rows[0]["metric"] != JUDGED_CORRECT or len(sheet.rows) == 1:
-        return []
-    metric = Metric(f"{JUDGED_CORRECT}:{sheet.rows[0]['by']}")
-    rows = judged_differences(view.result, metric, view.split)
-    known = [row for row in rows if row["calibrated"] is not None]
-    return [difference_text(row) for row in known[:MAX_PAIRS]]

@@ -14,7 +14,6 @@ from markupsafe import Markup
 from rag_assets.report.answerability import answerability
 from rag_assets.report.attribution import stages
 from rag_assets.report.comparison_views import significance
-from rag_assets.report.judge_check import judged
 from rag_assets.report.label_health import labels
 from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.answers import answers
@@ -22,6 +21,7 @@ from rag_assets.report.page.environment import PACKAGE, glossary, json_block, te
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.first_hits import first_hits
 from rag_assets.report.page.history import history
+from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
