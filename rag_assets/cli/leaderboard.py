@@ -24,7 +24,8 @@ from rag_assets.report.leaderboard import leaderboard_sheets, result_rows
 from rag_assets.report.metric_choice import is_of_answers, metric_at, named
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_rows, sampled_sheets
-from rag_assets.report.slices import TAG, Slice, slices_sheet
+from rag_assets.report.slice_tables import slices_sheet
+from rag_assets.report.slices import TAG, Slice
 from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.view import shown, shown_rows, with_both_names
 from rag_assets.store.settings import StoreSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +46,7 @@ from rag_assets.report.metric_choice import (
     judge_named,
     metric_at,
 )
+from rag_assets.report.slices import DOCUMENT, Slice, members_by, slices
 from rag_assets.schemas import (
     ANSWER_COMPARISONS,
     ANSWER_LABELS,
@@ -55,9 +56,6 @@ from rag_assets.schemas import (
 )
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey, Manifest
-
-if TYPE_CHECKING:
-    from rag_assets.report.slices import Slice
 
 
 class EvaluationResult:
@@ -405,8 +403,6 @@ class EvaluationResult:
             UsageError: the queries are not split, ``by`` is none of these, or no query or document
                 has the field.
         """
-        from rag_assets.report.slices import DOCUMENT, members_by, slices
-
         metric = metric or self.primary
         check_not_judged(metric, "calibrated over all questions of a split alone")
         cells = {

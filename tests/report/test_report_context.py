@@ -22,7 +22,7 @@ from rag_assets.report.page.leaderboard import (
 from rag_assets.report.page.page import SECTIONS
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.slices import tag_slices
+from rag_assets.report.slice_tables import tag_slices
 from rag_assets.report.view import Context, View
 from tests.walked_page import DOCS
 

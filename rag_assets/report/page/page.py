@@ -26,7 +26,7 @@ from rag_assets.report.page.leaderboard import charts, headline, leaderboard
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled
-from rag_assets.report.slices import tag_slices
+from rag_assets.report.slice_tables import tag_slices
 from rag_assets.report.view import Context, View
 
 STYLES = ("page.css", "tables.css", "charts.css", "explorer.css", "print.css")
