@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rag_assets.answers.contexts import units_by_query
-from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.answers.stage import answers_key
 from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
