@@ -53,9 +53,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
+from rank_bm25 import BM25Okapi
 
 from rag_assets.options import KeyProblem, Number
 from rag_assets.ordering import Hits, best_above_zero
+from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import ArrayFolder, Floats
 from rag_assets.retrieval.lexical.analyzers import analyze_all
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens, Longs, TokenCounts
@@ -66,9 +68,6 @@ Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25plus", "okapi"]
 
 DEFAULT_DELTA: Mapping[str, float] = {"bm25l": 0.5, "bm25plus": 1.0}
 """Variant with the parameter -> the value that its authors propose."""
-
-EPSILON = 0.25
-"""Share of the mean idf that ``okapi`` gives a token whose own is negative."""
 
 ENTRIES_AT_ONCE = 1 << 16
 """Entries that are weighed at a time, and those of one token more: they stay in memory that is used
@@ -123,6 +122,11 @@ class BM25(AnalysedRetriever):
         own = {"expand": self.feedback.model_dump(mode="json")} if self.feedback else {}
         return {**super().search_config(), **own}
 
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of the analyzer, and of rank-bm25 where its idf counts."""
+        package = {"rank-bm25": version("rank-bm25")} if self.variant == "okapi" else {}
+        return {**super().versions(), **package}
+
     def weighted(self, analysed: AnalysedTexts) -> WordIndex:
         """Weigh the words."""
         counts = analysed.tokens.counts()
@@ -160,22 +164,20 @@ _IDF: Mapping[str, Callable[[int, int], float]] = {
     "atire": lambda n, held: log(n / held),
     "bm25l": lambda n, held: log((n + 1) / (held + 0.5)),
     "bm25plus": lambda n, held: log((n + 1) / held),
-    "okapi": lambda n, held: log(n - held + 0.5) - log(held + 0.5),
 }
-"""Variant -> weight of a token that ``held`` of ``n`` chunks hold."""
+"""Variant -> weight of a token that ``held`` of ``n`` chunks hold; okapi's is the package's."""
 
 
 def inverse_frequencies(variant: str, counts: TokenCounts, tokens: ChunkTokens) -> Floats:
-    """Return the idf of each token, float64, shape (tokens,)."""
+    """Return the idf of each token, float64, shape (tokens,); that of okapi by rank-bm25."""
+    if variant == "okapi" and tokens.numbers.size:
+        chunks = np.split(tokens.numbers, np.cumsum(tokens.lengths)[:-1])
+        by_token = BM25Okapi([chunk.tolist() for chunk in chunks]).idf
+        return np.array([by_token[number] for number in range(len(tokens.words))])
     different, places = np.unique(counts.holding, return_inverse=True)
     n_chunks = counts.lengths.size
     each = [_IDF[variant](n_chunks, held) for held in different.tolist()]
     idf: Floats = np.array(each, dtype=np.float64)[places]
-    if variant == "okapi" and idf.size:
-        # the mean as rank-bm25 adds it up: one token after the other, as the chunks bring them
-        _, first = np.unique(tokens.numbers, return_index=True)
-        total = float(np.cumsum(idf[np.argsort(first)])[-1])
-        idf[idf < 0] = EPSILON * (total / idf.size)
     return idf
 
 
