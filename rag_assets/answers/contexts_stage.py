@@ -48,7 +48,7 @@ Unit = dict[str, Any]
 
 
 class Passages(Stage):
-    """One partition a retriever and cut-off at which anything is answered or judged."""
+    """The units that a retriever hands over for each query, with place and tokens."""
 
     name = "passages"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
@@ -79,7 +79,7 @@ class Passages(Stage):
 
 
 class PassageLists(Stage):
-    """One partition a retriever: all its cells, as hashes and sizes."""
+    """How many units and tokens a retriever hands over for each query."""
 
     name = "passage_lists"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
@@ -108,7 +108,7 @@ class PassageLists(Stage):
 
 
 class AnswerContexts(Stage):
-    """One partition an answerer that has a context; equal contexts are one artifact."""
+    """The context that each question is answered from."""
 
     name = "answer_contexts"
     dimensions: ClassVar[tuple[str, ...]] = ("answerer",)

@@ -30,7 +30,7 @@ from rag_assets.store.artifacts import ArtifactKey
 
 
 class AnswerMetricsStage(Stage):
-    """One partition an answerer at one of its cut-offs."""
+    """Every metric of an answerer's answers, question by question."""
 
     name = "answer_metrics"
     dimensions: ClassVar[tuple[str, ...]] = ("answerer",)

@@ -40,7 +40,7 @@ from rag_assets.store.artifacts import ArtifactKey
 
 
 class Answers(Stage):
-    """One partition an answerer at one of its cut-offs.
+    """The answers of one answerer to all questions.
 
     Its recipe has the texts of the contexts in their order, not their places: a document that is
     edited elsewhere asks nothing again.

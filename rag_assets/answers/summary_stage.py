@@ -64,7 +64,7 @@ class _OfAll(Stage):
 
 
 class AnswerSummary(_OfAll):
-    """The mean of each."""
+    """The mean of each answer metric, with its interval."""
 
     name = "answer_summary"
     schema = ANSWER_SUMMARY
@@ -86,7 +86,7 @@ class AnswerSummary(_OfAll):
 
 
 class AnswerComparisons(_OfAll):
-    """The difference of each pair."""
+    """Paired tests of all answerers, two by two."""
 
     name = "answer_comparisons"
     schema = ANSWER_COMPARISONS

@@ -97,7 +97,7 @@ NEEDED = ("answer_em", "answer_f1", "abstained")
 
 
 class AnswerWaterfall(Stage):
-    """One partition an answerer at one of its cut-offs; a leaf, as attributions are."""
+    """What became of each question, from the corpus to its answer."""
 
     name = "answer_waterfall"
     dimensions: ClassVar[tuple[str, ...]] = ("answerer",)

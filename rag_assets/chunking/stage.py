@@ -55,7 +55,7 @@ from rag_assets.store.blocks import BlockedTable, KnownBlocks, stored_blocks
 
 
 class Chunks(Stage):
-    """One partition a chunking."""
+    """The documents, cut into chunks by one chunking strategy."""
 
     name = "chunks"
     dimensions: ClassVar[tuple[str, ...]] = ("chunking",)
@@ -152,7 +152,7 @@ def _indexes_headings(chunking: ChunkingConfig) -> bool:
 
 
 class IndexTexts(Stage):
-    """One partition a chunking that has ``index_texts``."""
+    """The texts by which chunks are found: their own, their headings, or summaries."""
 
     name = "index_texts"
     dimensions: ClassVar[tuple[str, ...]] = ("chunking",)

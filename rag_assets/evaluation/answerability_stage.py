@@ -35,7 +35,7 @@ ANSWERABILITY_KEY = ArtifactKey.of("answerability")
 
 
 class Answerability(Stage):
-    """Over the cells of the primary metric's cut-off that are up to date.
+    """How well a retriever's best score tells which queries have no answer.
 
     It has no partitions: no mapping of Dagster leads from the cells of one family to a retriever.
     It has no rows where no query is said to be unanswerable, and none of a retriever whose scores

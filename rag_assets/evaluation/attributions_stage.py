@@ -25,7 +25,7 @@ from rag_assets.store.parquet_files import read_parquet
 
 
 class Attributions(Stage):
-    """One partition a retriever; a leaf, which no metric reads.
+    """At which stage a retriever found or lost each evidence.
 
     The ranking that is looked at is the one from which the largest cell is cut. A retriever with
     ``candidates: top_k`` has a ranking a cell: there it is that of the primary cut-off.

@@ -47,7 +47,7 @@ from rag_assets.store.blocks import BlockedTable, KnownBlocks, stored_blocks
 
 
 class Contexts(Stage):
-    """One partition a chunking."""
+    """What is returned for each chunk of a chunking, and how many tokens it has."""
 
     name = "contexts"
     dimensions: ClassVar[tuple[str, ...]] = ("chunking",)
@@ -101,7 +101,7 @@ def _by_blocks(chunks: Artifact, count: CountTokens, known: KnownBlocks) -> Tabl
 
 
 class RetrieverContexts(Stage):
-    """One partition a retriever: a cell of metrics can depend on a retriever, not on chunkings."""
+    """The texts that a retriever can return, and how many tokens they have."""
 
     name = "retriever_contexts"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)

@@ -29,7 +29,7 @@ from rag_assets.store.artifacts import ArtifactKey
 
 
 class ListSimilarities(Stage):
-    """One partition a reranked retriever and top_k: its results, and those of its input.
+    """How alike the results of a reranker are to one another, before and after it.
 
     It exists where there is an ``mmr`` retriever. The vectors are those by which that one chooses;
     of other rerankers those of the first, so that they compare.
@@ -86,7 +86,7 @@ class ListSimilarities(Stage):
 
 
 class SecondListSimilarities(ListSimilarities):
-    """The same of rerankers that read a reranked retriever."""
+    """How alike the results are of a reranker that reads a reranker."""
 
     name = "second_list_similarities"
     family = SECOND_FAMILY

@@ -36,7 +36,7 @@ LEADERBOARD_KEY = ArtifactKey.of("leaderboard")
 
 
 class Metrics(Stage):
-    """One partition a retriever and top_k; all that is missing is one SQL statement."""
+    """Every metric of one run, query by query."""
 
     name = "metrics"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
@@ -162,7 +162,7 @@ def current_cells(context: StageContext, retriever: str) -> dict[int, pa.Table]:
 
 
 class MetricsSummary(Stage):
-    """One partition a retriever; over those of its cells that are up to date, by split."""
+    """The mean of every metric of a retriever, by top_k and split."""
 
     name = "metrics_summary"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
@@ -195,7 +195,7 @@ class MetricsSummary(Stage):
 
 
 class Leaderboard(Stage):
-    """All up-to-date cells; holds the retrievers' names, as only overlaps do besides."""
+    """All retrievers at every top_k, placed by the primary metric."""
 
     name = "leaderboard"
     schema = LEADERBOARD

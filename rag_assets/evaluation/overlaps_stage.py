@@ -73,7 +73,7 @@ _MATCH = """
 
 
 class Overlaps(Stage):
-    """One partition a top_k, over those of its cells that are up to date.
+    """How alike the retrievers rank, two by two.
 
     It exists only without labels: with them the metrics answer the question that it can only
     hint at, and an experiment that has labels pays nothing for it. One retriever has no pair.

@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"\+?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
 
 
 class QueryFacts(Stage):
-    """Answers, weights, splits, clusters, and what is declared to have no answer.
+    """What is known of each query besides its text: answers, weight, split, cluster.
 
     An edited text changes none of them, nor does a tag other than ``unanswerable``.
     """

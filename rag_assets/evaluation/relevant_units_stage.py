@@ -85,7 +85,7 @@ _NOT_IN_CORPUS = """
 
 
 class RelevantUnits(Stage):
-    """One partition a retriever."""
+    """Which units of a retriever hold the evidence that the labels ask for."""
 
     name = "relevant_units"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
@@ -130,7 +130,7 @@ def relevant_units_key(retriever: str) -> ArtifactKey:
 
 
 class DevRelevantUnits(Stage):
-    """One partition a tuned fusion: a label of a test query does not come further than here."""
+    """The relevant units of the dev split, by which fusion weights are tuned."""
 
     name = "dev_relevant_units"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)

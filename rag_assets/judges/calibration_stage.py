@@ -50,7 +50,7 @@ RATIOS = ("ndcg", "precision", "hit_rate", "mrr", "recall", "map")
 
 
 class AnswerLabels(Stage):
-    """Read from the file beside the experiment; no server and no retriever has a part in it."""
+    """What people said of answers."""
 
     name = "answer_labels"
     schema = ANSWER_LABELS
@@ -108,7 +108,7 @@ class _Calibrated(Stage):
 
 
 class CalibratedMeans(_Calibrated):
-    """The mean of each answerer."""
+    """A judge's means, calibrated with labels of people."""
 
     name = "calibrated_means"
     schema = CALIBRATED_MEANS
@@ -130,7 +130,7 @@ class CalibratedMeans(_Calibrated):
 
 
 class CalibratedDifferences(_Calibrated):
-    """The difference of each pair of answerers."""
+    """Differences of answerers by a judge, calibrated with labels of people."""
 
     name = "calibrated_differences"
     schema = CALIBRATED_DIFFERENCES
@@ -148,7 +148,7 @@ class CalibratedDifferences(_Calibrated):
 
 
 class CalibratedRankings(Stage):
-    """One partition a judge of passages: the metrics of all retrievers by its grades."""
+    """Metrics of retrievers by a judge's verdicts, calibrated with labels of people."""
 
     name = "calibrated_rankings"
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)

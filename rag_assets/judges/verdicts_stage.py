@@ -114,7 +114,7 @@ class _VerdictsStage(Stage):
 
 
 class RelevanceVerdicts(_VerdictsStage):
-    """The texts of all retrievers, each once.
+    """How relevant a judge finds each text that a retriever handed over.
 
     The cells that hold them are read by way of ``passage_lists``, which an edge can name.
     """
@@ -156,7 +156,7 @@ class RelevanceVerdicts(_VerdictsStage):
 
 
 class AnswerVerdicts(_VerdictsStage):
-    """The answers of all answerers to questions with a right one, each once."""
+    """Which answers a judge takes for right."""
 
     name = "answer_verdicts"
     kind = CORRECTNESS

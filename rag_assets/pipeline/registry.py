@@ -105,7 +105,7 @@ def check_name(experiment: Experiment, settings: StoreSettings) -> None:
     """
     name, source = experiment.name, experiment.source
     other = registered(settings).get(name) or source_of_current(settings.store / name)
-    if other is None or is_source(other, experiment) or not Path(other).exists():
+    if other is None or is_source(other, experiment) or not _is_there(other):
         return
     store = settings.place
     command = ["rag-assets", "evaluate", str(source), "--take-over"]
@@ -116,6 +116,17 @@ def check_name(experiment: Experiment, settings: StoreSettings) -> None:
         f"another `name` in its experiment.yaml, or use another --store; if this is a copy that "
         f"continues the evaluations there, run once: {shlex.join(command)}"
     )
+
+
+def _is_there(source: str) -> bool:
+    """Return whether a source exists; one that nobody may look at does."""
+    try:
+        Path(source).stat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def is_source(known: str, experiment: Experiment) -> bool:

@@ -60,7 +60,7 @@ SERVED_MODELS = "served_models"
 
 
 class DocumentFields(Stage):
-    """Exists where a prompt names the fields of the documents."""
+    """The metadata values of the documents, for a model that writes filters."""
 
     name = "document_fields"
     schema = DOCUMENT_FIELDS
@@ -78,7 +78,7 @@ class DocumentFields(Stage):
 
 
 class QuerySetAnswers(Stage):
-    """One partition a query set that a language model writes."""
+    """What a language model replied when it was asked to rewrite each query."""
 
     name = "query_set_answers"
     dimensions: ClassVar[tuple[str, ...]] = ("query_set",)
@@ -141,7 +141,7 @@ class QuerySetAnswers(Stage):
 
 
 class QuerySets(Stage):
-    """One partition a query set; ``original`` always exists.
+    """What is searched for each query: the query itself, or its variants.
 
     A query for which a model gave nothing usable keeps its original, and counts as failed for the
     retrievers that search this query set.

@@ -21,7 +21,7 @@ FAMILY = "imported"
 
 
 class ImportedRankings(FamilyStage):
-    """One partition an imported retriever: its file, read and checked against queries and units."""
+    """Rankings that were read from run files."""
 
     name = "imported_rankings"
     family = FAMILY
@@ -53,7 +53,7 @@ class ImportedRankings(FamilyStage):
 
 
 class ImportedRuns(RunsStage):
-    """One partition an imported retriever and top_k, cut from what was read."""
+    """Runs that were read from files: the top_k results of each query."""
 
     name = "imported_runs"
     family = FAMILY

@@ -77,7 +77,7 @@ _DIGESTS = "digests"
 
 
 class QueryFilters(Stage):
-    """Filters by hand; metadata that no filter asks for changes nothing."""
+    """Which documents each metadata filter of the queries lets through."""
 
     name = "query_filters"
     schema = QUERY_FILTERS
@@ -100,7 +100,7 @@ class QueryFilters(Stage):
 
 
 class WrittenFilters(Stage):
-    """Filters by a model; notes compare them with those that the queries have by hand."""
+    """Which documents the filters that a model wrote let through."""
 
     name = "written_filters"
     schema = WRITTEN_FILTERS
@@ -197,7 +197,7 @@ def filters_of(context: StageContext, retriever: str) -> pa.Table | None:
 
 
 class RecencyFactors(Stage):
-    """The ages of documents; another date changes the factors of its own options only."""
+    """The age of each document, and the factor by which its scores are multiplied."""
 
     name = "recency_factors"
     schema = RECENCY_FACTORS

@@ -70,7 +70,7 @@ class _SourceStage(Stage):
 
 
 class Documents(_SourceStage):
-    """The corpus."""
+    """The corpus: every document that can be searched."""
 
     name = "documents"
     schema = DOCUMENTS
@@ -140,7 +140,7 @@ _OF_QUESTIONS: Mapping[str, Callable[[StageContext], Read]] = {
 
 
 class Queries(_LabelStage):
-    """The questions."""
+    """The questions that every retriever is asked."""
 
     name = "queries"
     schema = QUERIES
@@ -160,7 +160,7 @@ class Queries(_LabelStage):
 
 
 class Qrels(_LabelStage):
-    """The labels; documents and queries are read too, since quotes and ids are checked."""
+    """The labels: which document, or which span of it, answers which query."""
 
     name = "qrels"
     schema = QRELS

@@ -21,7 +21,7 @@ from rag_assets.store.artifacts import ArtifactKey
 
 
 class Intervals(Stage):
-    """One partition a retriever; over those of its cells that are up to date."""
+    """Confidence intervals of the means of a retriever."""
 
     name = "intervals"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
@@ -59,7 +59,7 @@ SHARED = "shared_documents"
 
 
 class Comparisons(Stage):
-    """All pairs of those retrievers whose cell at the primary cut-off is up to date.
+    """Paired tests of all retrievers, two by two, on the primary metric.
 
     They are one family of tests, so there is one partition; one retriever has no pair.
     """

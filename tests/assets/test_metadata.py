@@ -38,6 +38,8 @@ def test_every_asset_says_what_it_is(fresh: Tiny) -> None:
         assert spec.description is not None
         assert spec.description.startswith(str(type(stage).__doc__).splitlines()[0])
         assert spec.kinds
+    first_lines = [str(type(stage).__doc__).splitlines()[0] for stage in STAGES.values()]
+    assert len(set(first_lines)) == len(first_lines), "each asset has a sentence of its own"
         assert spec.metadata["row"].value == stage.row
         assert spec.owners == ["team:search", "ann@example.org"]
         assert spec.tags["rag_assets/experiment"] == "tiny"

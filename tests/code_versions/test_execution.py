@@ -129,8 +129,13 @@ def test_scores_that_fall_with_age(tmp_path: Path) -> None:
     tracer = Tracer()
     with tracer.watching():
         tiny.run()
-    for name in ("recency_factors", "lexical_runs", "fused_runs"):
-        assert "retrieval/recency.py" in {file for file, _ in tracer.executed[name]}
+    weighs = {
+        "recency_factors": "retrieval/recency.py",
+        "lexical_runs": "retrieval/unit_ranking.py",
+        "fused_runs": "retrieval/recency.py",
+    }
+    for name, file in weighs.items():
+        assert file in {executed for executed, _ in tracer.executed[name]}
 
 
 def test_texts_by_which_chunks_are_found(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_one_more_of_a_grid_analyses_no_text(one: Tiny, monkeypatch: pytest.Monk
     assert computed(grid(one, 5))
     one.snapshot()
     grid(one, 7)
-    monkeypatch.setattr("rag_assets.retrieval.lexical.analysed_texts.analyze_all", None)
+    monkeypatch.setattr("rag_assets.retrieval.lexical.tokens.analyze_all", None)
     actions = {step.key.asset: step.action for step in planned(one).artifacts}
     assert (actions["term_counts"], actions["lexical_index"]) == (REUSE, COMPUTE)
     assert computed(one) > 0

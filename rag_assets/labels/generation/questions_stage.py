@@ -34,7 +34,7 @@ MAX_REASONS = 5
 
 
 class GeneratedQuestionsStage(Stage):
-    """Exists where the experiment has ``questions``.
+    """Questions that a language model wrote from chunks of the documents.
 
     What was answered of a chunk is asked for once, so an edited document costs its own chunks.
     """

@@ -49,7 +49,7 @@ _IDS = Input("questions", QUERIES_KEY, "ids")
 
 
 class SampledPassages(Stage):
-    """One partition: Dagster maps cells, chunkings and retrievers to nothing else at once."""
+    """The passages of which a sample is drawn for people to label."""
 
     name = "sampled_passages"
     schema = SAMPLED_PASSAGES
@@ -96,7 +96,7 @@ class _OfAll(Stage):
 
 
 class SampledLabels(_OfAll):
-    """Read from the log beside the experiment, for the pool as it is now."""
+    """What people said of the drawn passages."""
 
     name = "sampled_labels"
     schema = SAMPLED_LABELS
@@ -124,7 +124,7 @@ class SampledLabels(_OfAll):
 
 
 class SampledEstimates(_OfAll):
-    """What the labels say of the metrics that a sample of passages estimates."""
+    """Metrics of retrievers, estimated from a sample of labels."""
 
     name = "sampled_estimates"
     schema = SAMPLED_ESTIMATES

@@ -65,7 +65,7 @@ FAMILY = "embedding"
 
 
 class EmbeddingIndexes(FamilyStage):
-    """One partition an embedding retriever: its vectors and ids, as plain files."""
+    """The vectors of all chunks under one embedding model."""
 
     name = "embedding_index"
     family = FAMILY
@@ -122,7 +122,7 @@ def _index(
 
 
 class EmbeddingQueries(FamilyStage):
-    """One partition an embedding retriever: the vectors of the query set it searches for."""
+    """The vectors of the queries, under the model of an embedding retriever."""
 
     name = "embedding_queries"
     family = FAMILY
@@ -196,7 +196,7 @@ def _embedding_work(
 
 
 class EmbeddingRuns(BaseRuns):
-    """One partition an embedding retriever and top_k, cut from the retriever's ranking."""
+    """Runs of an embedding retriever: the top_k results of each query."""
 
     name = "embedding_runs"
     family = FAMILY

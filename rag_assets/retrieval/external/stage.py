@@ -63,7 +63,7 @@ class _SearchStage(Stage):
 
 
 class ExternalRankings(_SearchStage):
-    """One partition a search: what it returned, or the file in which that stands."""
+    """What a search of your own returned for each query, as it came."""
 
     name = "external_rankings"
     schema = EXTERNAL_RANKINGS
@@ -299,7 +299,7 @@ def revision_of(context: StageContext, config: ExternalRetriever) -> str | None:
 
 
 class ExternalHits(_SearchStage):
-    """One partition a search: its hits, located in the documents."""
+    """The hits of a search of your own, located in the documents."""
 
     name = "external_hits"
     schema = EXTERNAL_HITS
@@ -322,7 +322,7 @@ class ExternalHits(_SearchStage):
 
 
 class ExternalUnits(_SearchStage):
-    """One partition a search: what of its hits is no chunk of a chunking."""
+    """The chunks that a search of your own returned and that no chunking has."""
 
     name = "external_units"
     schema = CHUNKS
@@ -340,7 +340,7 @@ class ExternalUnits(_SearchStage):
 
 
 class ExternalRuns(RunsStage):
-    """One partition a search and top_k, cut from what it returned."""
+    """Runs of a search of your own: the top_k results of each query."""
 
     name = "external_runs"
     family = "external"

@@ -20,7 +20,7 @@ from rag_assets.store.artifacts import ArtifactKey
 
 
 class FusedRuns(DerivedRuns):
-    """One partition a fused retriever and top_k; a query fails where one of its inputs failed."""
+    """Runs that combine the rankings of several retrievers."""
 
     name = "fused_runs"
     family = "fused"
@@ -86,7 +86,7 @@ class FusedRuns(DerivedRuns):
 
 
 class SecondFusedRuns(FusedRuns):
-    """The same of fusions that read a reranked retriever."""
+    """Runs of a fusion that reads a reranker."""
 
     name = "second_fused_runs"
     family = "second_fused"

@@ -107,7 +107,7 @@ CHOSEN = "weights"
 
 
 class Tuning(Stage):
-    """One partition a tuned fusion; all are cells at the cut-off of the primary metric.
+    """The fusion weights that were tried on the dev split, and the value of each.
 
     A partition set without ``top_k`` could not be mapped exactly from those of the runs. What is
     read of the inputs are their rankings, as deep as the metric or the candidates need.

@@ -50,7 +50,7 @@ def term_counts_key(experiment: Experiment, retriever: str) -> ArtifactKey | Non
 
 
 class TermCounts(Stage):
-    """One partition a chunking and analysis: ``sections:english``, whatever retrievers read it."""
+    """How often each word occurs in each chunk, under one analyzer."""
 
     name = "term_counts"
     dimensions: ClassVar[tuple[str, ...]] = ("analysis",)
@@ -123,7 +123,7 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]
 
 
 class LexicalIndexes(FamilyStage):
-    """One partition a lexical retriever: a folder of plain files."""
+    """The inverted index of a lexical retriever."""
 
     name = "lexical_index"
     family = FAMILY
@@ -171,7 +171,7 @@ def _index(
 
 
 class LexicalQueries(Stage):
-    """One partition a lexical retriever: the query set that it searches for."""
+    """The queries as a lexical retriever searches for them."""
 
     name = "lexical_queries"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
@@ -192,7 +192,7 @@ class LexicalQueries(Stage):
 
 
 class LexicalRuns(BaseRuns):
-    """One partition a lexical retriever and top_k, cut from the retriever's ranking."""
+    """Runs of a lexical retriever (BM25 or TF-IDF): the top_k results of each query."""
 
     name = "lexical_runs"
     family = FAMILY

@@ -52,7 +52,7 @@ RERANK = "rerank"
 
 
 class RerankingTexts(Stage):
-    """One partition a reranked retriever: which texts it reads, by their digests.
+    """Digests of the texts that a reranker reads.
 
     The texts themselves stay where they are: this table stands between the partitions by chunking
     and those by retriever, so that lineage is exact.
@@ -89,14 +89,14 @@ class RerankingTexts(Stage):
 
 
 class SecondRerankingTexts(RerankingTexts):
-    """The same of rerankers that read a reranked retriever."""
+    """Digests of the texts that a reranker of reranked results reads."""
 
     name = "second_reranking_texts"
     family = SECOND_FAMILY
 
 
 class RerankedRuns(DerivedRuns):
-    """One partition a reranked retriever and top_k."""
+    """Runs of a reranker: the results of another retriever in a new order."""
 
     name = "reranked_runs"
     family = FAMILY
@@ -190,7 +190,7 @@ class RerankedRuns(DerivedRuns):
 
 
 class SecondRerankedRuns(RerankedRuns):
-    """The same of rerankers that read a reranked retriever, or a fusion of some."""
+    """Runs of a reranker that reads a reranker, or a fusion of one."""
 
     name = "second_reranked_runs"
     family = SECOND_FAMILY
