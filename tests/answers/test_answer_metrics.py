@@ -1,17 +1,44 @@
+"""Metrics of answers: texts as they are compared, gold answers, refusals, cited evidence."""
+
 from __future__ import annotations
 
+import hashlib
+import re
+import string
 from collections.abc import Sequence
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.answers.answer_text import normal_form
+from rag_assets.answers.answer_text import (
+    LANGUAGES,
+    OPENINGS,
+    VERSION,
+    WHOLE,
+    Language,
+    cited_units,
+    is_refusal,
+    normal_form,
+    without_markers,
+    words,
+)
+from rag_assets.answers.cases import Evidence, Passage
 from rag_assets.answers.metrics import METRICS, token_f1
-from rag_assets.answers.metrics_stage import answer_means, answer_metrics
+from rag_assets.answers.metrics_stage import answer_means, answer_metrics, golds_of
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.leaderboard import mean
-from tests.answers.made_answers import answer_table, context_table, gold_table, one_question
+from rag_assets.evaluation.query_facts import facts_table
+from rag_assets.schemas import QRELS
+from tests.answers.made_answers import (
+    Place,
+    answer_table,
+    context_table,
+    gold_table,
+    one_question,
+)
 
 SCORED = [
     (["Denver Broncos"], "Broncos of Denver", 0, 0.8),
@@ -211,3 +238,307 @@ def test_the_mean_is_that_of_the_values(name: str) -> None:
     if METRICS[name].is_mean:
         values = table[name].to_pylist()
         assert answer_means(table, [name])[name].mean == mean(values)
+
+
+def facts(**answers: list[str]) -> pa.Table:
+    return facts_table(list(answers), answers, {}, {}, {})
+
+
+def labels(*rows: tuple[str, str, str, int | None, int | None, int]) -> pa.Table:
+    return QRELS.from_rows([dict(zip(QRELS.arrow().names, row, strict=True)) for row in rows])
+
+
+QRELS_OF_A = labels(
+    ("a", "e1", "d#5-9", 2, 4, 1),
+    ("a", "e2", "gone", None, None, 2),
+    ("a", "e3", "d", 0, 4, 0),
+)
+
+
+@pytest.mark.parametrize(
+    ("judge", "places"),
+    [
+        ("evidence", [("e1", "d#5-9", 2, 4), ("e2", "gone", None, None)]),
+        ("document", [("e1", "d#5-9", None, None), ("e2", "gone", None, None)]),
+    ],
+)
+def test_evidence_is_as_large_as_what_is_judged(
+    judge: str, places: list[tuple[str, str, int | None, int | None]]
+) -> None:
+    table = golds_of(facts(a=[]), QRELS_OF_A, judge)
+    (row,) = table.to_pylist()
+    assert [tuple(place.values()) for place in row["evidence"]] == places
+
+
+def test_what_is_answerable() -> None:
+    """By a label, by an answer; not by a grade of 0; nothing is said of the last."""
+    qrels = labels(("a", "e", "d", None, None, 1), ("c", "e", "d", None, None, 0))
+    table = golds_of(facts(a=[], b=["x"], c=[], d=[]), qrels, "evidence")
+    assert table["answerable"].to_pylist() == [True, True, False, None]
+    assert table["query_id"].to_pylist() == ["a", "b", "c", "d"]
+    without = golds_of(facts(a=[], b=["x"]), None, "evidence")
+    assert without["answerable"].to_pylist() == [None, True]
+
+
+OFFICIAL = [
+    ("The  U.S.A.", "usa"),
+    ("a", ""),
+    ("$3.5 million", "35 million"),
+    ("A-team", "ateam"),
+    ("the-end", "theend"),
+    ("10th\u201311th", "10th\u201311th"),
+    ("\u201cquoted\u201d", "\u201cquoted\u201d"),
+    ("\u0130stanbul", "i\u0307stanbul"),
+    ("\uff11\uff12", "\uff11\uff12"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "form"), OFFICIAL)
+def test_the_official_form(text: str, form: str) -> None:
+    assert normal_form(text) == form
+
+
+def in_steps(text: str) -> str:
+    """The published description, one step a line."""
+    lower = text.lower()
+    plain = "".join(character for character in lower if character not in set(string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", plain).split())
+
+
+@given(st.text(alphabet=st.sampled_from("aAnN thTHe-.,'\u00e9\u4eac 1\t\n\u201c")))
+def test_it_is_the_published_description(text: str) -> None:
+    assert normal_form(text) == in_steps(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("北京大学", ["北", "京", "大", "学"]),
+        ("北京 大学。", ["北", "京", "大", "学"]),
+        ("１９９８年", ["1998", "年"]),
+        ("「東京」、カナ", ["東", "京", "カ", "ナ"]),
+        ("iPhone 4S 手机", ["iphone", "4s", "手", "机"]),
+        ("the 大", ["the", "大"]),
+        ("$40 元", ["40", "元"]),
+        ("。", []),
+    ],
+)
+def test_cjk_has_a_word_a_character(text: str, expected: list[str]) -> None:
+    assert words(text, "cjk") == expected
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@given(text=st.text())
+def test_a_normal_form_has_its_words_with_one_blank_between(text: str, language: Language) -> None:
+    form = normal_form(text, language)
+    assert form.split() == words(text, language)
+
+
+@pytest.mark.parametrize("phrase", [*WHOLE, *OPENINGS])
+def test_every_phrase_refuses(phrase: str) -> None:
+    assert is_refusal(phrase)
+    assert is_refusal(f"  {phrase.upper()}. ")
+    assert is_refusal(phrase.replace("'", "\u2019"))
+
+
+@pytest.mark.parametrize("phrase", OPENINGS)
+def test_a_refusal_may_go_on(phrase: str) -> None:
+    assert is_refusal(f"{phrase.capitalize()} what a ticket costs.")
+    assert not is_refusal(f"{phrase}, but a ticket costs 40 crowns")
+    assert not is_refusal(f"They say that {phrase}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "40 crowns",
+        "nonetheless",
+        "none of the dogs",
+        "Unknown Pleasures",
+        "the contexts does not",
+        "no",
+        "No, it does not",
+        "Noether",
+    ],
+)
+def test_an_answer_does_not_refuse(text: str) -> None:
+    assert not is_refusal(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", ".", '"Unanswerable"', "(none)", "No\nanswer"])
+def test_forms_of_nothing(text: str) -> None:
+    assert is_refusal(text)
+
+
+def test_a_change_of_the_list_wants_a_new_version() -> None:
+    digest = hashlib.sha256(repr((WHOLE, OPENINGS)).encode()).hexdigest()[:8]
+    assert (VERSION, digest) == (1, "66cf84eb")
+
+
+def test_the_lists_are_in_order_and_as_they_are_compared() -> None:
+    for phrases in (WHOLE, OPENINGS):
+        assert list(phrases) == sorted(set(phrases), key=lambda one: (not one.isascii(), one))
+        assert [one for one in phrases if one != " ".join(one.lower().split())] == []
+
+
+TEXT = "x" * 10
+UNITS = [(TEXT, "d", start) for start in range(0, 50, 10)]
+"""Five units of ten characters, one after the other."""
+
+SECOND: Place = ("second", "d", 10, 20)
+FOURTH: Place = ("fourth", "d", 32, 36)
+
+
+def cited(evidence: list[Place], **columns: Any) -> tuple[float | None, ...]:
+    values = one_question("x", ["x"], evidence=evidence, context=UNITS, **columns)
+    names = ("evidence_cited_precision", "evidence_cited_recall", "evidence_cited")
+    return tuple(values[name] for name in names)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "units", "precision", "recall"),
+    [
+        ([SECOND], [2], 1, 1),
+        ([SECOND], [2, 2, 2], 1, 1),
+        ([SECOND], [1], 0, 0),
+        ([SECOND], [1, 2], 1 / 2, 1),
+        ([SECOND, FOURTH], [4, 2], 1, 1),
+        ([SECOND, FOURTH], [4], 1, 1 / 2),
+        ([SECOND, FOURTH], [4, 5], 1 / 2, 1 / 2),
+        ([SECOND, FOURTH], [1, 2, 3, 4, 5], 2 / 5, 1),
+        ([SECOND], [], 0, 0),
+        ([SECOND], [9], 0, 0),
+        ([SECOND], [2, 9, 0], 1 / 3, 1),
+        ([("whole", "d", None, None)], [1, 5], 1, 1),
+        ([("other", "e", 0, 10)], [1], 0, 0),
+        ([("either", "e", 0, 10), ("either", "d", 0, 10)], [1], 1, 1),
+    ],
+)
+def test_units(evidence: list[Place], units: list[int], precision: float, recall: float) -> None:
+    both = 2 * precision * recall / (precision + recall) if recall else 0
+    assert cited(evidence, cited=units) == pytest.approx((precision, recall, both))
+
+
+@pytest.mark.parametrize(
+    ("span", "hit"),
+    [
+        ((2, 0, 10), 1),
+        ((2, 3, 4), 1),  # lies inside the evidence
+        ((4, 2, 6), 0),
+        ((3, 0, 10), 0),
+        ((2, 5, 99), 0),  # ends behind its unit
+        ((2, 5, 5), 0),  # empty
+        ((2, -1, 9), 0),
+        ((7, 0, 1), 0),
+    ],
+)
+def test_spans(span: tuple[int, int, int], hit: int) -> None:
+    row = dict(zip(("unit", "start", "end"), span, strict=True))
+    assert cited([SECOND], spans=[row]) == (hit, hit, hit)
+
+
+def test_a_span_counts_where_it_stands_in_its_document() -> None:
+    assert cited([FOURTH], spans=[{"unit": 4, "start": 2, "end": 6}]) == (1, 1, 1)
+    assert cited([FOURTH], spans=[{"unit": 4, "start": 7, "end": 9}]) == (0, 0, 0)
+    # The unit holds the evidence; what was copied from it does not.
+    both = cited([FOURTH], cited=[4], spans=[{"unit": 4, "start": 7, "end": 9}])
+    assert both == (0, 0, 0)
+
+
+def test_what_does_not_cite_has_no_value() -> None:
+    assert cited([SECOND]) == (None, None, None)
+    assert cited([], cited=[2]) == (None, None, None)
+    values = one_question("x", ["x"], evidence=[SECOND], cited=[2])
+    assert values["evidence_cited"] is None  # no context is known
+
+
+def test_where_one_answer_cites_all_are_measured() -> None:
+    """Cites rightly, does not cite, refuses, failed; the last question has no evidence."""
+    golds = gold_table({name: ["x"] for name in "abcde"}, {name: [SECOND] for name in "abcd"})
+    answers = answer_table({"a": "x", "b": "x", "c": "", "e": "x"}, cited={"a": [2], "c": [2]})
+    contexts = context_table({name: UNITS for name in "abcde"})
+    table = answer_metrics(answers, golds, contexts, ["evidence_cited"])
+    assert table["evidence_cited"].to_pylist() == [1, 0, 0, 0, None]
+
+
+def test_citing_everything_does_not_win() -> None:
+    """Against an answerer that cites one unit, the right one in two of three questions."""
+    names = ["a", "b", "c"]
+    golds = gold_table({name: ["x"] for name in names}, {name: [SECOND] for name in names})
+    contexts = context_table({name: UNITS for name in names})
+    means = []
+    for units in ({name: [1, 2, 3, 4, 5] for name in names}, {"a": [2], "b": [2], "c": [1]}):
+        answers = answer_table(dict.fromkeys(names, "x"), cited=units)
+        columns = ["evidence_cited", "evidence_cited_recall"]
+        means.append(answer_means(answer_metrics(answers, golds, contexts, columns), columns))
+    everything, one = means
+    assert everything["evidence_cited_recall"].mean == 1
+    assert everything["evidence_cited"].mean == pytest.approx(1 / 3)
+    assert one["evidence_cited"].mean == pytest.approx(2 / 3)
+
+
+NUMBERS = st.lists(st.integers(0, 7), max_size=6)
+
+
+@given(st.sets(st.integers(0, 4), min_size=1), NUMBERS, st.integers(0, 7))
+def test_an_invented_or_repeated_citation_never_helps(
+    places: set[int], units: list[int], more: int
+) -> None:
+    evidence: list[Place] = [(f"e{n}", "d", 10 * n, 10 * n + 10) for n in places]
+    before, after = cited(evidence, cited=units), cited(evidence, cited=[*units, more])
+    for old, new in zip(before, after, strict=True):
+        assert old is not None
+        assert new is not None
+        assert 0 <= new <= 1
+        if more in units:
+            assert new == old
+        elif more - 1 not in places:
+            assert new <= old
+
+
+@pytest.mark.parametrize(
+    ("passage", "is_in"),
+    [
+        ((0, 10), True),
+        ((5, 15), True),  # half of the evidence
+        ((6, 16), False),
+        ((9, 11), True),  # half of the passage
+        ((10, 20), False),
+        ((9, 12), False),
+        ((3, 3), False),
+    ],
+)
+def test_the_rule_of_judgments(passage: tuple[int, int], is_in: bool) -> None:
+    assert Evidence("e", "d", 0, 10).is_in(Passage("d", *passage)) == is_in
+    assert not Evidence("e", "other", 0, 10).is_in(Passage("d", *passage))
+
+
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("It costs 40 crowns [2].", [2]),
+        ("40 crowns[1] and 10 for dogs [3][1]", [1, 3]),
+        ("[1, 2]", [1, 2]),
+        ("[ 1,2 ]", [1, 2]),
+        ("[12]", [12]),
+        ("[0] [99]", [0, 99]),
+        ("in [2019] and [1-3], [page 4], (2), [a1], [1.5], []", []),
+        ("see [1](https://example.org)", []),
+        ("2 dogs", []),
+    ],
+)
+def test_markers(text: str, cited: list[int]) -> None:
+    assert cited_units(text) == cited
+
+
+def test_only_markers_of_what_is_cited_are_taken_out() -> None:
+    assert without_markers("40 [1] crowns [2, 1] in [3] or [2019]", [1, 2]).split() == [
+        "40",
+        "crowns",
+        "in",
+        "[3]",
+        "or",
+        "[2019]",
+    ]
+    assert without_markers("40 [1]", []) == "40 [1]"

@@ -1,18 +1,51 @@
-"""Answerers of a whole experiment: what is computed anew, what is counted, what is refused."""
+"""Stages of answers: what is computed anew, contexts, and the page on answers."""
 
 from __future__ import annotations
 
-import pytest
+import json
+import re
+from pathlib import Path
+from typing import Any
 
-from rag_assets.answers.contexts_stage import answer_contexts_key, passages_key
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_assets.answers.answer_text import VERSION, cited_units
+from rag_assets.answers.contexts_stage import (
+    answer_contexts_key,
+    gold_contexts,
+    ordered,
+    passage_lists,
+    passages,
+    passages_key,
+    random_contexts,
+    ranked_contexts,
+    units_by_query,
+    within,
+)
+from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.metrics_stage import answer_metrics_key
+from rag_assets.answers.prediction_files import read_answers
 from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMMARY_KEY
-from rag_assets.answers.waterfall_stage import waterfall_key
+from rag_assets.answers.waterfall_stage import (
+    CLASSES,
+    RIGHT_F1,
+    STAGES,
+    UNKNOWN,
+    WITH,
+    waterfall_key,
+)
 from rag_assets.checks.validation import validate
 from rag_assets.errors import ConfigError
+from rag_assets.evaluation.dialects.squad_v2_official import official_scores
+from rag_assets.schemas import PASSAGES, RELEVANT_UNITS, RETRIEVER_CONTEXTS, RUNS
 from tests.answers.answering import GOLDS, write_predictions
+from tests.answers.made_answers import Place, one_question
 from tests.tiny_experiment import Tiny
+from tests.walked_page import DOCS, walk
 
 
 @pytest.fixture(scope="module")
@@ -220,3 +253,227 @@ def test_pairs_with_gold_are_on_answerable_questions(answering: Tiny) -> None:
     for row in (row for row in rows if row["metric"] == "answer_f1"):
         is_with_gold = "gold@-" in (row["answerer_a"], row["answerer_b"])
         assert row["n"] == (n_answerable if is_with_gold else len(metrics))
+
+
+def unit(name: str, tokens: int = 1, document: str = "d", start: int = 0) -> dict[str, Any]:
+    return {
+        "unit_id": name,
+        "document_id": document,
+        "start": start,
+        "end": start + 10,
+        "n_tokens": tokens,
+        "text_digest": f"t{name}",
+    }
+
+
+def handed_over(**queries: list[int]) -> pa.Table:
+    """Return passages a, b, ... of queries, with these tokens."""
+    return PASSAGES.from_rows(
+        [
+            {"query_id": query_id, "rank": rank, **unit("abcdefgh"[rank - 1], tokens)}
+            for query_id, own in queries.items()
+            for rank, tokens in enumerate(own, 1)
+        ]
+    )
+
+
+def names(table: pa.Table) -> dict[str, str]:
+    return {
+        query_id: "".join(row["unit_id"] for row in own)
+        for query_id, own in units_by_query(table).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"), [("rank", "abcde"), ("reversed", "edcba"), ("edges", "acedb")]
+)
+def test_orders(order: str, expected: str) -> None:
+    table = ranked_contexts(handed_over(q=[1, 1, 1, 1, 1]), order, None)
+    assert names(table) == {"q": expected}
+    assert table["position"].to_pylist() == [1, 2, 3, 4, 5]
+    assert table["rank"].to_pylist() == ["abcde".index(name) + 1 for name in expected]
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [(2, ""), (3, "a"), (7, "a"), (8, "ab"), (9, "abc"), (100, "abc"), (None, "abc")],
+)
+def test_a_budget_counts_ranks_and_ends_at_the_first_that_does_not_fit(
+    budget: int | None, expected: str
+) -> None:
+    # The third one has one token only: with 4 it would fit beside the first, and is not taken.
+    table = ranked_contexts(handed_over(q=[3, 5, 1]), "rank", budget)
+    assert names(table).get("q", "") == expected
+
+
+def test_the_best_are_kept_whatever_the_order() -> None:
+    table = ranked_contexts(handed_over(q=[3, 5, 1]), "reversed", 8)
+    assert names(table) == {"q": "ba"}
+
+
+@given(
+    st.lists(st.integers(0, 9), max_size=9),
+    st.integers(0, 40),
+    st.sampled_from(["rank", "reversed", "edges"]),
+)
+def test_order_and_budget_together(tokens: list[int], budget: int, order: str) -> None:
+    units = [unit(str(number), n) for number, n in enumerate(tokens)]
+    few = within(units, budget)
+    assert few == units[: len(few)]
+    assert sum(tokens[: len(few)]) <= budget
+    assert len(few) == len(tokens) or sum(tokens[: len(few) + 1]) > budget
+    shown = ordered(few, order)
+    assert sorted(one["unit_id"] for one in shown) == sorted(one["unit_id"] for one in few)
+    if few:
+        assert (shown[-1] if order == "reversed" else shown[0]) == few[0]
+
+
+def test_passages_are_the_texts_of_the_units_of_a_run() -> None:
+    rows = [
+        {
+            "query_id": "q",
+            "rank": rank,
+            "score": 1.0 / rank,
+            "unit_id": f"item{rank}",
+            "chunk_id": name,
+            "document_id": "d",
+        }
+        for rank, name in enumerate("ba", 1)
+    ]
+    contexts = [{"context_id": name, **unit(name, ord(name))} for name in "abc"]
+    for row in contexts:
+        del row["unit_id"]
+    table = passages(RUNS.from_rows(rows), RETRIEVER_CONTEXTS.from_rows(contexts), "chunk_id")
+    assert table["unit_id"].to_pylist() == ["b", "a"]
+    assert table["n_tokens"].to_pylist() == [ord("b"), ord("a")]
+
+
+def test_lists_have_a_row_for_every_query_and_cutoff_and_tell_changes() -> None:
+    cells = {1: handed_over(q=[3]), 2: handed_over(q=[3, 5], r=[4])}
+    rows = passage_lists(cells, ["q", "r"]).to_pylist()
+    found = {(row["query_id"], row["top_k"]): row for row in rows}
+    assert [(row["n_passages"], row["n_tokens"]) for row in rows] == [
+        (1, 3),
+        (2, 8),
+        (0, 0),
+        (1, 4),
+    ]
+    assert found["q", 1]["digest"] != found["q", 2]["digest"]
+    moved = cells[1].set_column(3, "document_id", pa.array(["e"]))
+    again = passage_lists({1: moved}, ["q"]).to_pylist()
+    assert again[0]["digest"] != found["q", 1]["digest"]
+
+
+def test_gold_is_all_evidence_by_document_and_place() -> None:
+    units = pa.Table.from_pylist(
+        [
+            unit("late", document="a", start=50),
+            unit("first", document="a", start=0),
+            unit("other", document="b", start=0),
+            unit("wrong", document="b", start=90),
+        ]
+    )
+    rows: list[dict[str, object]] = [
+        {"query_id": "q", "evidence_id": e, "unit_id": item, "grade": grade}
+        for e, item, grade in [
+            ("1", "other", 1),
+            ("1", "late", 2),
+            ("2", "first", 1),
+            ("3", "late", 1),
+            ("4", "wrong", 0),
+            ("5", None, 1),
+        ]
+    ]
+    table = gold_contexts(RELEVANT_UNITS.from_rows(rows), units, None)
+    assert [row["unit_id"] for row in table.to_pylist()] == ["first", "late", "other"]
+    assert table["rank"].null_count == 3
+    assert gold_contexts(RELEVANT_UNITS.from_rows(rows), units, 2).num_rows == 2
+
+
+def test_random_units_depend_on_the_seed_and_the_question_alone() -> None:
+    rows = [{"context_id": f"u{n:02}", **unit("x", 1, "d", n)} for n in range(40)]
+    for row in rows:
+        del row["unit_id"]
+    units = RETRIEVER_CONTEXTS.from_rows(rows)
+    both = names(random_contexts({"q": 3, "r": 50}, units, 0, None))
+    alone = names(random_contexts({"q": 3}, units, 0, None))
+    assert both["q"] == alone["q"]
+    assert len(both["r"]) == 40 * len("u00")  # each once, though more were wanted
+    assert names(random_contexts({"q": 3}, units, 1, None)) != alone
+    seen = {names(random_contexts({f"q{n}": 1}, units, 0, None))[f"q{n}"] for n in range(400)}
+    assert len(seen) == 40
+
+
+PAGE = (DOCS / "answers.md").read_text(encoding="utf-8")
+
+
+def table(first: str) -> list[list[str]]:
+    """The cells of the table whose head begins with ``first``."""
+    found = re.search(rf"^\| {re.escape(first)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, re.M)
+    assert found is not None
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in found[1].splitlines()]
+
+
+def number(cell: str) -> float | None:
+    return float(cell) if cell else None
+
+
+def test_the_metrics_are_those_of_the_registry() -> None:
+    rows = [[f"`{m.name}`", m.description, m.formula] for m in METRICS.values()]
+    assert table("metric") == rows
+
+
+@pytest.mark.parametrize("row", table("gold answers"), ids=lambda row: "/".join(row[:2]))
+def test_edge_cases(row: list[str]) -> None:
+    gold, text, em, f1, abstained, script, _ = row
+    answerable = gold != "unanswerable"
+    golds = json.loads(gold.strip("`")) if gold.startswith("`") else []
+    answer = None if text == "failed" else json.loads(text.strip("`"))
+    values = one_question(answer, golds, answerable=answerable)
+    assert values["answer_em"] == number(em)
+    assert values["answer_f1"] == pytest.approx(number(f1), abs=1e-6)
+    assert values["abstained"] == number(abstained)
+    given = {} if answer is None else {"q": answer}
+    scores = official_scores({"q": tuple(golds)}, given).per_question
+    assert scores.get("q", (None,))[0] == (None if script == "-" else number(script))
+
+
+def test_the_script_and_ours_differ_only_where_the_page_says_so() -> None:
+    differ = [row[1] for row in table("gold answers") if row[2] != row[5]]
+    assert differ == ['`"I don\'t know."`', "failed", "failed", '`"France"`']
+
+
+@pytest.mark.parametrize("row", table("the answer cites"), ids=lambda row: row[0])
+def test_citations(row: list[str]) -> None:
+    text = row[0].strip("`")
+    units = [("x" * 10, "d", start) for start in range(0, 50, 10)]
+    evidence: list[Place] = [("second", "d", 10, 20), ("fourth", "d", 30, 40)]
+    cited = cited_units(text)
+    values = one_question(f"x {text}", ["x"], evidence=evidence, context=units, cited=cited)
+    names = ("evidence_cited_precision", "evidence_cited_recall", "evidence_cited")
+    found = [values[name] for name in names]
+    assert found == pytest.approx([float(cell) for cell in row[1:4]], abs=1e-6)
+
+
+def test_the_lines_of_a_file(tmp_path: Path) -> None:
+    (block,) = re.findall(r'^```\n(\{"query_id".*?)```', PAGE, re.M | re.S)
+    path = tmp_path / "answers.jsonl"
+    path.write_text(block, encoding="utf-8")
+    assert [row.get("answer") for row in read_answers(path).values()] == ["40 crowns [2]", "", None]
+    keys = {key for line in block.splitlines() for key in json.loads(line)}
+    assert keys | {"abstained"} == {row[0].strip("`") for row in table("key")}
+
+
+def test_every_class_and_stage_is_named() -> None:
+    named = set(re.findall(r"`(\w+)`", PAGE))
+    lost = [name for name in CLASSES if name.startswith(("wrong_", "refused_"))]
+    own = [name for name in CLASSES if name not in lost]
+    assert set(STAGES) | {name for name in lost if name.endswith((WITH, UNKNOWN))} <= named
+    assert set(own) <= named
+    assert f"`answer_f1` is above {RIGHT_F1}" in PAGE
+    assert f"The list has a version, now {VERSION}." in PAGE
+
+
+def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(walk("answers.md", tmp_path)) == 1

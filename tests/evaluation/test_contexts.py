@@ -1,19 +1,34 @@
+"""What is returned for a chunk, its tokens, windows around it, an equal budget."""
+
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rag_assets.chunking import parent, windows
 from rag_assets.chunking.chunker import Size
 from rag_assets.chunking.pieces import cut_documents
-from rag_assets.evaluation.contexts_stage import contexts, of_retriever
+from rag_assets.evaluation.budget import budget_metrics, within_budget
+from rag_assets.evaluation.contexts_stage import contexts, expanded_contexts, of_retriever
+from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.returned_texts import ReturnedTexts
-from rag_assets.evaluation.units import context_column
+from rag_assets.evaluation.units import context_column, unit_spans, with_neighbours
+from rag_assets.experiment.config import ExperimentConfig
+from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import DOCUMENTS
 from tests.context_tokens import context_table
-from tests.made_tables import by_query, query_table, run_table
+from tests.evaluation.answer_text import holds
+from tests.labels.health.tables import chunks, qrels
+from tests.made_tables import by_query, document_judgments, query_table, run_table
 
 TEXTS = {"a": "one two three four five six", "b": "seven eight", "c": ""}
 
@@ -97,3 +112,199 @@ def test_tokens_of_the_first_k() -> None:
         ("s", 2): [1, 0, 0],
     }
     assert list(by_query(found["r", 1])) == ["q1", "q2", "q3"]
+
+
+UNITS = [f"d{i}" for i in range(8)]
+QUERIES = ("q1", "q2", "q3")
+MEASURES = ["hit_rate", "mrr", "ndcg", "recall", "precision", "map"]
+RANKINGS = st.dictionaries(
+    st.sampled_from(QUERIES), st.lists(st.sampled_from(UNITS), unique=True, min_size=1), min_size=1
+)
+TOKENS = st.fixed_dictionaries({unit: st.integers(0, 40) for unit in UNITS})
+GRADES = st.dictionaries(
+    st.sampled_from(QUERIES),
+    st.dictionaries(st.sampled_from(UNITS), st.integers(0, 3), min_size=1),
+    min_size=1,
+)
+
+
+def prefix(units: list[str], tokens: dict[str, int], budget: int) -> list[str]:
+    """The rule once more, one unit after the other."""
+    kept: list[str] = []
+    for unit in units:
+        if sum(tokens[u] for u in kept) + tokens[unit] > budget:
+            break
+        kept.append(unit)
+    return kept
+
+
+@settings(max_examples=12, deadline=None)
+@given(RANKINGS, TOKENS, st.integers(0, 120), GRADES)
+def test_equals_the_metrics_of_the_prefix(
+    rankings: dict[str, list[str]],
+    tokens: dict[str, int],
+    budget: int,
+    grades: dict[str, dict[str, int]],
+) -> None:
+    kept = within_budget(run_table(rankings), context_table(tokens), budget, column="unit_id")
+    expected = {query: prefix(units, tokens, budget) for query, units in rankings.items()}
+    found: dict[str, list[str]] = {query: [] for query in rankings}
+    for row in kept.run.to_pylist():
+        found[row["query_id"]].append(row["unit_id"])
+        assert row["rank"] == len(found[row["query_id"]])
+    assert found == expected
+    for row in kept.queries.to_pylist():
+        assert row["tokens"] == sum(tokens[u] for u in expected[row["query_id"]]) <= budget
+    longest = max(len(units) for units in rankings.values())
+    assert kept.n_short(longest) == sum(
+        len(expected[q]) == len(units) == longest for q, units in rankings.items()
+    )
+    assert kept.n_nothing_fits() == sum(not units for units in expected.values())
+
+    judgments, queries = document_judgments(grades), query_table(QUERIES)
+    rows = by_query(budget_metrics(kept, judgments, queries, MEASURES))
+    cut = run_table(expected)
+    cell = ("r", WHOLE_RANKING)
+    whole = by_query(query_metrics({"r": cut}, {"j": judgments}, {"r": "j"}, queries, [cell])[cell])
+    for query in QUERIES:
+        values = {name: whole[query][name] for name in MEASURES}
+        if values["precision"] is not None:
+            units = expected.get(query, [])
+            relevant = sum(grades.get(query, {}).get(unit, 0) > 0 for unit in units)
+            values["precision"] = relevant / len(units) if units else 0.0
+        assert rows[query] == pytest.approx(values, abs=1e-12)
+
+
+@settings(max_examples=6, deadline=None)
+@given(RANKINGS, TOKENS, GRADES)
+def test_a_larger_budget_never_lowers_recall(
+    rankings: dict[str, list[str]], tokens: dict[str, int], grades: dict[str, dict[str, int]]
+) -> None:
+    run, contexts = run_table(rankings), context_table(tokens)
+    judgments, queries = document_judgments(grades), query_table(QUERIES)
+    before = dict.fromkeys(QUERIES, 0.0)
+    for budget in (0, 30, 60, 400):
+        kept = within_budget(run, contexts, budget, column="unit_id")
+        rows = by_query(budget_metrics(kept, judgments, queries, ["recall"]))
+        after = {query: float(row["recall"] or 0) for query, row in rows.items()}
+        assert all(after[query] >= before[query] for query in QUERIES)
+        before = after
+
+
+def test_a_run_that_ended_by_itself_is_not_short() -> None:
+    kept = within_budget(
+        run_table({"q1": ["d0", "d1"], "q2": ["d0"]}),
+        context_table({"d0": 1, "d1": 1}),
+        100,
+        column="unit_id",
+    )
+    assert kept.n_short(2) == 1
+    assert kept.n_short(3) == 0
+
+
+def test_a_measure_that_needs_more_than_judgments_is_left_out() -> None:
+    kept = within_budget(run_table({"q1": ["d0"]}), context_table({"d0": 1}), 1, column="unit_id")
+    judgments = document_judgments({"q1": {"d0": 1}})
+    table = budget_metrics(kept, judgments, query_table(["q1"]), ["answer_hit", "mrr"])
+    assert table.column_names == ["query_id", "mrr"]
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "context_cost.md"
+BLOCKS = [
+    yaml.safe_load(block)
+    for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+]
+CONFIG, EXPANDED, WINDOWS, ANSWERS, BUDGETS = BLOCKS
+
+
+def test_the_setting_is_one_of_an_experiment() -> None:
+    config = ExperimentConfig.model_validate(CONFIG)
+    assert config.context.tokenizer == "models/my-llm/tokenizer.json"
+
+
+def test_the_option_is_one_of_a_retriever() -> None:
+    config = ExperimentConfig.model_validate(EXPANDED)
+    expand = {name: one.expand for name, one in config.retrievers.items()}
+    assert expand == {"small": None, "windows": WindowExpansion(type="window", chunks=1)}
+
+
+def test_neighbours() -> None:
+    text = WINDOWS["text"]
+    spans = [(text.index(one), text.index(one) + len(one)) for one in WINDOWS["chunks"]]
+    cut = chunks({"d": text}, {"d": spans})
+    start = text.index(WINDOWS["evidence"])
+    labels = qrels(("q", "e", "d", (start, start + len(WINDOWS["evidence"])), 1))
+
+    def count(texts: Sequence[str]) -> list[int]:
+        return [len(one.split()) for one in texts]
+
+    plain = contexts(cut, {}, count)
+    table = expanded_contexts(plain, WINDOWS["neighbours"], {"d": text}, count)
+    columns = (table[name].to_pylist() for name in ("start", "end"))
+    returned = [text[first:last] for first, last in zip(*columns, strict=True)]
+    assert returned == WINDOWS["returned"]
+    assert table["n_tokens"].to_pylist() == WINDOWS["tokens"]
+    units = with_neighbours(unit_spans(cut), WINDOWS["neighbours"])
+    found = relevant_units(labels, cut, "evidence", units)["unit_id"].to_pylist()
+    ids = cut["chunk_id"].to_pylist()
+    assert set(found) == {ids[number - 1] for number in WINDOWS["satisfied_by"]}
+    assert relevant_units(labels, cut, "evidence")["unit_id"].to_pylist() == [ids[1]]
+
+
+@pytest.mark.parametrize("example", ANSWERS, ids=str)
+def test_answer(example: dict[str, Any]) -> None:
+    assert holds(example["text"], example["answer"]) is example["holds"]
+
+
+@pytest.mark.parametrize("example", BUDGETS, ids=str)
+def test_budget(example: dict[str, Any]) -> None:
+    units = [f"d{rank}" for rank in range(1, len(example["tokens"]) + 1)]
+    contexts = context_table(dict(zip(units, example["tokens"], strict=True)))
+    run = run_table({"q": units})
+    kept = within_budget(run, contexts, example["budget"], column="unit_id")
+    assert kept.queries["n_kept"].to_pylist() == [example["kept"]]
+    judgments = document_judgments({"q": {f"d{rank}": 1 for rank in example["relevant"]}})
+    table = budget_metrics(kept, judgments, query_table(["q"]), list(example["metrics"]))
+    (row,) = table.to_pylist()
+    assert row.pop("query_id") == "q"
+    assert row == pytest.approx(example["metrics"], abs=1e-6)
+
+
+Span = tuple[str, int, int]
+SPANS = st.lists(
+    st.builds(
+        lambda name, start, length: (name, start, start + length),
+        st.sampled_from("abc"),
+        st.integers(0, 12),
+        st.integers(0, 6),
+    ),
+    max_size=14,
+)
+
+
+def grown(spans: list[Span], neighbours: int) -> list[Span]:
+    """By the words of the definition."""
+    found = []
+    for name, start, end in spans:
+        ordered = sorted({span for span in spans if span[0] == name})
+        place = ordered.index((name, start, end))
+        window = ordered[max(place - neighbours, 0) : place + neighbours + 1]
+        found.append((name, min(s for _, s, _ in window), max(e for _, _, e in window)))
+    return found
+
+
+@given(SPANS, st.integers(0, 5))
+def test_a_span_grows_over_its_neighbours(spans: list[Span], neighbours: int) -> None:
+    table = pa.table(
+        {
+            "unit_id": pa.array(range(len(spans)), pa.int64()),
+            "document_id": pa.array([name for name, _, _ in spans], pa.string()),
+            "start": pa.array([start for _, start, _ in spans], pa.int64()),
+            "end": pa.array([end for _, _, end in spans], pa.int64()),
+        }
+    )
+    found = with_neighbours(table, neighbours)
+    assert found.schema == table.schema
+    assert found["unit_id"].equals(table["unit_id"])
+    columns = (found[name].to_pylist() for name in ("document_id", "start", "end"))
+    assert list(zip(*columns, strict=True)) == grown(spans, neighbours)

@@ -1,21 +1,36 @@
-"""Small cases worked by hand, and what is refused."""
+"""Metrics by hand: cases, evidence, worked examples."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from math import log2
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.metric_names import parse_metric
+from rag_assets.evaluation.metric_names import (
+    Metric,
+    highest_value,
+    parameters_of,
+    parse_metric,
+)
 from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.evaluation.score import score
 from rag_assets.schemas import QUERY_METRICS
+from tests.evaluation.dialects.one_query import as_given, number
+from tests.evaluation.naive_metrics import Structure, naive
 from tests.made_tables import (
     ALL_METRICS,
+    RANKING_MEASURES,
+    Label,
     Row,
+    by_query,
     document_judgments,
     judgment_table,
     one_query,
@@ -197,3 +212,415 @@ def test_nothing_asked() -> None:
             "tokens": None,
         }
     ]
+
+
+MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
+CUTOFFS = (1, 2, 3, 4, 6, 10)
+UNITS = [f"c{i}" for i in range(8)]
+EVIDENCES = [f"e{i}" for i in range(5)]
+
+STRUCTURES = st.dictionaries(
+    st.tuples(st.sampled_from(EVIDENCES), st.sampled_from([*UNITS, None])), st.integers(-1, 3)
+)
+RANKINGS = st.permutations([*UNITS, "x", "y"]).flatmap(
+    lambda items: st.integers(0, len(items)).map(lambda n: list(items[:n]))
+)
+
+
+def test_two_evidences_in_one_chunk_count_both_for_recall() -> None:
+    row = one_query(["a", "b"], [("e1", "a", 2), ("e2", "a", 1)], 2)
+    assert (row["n_relevant"], row["recall"], row["mrr"], row["hit_rate"]) == (2, 1, 1, 1)
+    assert row["precision"] == 1 / 2
+    assert row["map"] == (1 / 1 + 1 / 1) / 2
+    # One rank earns once: the higher of the two grades. The ideal has one evidence a rank.
+    assert row["ndcg"] == pytest.approx(2 / (2 / log2(2) + 1 / log2(3)), abs=1e-12)
+
+
+def test_second_chunk_with_the_same_evidence_earns_nothing_but_is_no_error() -> None:
+    row = one_query(["a", "b", "c"], [("e1", "a", 1), ("e1", "b", 1), ("e2", "c", 1)], 3)
+    assert row["n_relevant"] == 2
+    assert row["precision"] == 1  # all three are relevant
+    assert row["recall"] == 1
+    assert row["map"] == (1 / 1 + 3 / 3) / 2
+    dcg, ideal = 1 / log2(2) + 1 / log2(4), 1 / log2(2) + 1 / log2(3)
+    assert row["ndcg"] == pytest.approx(dcg / ideal, abs=1e-12)
+    at_two = one_query(["a", "b", "c"], [("e1", "a", 1), ("e1", "b", 1), ("e2", "c", 1)], 2)
+    assert (at_two["recall"], at_two["precision"]) == (1 / 2, 1)
+
+
+def test_alternatives_earn_the_grade_of_the_one_found_first() -> None:
+    labels = [("e1", "strong", 2), ("e1", "weak", 1)]
+    assert one_query(["strong", "weak"], labels, 2)["ndcg"] == 1
+    weak_first = one_query(["weak", "strong"], labels, 2)
+    assert weak_first["ndcg"] == pytest.approx(1 / 2)  # ideal: grade 2 at rank 1
+    assert (weak_first["recall"], weak_first["precision"], weak_first["n_relevant"]) == (1, 1, 1)
+
+
+def test_an_alternative_without_a_positive_grade_satisfies_nothing() -> None:
+    row = one_query(["zero", "good"], [("e1", "good", 1), ("e1", "zero", 0)], 2)
+    assert (row["mrr"], row["precision"], row["n_relevant"], row["n_judged"]) == (0.5, 0.5, 1, 2)
+
+
+def test_unreachable_evidence_stays_in_r_and_in_the_ideal() -> None:
+    row = one_query(["a"], [("e1", "a", 1), ("lost", None, 1)], 5)
+    assert (row["n_relevant"], row["n_unreachable"]) == (2, 1)
+    assert (row["recall"], row["map"]) == (1 / 2, 1 / 2)
+    assert row["ndcg"] == pytest.approx(1 / (1 + 1 / log2(3)), abs=1e-12)
+
+
+def test_evidence_whose_best_alternative_is_out_of_reach_is_not_unreachable() -> None:
+    row = one_query(["weak"], [("e1", None, 2), ("e1", "weak", 1)], 1)
+    assert (row["n_relevant"], row["n_unreachable"]) == (1, 0)
+    assert (row["recall"], row["ndcg"]) == (1, 1 / 2)
+
+
+def test_only_unreachable_evidence_is_answerable_and_scores_0() -> None:
+    row = one_query(["a"], [("lost", None, 2)], 1)
+    assert (row["n_relevant"], row["n_unreachable"], row["n_judged"]) == (1, 1, 0)
+    values = {metric.column: row[metric.column] for metric in ALL_METRICS}
+    mistakes = {"fp": 1, "fn": 1}  # a, which has no judgment, and the evidence
+    assert values == {**dict.fromkeys(values, 0), **mistakes}
+
+
+def labels_of(query: str, structure: Structure) -> list[Label]:
+    return [(query, *pair, grade) for pair, grade in structure.items()]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(RANKINGS, STRUCTURES), min_size=1, max_size=12),
+    st.integers(1, 3),
+    st.sampled_from((0.5, 0.8, 0.95)),
+)
+def test_random_evidence(
+    cases: list[tuple[list[str], Structure]], rel: int, persistence: float
+) -> None:
+    runs = {"r": run_table({f"q{n:02}": ranking for n, (ranking, _) in enumerate(cases)})}
+    labels = [row for n, (_, found) in enumerate(cases) for row in labels_of(f"q{n:02}", found)]
+    cells, queries = [("r", k) for k in CUTOFFS], query_table(f"q{n:02}" for n in range(len(cases)))
+    metrics = {measure: _with(measure, rel, persistence) for measure in RANKING_MEASURES}
+    judgments = {"j": judgment_table(labels)}
+    tables = query_metrics(runs, judgments, {"r": "j"}, queries, cells, metrics.values())
+    for n, (ranking, structure) in enumerate(cases):
+        rows = [tables["r", k].slice(n, 1).to_pylist()[0] for k in CUTOFFS]
+        for k, row in zip(CUTOFFS, rows, strict=True):
+            expected = naive(ranking, structure, k, rel=rel, p=persistence)
+            assert set(expected) == set(RANKING_MEASURES)
+            for measure, value in expected.items():
+                known = None if value is None else pytest.approx(value, abs=1e-9)
+                assert row[metrics[measure].column] == known, measure
+        if rows[0]["n_relevant"]:
+            assert_bounded_and_monotone(rows, metrics)
+
+
+def _with(measure: str, rel: int, p: float) -> Metric:
+    given = {"rel": rel, "p": p}
+    defaults = parameters_of(measure)
+    chosen = [(n, given[n]) for n in sorted(defaults) if given.get(n, defaults[n]) != defaults[n]]
+    return Metric(measure, None, tuple(chosen))
+
+
+def assert_bounded_and_monotone(rows: list[Row], metrics: dict[str, Metric]) -> None:
+    for measure, metric in metrics.items():
+        values = [row[metric.column] or 0.0 for row in rows]
+        assert all(0 <= value <= highest_value(measure) + 1e-12 for value in values), measure
+        if measure in {
+            "dcg",
+            "dcg_exp",
+            "cg",
+            "tp",
+            "hit_rate",
+            "recall",
+            "mrr",
+            "map",
+            "rbp",
+            "err",
+            "bpref",
+        }:
+            assert values == sorted(values), measure
+
+
+@settings(max_examples=20, deadline=None)
+@given(RANKINGS, st.dictionaries(st.sampled_from(UNITS), st.integers(0, 3), min_size=1))
+def test_one_document_an_evidence_equals_trec_eval(
+    ranking: list[str], grades: dict[str, int]
+) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    labels = document_judgments({"q": grades})
+    runs, cells = {"r": run_table({"q": ranking})}, [("r", k) for k in CUTOFFS]
+    found = query_metrics(runs, {"j": labels}, {"r": "j"}, query_table(["q"]), cells)
+    if not ranking or max(grades.values()) == 0:
+        return
+    scores = {"q": {item: 1.0 / rank for rank, item in enumerate(ranking, 1)}}
+    ks = ",".join(map(str, CUTOFFS))
+    names = {"ndcg": "ndcg_cut", "precision": "P", "recall": "recall", "map": "map_cut"}
+    measures = {f"{name}.{ks}" for name in names.values()}
+    expected = pytrec_eval.RelevanceEvaluator({"q": grades}, measures).evaluate(scores)["q"]
+    for k in CUTOFFS:
+        row = by_query(found["r", k])["q"]
+        for ours, theirs in names.items():
+            assert row[ours] == pytest.approx(expected[f"{theirs}_{k}"], abs=1e-9)
+
+
+AUTORAG_MEASURES = ("f1", "recall", "precision", "ndcg", "mrr", "map")
+
+
+def ours(
+    rankings: Mapping[str, list[str]], qrels: Mapping[str, dict[str, int]], name: str
+) -> float:
+    value = score(run_table(rankings), document_judgments(qrels), [name]).means[name]
+    assert value is not None
+    return value
+
+
+def test_the_example_of_autorags_page() -> None:
+    """AutoRAG, docs/source/evaluate_metrics/retrieval.md."""
+    groups = [["test-1", "test-2"], ["test-3"]]
+    data = as_given(["test-1", "pred-1", "test-2", "pred-3"], groups=groups)
+    precision, recall = 2 / 4, 1 / 2
+    expected = {
+        "retrieval_precision": precision,
+        "retrieval_recall": recall,
+        "retrieval_f1": 2 * precision * recall / (precision + recall),
+        "retrieval_mrr": (1 / 1 + 0) / 2,
+        "retrieval_map": ((1 / 1 + 2 / 3) / 2 + 0) / 2,
+        "retrieval_ndcg": (1 / log2(2) + 1 / log2(4)) / (1 / log2(2) + 1 / log2(3) + 1 / log2(4)),
+    }
+    for name, value in expected.items():
+        assert number("autorag", name, data) == pytest.approx(value, abs=1e-12)
+    assert expected["retrieval_f1"] == 0.5
+    assert expected["retrieval_map"] == pytest.approx(5 / 12)
+    assert expected["retrieval_ndcg"] == pytest.approx(0.7039180890341347, abs=1e-15)
+
+
+@pytest.mark.real_data
+def test_the_cases_of_autorags_own_tests(shared_data: Callable[[str], Path]) -> None:
+    path = shared_data("autorag_sample") / "metric_cases.json"
+    cases = json.loads(path.read_text(encoding="utf-8"))
+    assert (len(cases["cases"]), len(cases["extra"])) == (8, 2)
+    for case in [*cases["cases"], *cases["extra"]]:
+        data = as_given(case["retrieved_ids"], groups=case["retrieval_gt"])
+        for measure in AUTORAG_MEASURES:
+            if measure in case:
+                found = number("autorag", f"retrieval_{measure}", data)
+                value = case[measure]
+                assert found == (None if value is None else pytest.approx(value, rel=1e-4))
+    assert [case["f1"] for case in cases["cases"]].count(None) == 2
+
+
+# Eight images, three queries (the article "Evaluation Measures in Information Retrieval" of
+# pinecone.io): every query retrieves images 1 to 8 in this order.
+IMAGES = [str(image) for image in range(1, 9)]
+RELEVANT = {"cat in a box": "2457", "second": "1457", "third": "58"}
+EIGHT = {query: dict.fromkeys(images, 1) for query, images in RELEVANT.items()}
+EIGHT_RUN = dict.fromkeys(RELEVANT, IMAGES)
+PLAIN = [
+    ("ours", "recall@{k}", "map@{k}", "mrr@{k}"),
+    ("beir", "Recall@{k}", "MAP@{k}", "MRR@{k}"),
+    ("llamaindex", "recall@{k}", "ap@{k}", "mrr@{k}"),
+]
+
+
+def value_of(tool: str, name: str, query: str) -> float:
+    if tool == "ours":
+        return ours({query: IMAGES}, {query: EIGHT[query]}, name)
+    value = number(tool, name, as_given(IMAGES, EIGHT[query]))
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize(("tool", "recall", "ap", "rr"), PLAIN)
+def test_recall_ap_and_mrr_of_eight_images(tool: str, recall: str, ap: str, rr: str) -> None:
+    """Relevant at ranks 2, 4, 5, 7; 1, 4, 5, 7; 5, 8. R is at most k = 8: all divide by R."""
+    found = [value_of(tool, recall.format(k=k), "cat in a box") for k in range(1, 9)]
+    assert found == [0, 1 / 4, 1 / 4, 2 / 4, 3 / 4, 3 / 4, 1, 1]
+    first = (1 / 2 + 2 / 4 + 3 / 5 + 4 / 7) / 4
+    second = (1 / 1 + 2 / 4 + 3 / 5 + 4 / 7) / 4
+    third = (1 / 5 + 2 / 8) / 2
+    values = [value_of(tool, ap.format(k=8), query) for query in RELEVANT]
+    assert values == pytest.approx([first, second, third], abs=1e-12)
+    assert [round(first, 2), round(second, 2)] == [0.54, 0.67]
+    assert third == pytest.approx(0.225)  # printed as .23
+    assert sum(values) / 3 == pytest.approx(0.48, abs=0.005)
+    reciprocal = [value_of(tool, rr.format(k=8), query) for query in RELEVANT]
+    assert reciprocal == [1 / 2, 1 / 1, 1 / 5]
+    assert round(sum(reciprocal) / 3, 2) == 0.57
+
+
+def test_means_over_the_three_queries() -> None:
+    mean_ap = ((1 / 2 + 2 / 4 + 3 / 5 + 4 / 7) / 4 + (1 + 2 / 4 + 3 / 5 + 4 / 7) / 4 + 0.225) / 3
+    assert ours(EIGHT_RUN, EIGHT, "map@8") == pytest.approx(mean_ap)
+    assert ours(EIGHT_RUN, EIGHT, "mrr@8") == pytest.approx((1 / 2 + 1 + 1 / 5) / 3)
+
+
+GAINS = [0, 7, 2, 4, 6, 1, 4, 3]
+
+
+@pytest.mark.parametrize(("tool", "name"), [("ours", "ndcg@{k}"), ("beir", "NDCG@{k}")])
+def test_ndcg_of_eight_images(tool: str, name: str) -> None:
+    """The article prints .41, its nDCG@2, beside K = 8 too; at 8 the same gains give .7237."""
+    grades = dict(zip(IMAGES, GAINS, strict=True))
+
+    def found(k: int) -> float | None:
+        if tool == "ours":
+            return ours({"q": IMAGES}, {"q": grades}, name.format(k=k))
+        return number(tool, name.format(k=k), as_given(IMAGES, grades))
+
+    at_2 = (0 / log2(2) + 7 / log2(3)) / (7 / log2(2) + 6 / log2(3))
+    assert found(2) == pytest.approx(at_2)
+    assert at_2 == pytest.approx(0.4095, abs=5e-5)
+    dcg = sum(gain / log2(rank + 1) for rank, gain in enumerate(GAINS, 1))
+    ideal = sum(gain / log2(rank + 1) for rank, gain in enumerate([7, 6, 4, 4, 3, 2, 1, 0], 1))
+    assert found(8) == pytest.approx(dcg / ideal)
+    assert dcg / ideal == pytest.approx(0.7237, abs=5e-5)
+
+
+def test_dcg_of_eight_images() -> None:
+    qrels = {"q": dict(zip(IMAGES, GAINS, strict=True))}
+    assert ours({"q": IMAGES}, qrels, "dcg@2") == pytest.approx(4.4165, abs=5e-5)
+    assert ours({"q": IMAGES}, qrels, "dcg@8") == pytest.approx(12.0963, abs=5e-5)
+
+
+def test_cumulative_gain_and_counts_of_eight_images() -> None:
+    """The first two gain 0 and 7; the first is the only one of eight that is not relevant."""
+    qrels = {"q": dict(zip(IMAGES, GAINS, strict=True))}
+    expected = {
+        "cg@2": 0 + 7,
+        "cg@8": 0 + 7 + 2 + 4 + 6 + 1 + 4 + 3,
+        "dcg_exp@2": (2**7 - 1) / log2(3),
+        "ndcg@2": 0.4095,
+        "ndcg@8": 0.7237,
+        "tp@2": 1,
+        "fp@2": 1,
+        "fn@2": 7 - 1,
+        "tp@8": 7,
+        "fp@8": 1,
+        "fn@8": 0,
+    }
+    for name, value in expected.items():
+        assert ours({"q": IMAGES}, qrels, name) == pytest.approx(value, abs=5e-5), name
+
+
+def test_f_beta_of_the_eight_images() -> None:
+    """Of 'cat in a box', at 4, two of four are relevant and two of four are found; at 8 all."""
+    qrels = {"q": EIGHT["cat in a box"]}
+    assert ours({"q": IMAGES}, qrels, "f_beta(beta=2)@4") == 0.5
+    precision, recall = 4 / 8, 4 / 4
+    for beta in (0.5, 1, 2, 3):
+        value = (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
+        found = ours({"q": IMAGES}, qrels, f"f_beta(beta={beta})@8")
+        assert found == pytest.approx(value, abs=1e-12)
+    assert ours({"q": IMAGES}, qrels, "f_beta(beta=1)@8") == ours({"q": IMAGES}, qrels, "f1@8")
+
+
+def test_exponential_gain_of_eight_images() -> None:
+    grades = dict(zip(IMAGES, GAINS, strict=True))
+    dcg = sum((2**gain - 1) / log2(rank + 1) for rank, gain in enumerate(GAINS, 1))
+    ideal = sorted(GAINS, reverse=True)
+    idcg = sum((2**gain - 1) / log2(rank + 1) for rank, gain in enumerate(ideal, 1))
+    assert ours({"q": IMAGES}, {"q": grades}, "ndcg_exp@8") == pytest.approx(dcg / idcg)
+
+
+def test_mrr_of_first_ranks_two_and_one() -> None:
+    rankings = {"one": ["x", "a"], "two": ["a", "x"]}
+    qrels = {query: {"a": 1} for query in rankings}
+    assert ours(rankings, qrels, "mrr@5") == (1 / 2 + 1 / 1) / 2 == 0.75
+
+
+def test_capped_recall() -> None:
+    """10 relevant in the first 10, 100 relevant in all: 10 / min(100, 10), not 10 / 100."""
+    documents = [f"d{i:03d}" for i in range(100)]
+    data = as_given(documents[:10], dict.fromkeys(documents, 1))
+    assert number("beir", "R_cap@10", data) == 10 / min(100, 10) == 1
+    assert number("beir", "Recall@10", data) == 10 / 100
+    run, qrels = {"q": documents[:10]}, {"q": dict.fromkeys(documents, 1)}
+    assert ours(run, qrels, "recall_cap@10") == 1
+    assert ours(run, qrels, "recall@10") == 10 / 100
+
+
+FIRST = 1 / log2(2)
+TWO = FIRST + 1 / log2(3)
+IDEAL_3 = TWO + 1 / log2(4)
+IDEAL_5 = IDEAL_3 + 1 / log2(5) + 1 / log2(6)
+IDEAL_20 = sum(1 / log2(rank + 1) for rank in range(1, 21))
+
+# Case G: grades a 3, b 1, c 2, n 0; ranked b, x, a, n, c; k = 5.
+G_LINEAR = (1 / log2(2) + 3 / log2(4) + 2 / log2(6)) / (3 / log2(2) + 2 / log2(3) + 1 / log2(4))
+G_EXPONENTIAL = (1 / log2(2) + 7 / log2(4) + 3 / log2(6)) / (7 / log2(2) + 3 / log2(3) + 1 / 2)
+G_BINARY = (1 / log2(2) + 1 / log2(4) + 1 / log2(6)) / IDEAL_3
+G_AP = (1 / 1 + 2 / 3 + 3 / 5) / 3
+G_GROUP_MEAN = (1 / 1 + 1 / 3 + 1 / 5) / 3
+# Case H: 20 relevant, the first 5 all relevant; k = 5.
+H_GROUP_MEAN = sum(1 / rank for rank in range(1, 6)) / 20
+# Case C: 5 relevant, one result, relevant; k = 5.
+
+CASES = {
+    "G": (list("bxanc"), {"a": 3, "b": 1, "c": 2, "n": 0}),
+    "H": ([f"d{i:02d}" for i in range(5)], {f"d{i:02d}": 1 for i in range(20)}),
+    "C": (["a"], dict.fromkeys("abcde", 1)),
+}
+TABLE: list[tuple[str, str, float, float, float]] = [
+    # tool, metric, case G, case H, case C
+    ("ours", "ndcg@5", G_LINEAR, 1, FIRST / IDEAL_5),
+    ("beir", "NDCG@5", G_LINEAR, 1, FIRST / IDEAL_5),
+    ("ours", "ndcg_exp@5", G_EXPONENTIAL, 1, FIRST / IDEAL_5),
+    ("llamaindex", "ndcg@5", G_BINARY, IDEAL_5 / IDEAL_20, FIRST / IDEAL_5),
+    ("autorag", "retrieval_ndcg@5", G_BINARY, 1, 1),
+    ("ours", "precision@5", 3 / 5, 1, 1 / 5),
+    ("beir", "P@5", 3 / 5, 1, 1 / 5),
+    ("llamaindex", "precision@5", 3 / 5, 1, 1),
+    ("autorag", "retrieval_precision@5", 3 / 5, 1, 1),
+    ("ours", "recall@5", 1, 5 / 20, 1 / 5),
+    ("beir", "Recall@5", 1, 5 / 20, 1 / 5),
+    ("ours", "recall_cap@5", 1, 1, 1 / 5),
+    ("beir", "R_cap@5", 1, 1, 1 / 5),
+    ("llamaindex", "recall@5", 1, 5 / 20, 1 / 5),
+    ("autorag", "retrieval_recall@5", 1, 5 / 20, 1 / 5),
+    ("ours", "f1@5", 2 * 0.6 / 1.6, 2 * 0.25 / 1.25, 2 * 0.2 * 0.2 / 0.4),
+    ("autorag", "retrieval_f1@5", 2 * 0.6 / 1.6, 2 * 0.25 / 1.25, 2 * 0.2 / 1.2),
+    ("ours", "mrr@5", 1, 1, 1),
+    ("beir", "MRR@5", 1, 1, 1),
+    ("llamaindex", "mrr@5", 1, 1, 1),
+    ("autorag", "retrieval_mrr@5", G_GROUP_MEAN, H_GROUP_MEAN, 1 / 5),
+    ("ours", "map@5", G_AP, 5 / 20, 1 / 5),
+    ("beir", "MAP@5", G_AP, 5 / 20, 1 / 5),
+    ("llamaindex", "ap@5", G_AP, 5 / 20, 1 / 5),
+    ("autorag", "retrieval_map@5", G_GROUP_MEAN, H_GROUP_MEAN, 1 / 5),
+    ("ours", "hit_rate@5", 1, 1, 1),
+    ("beir", "Accuracy@5", 1, 1, 1),
+    ("llamaindex", "hit_rate@5", 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize(("tool", "name", "g", "h", "c"), TABLE)
+def test_three_cases_under_every_dialect(
+    tool: str, name: str, g: float, h: float, c: float
+) -> None:
+    for (ranking, grades), expected in zip(CASES.values(), (g, h, c), strict=True):
+        if tool == "ours":
+            assert ours({"q": ranking}, {"q": grades}, name) == pytest.approx(expected, abs=1e-12)
+        else:
+            found = number(tool, name, as_given(ranking, grades))
+            assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_numbers_of_the_three_cases_as_they_are_printed() -> None:
+    printed = [G_LINEAR, G_EXPONENTIAL, G_BINARY, IDEAL_5 / IDEAL_20, FIRST / IDEAL_5, H_GROUP_MEAN]
+    assert [round(value, 4) for value in printed] == [
+        0.6875,
+        0.6026,
+        0.8855,
+        0.4188,
+        0.3392,
+        0.1142,
+    ]
+
+
+def test_a_repeated_document_overflows_in_lists_that_count_it_twice() -> None:
+    """One relevant document, listed twice: a gain of 1 + 1/log2(3) over an ideal of 1."""
+    data = as_given(["a", "x", "a"], {"a": 1})
+    twice = 1 + 1 / log2(4)
+    assert number("autorag", "retrieval_ndcg", data) == pytest.approx(twice)
+    assert number("llamaindex", "ndcg", data) == pytest.approx(twice)
+    assert number("llamaindex", "ap", data) == pytest.approx(1 / 1 + 2 / 3)
+    assert number("autorag", "retrieval_precision", data) == pytest.approx(1 / 3)

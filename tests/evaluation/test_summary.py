@@ -1,19 +1,29 @@
+"""Means, the leaderboard, and how alike retrievers rank."""
+
 from __future__ import annotations
 
 import functools
+import math
 import random
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import combinations
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.leaderboard import mean, summarise
+from rag_assets.evaluation.leaderboard import leaderboard, mean, splits_of, summarise
+from rag_assets.evaluation.list_similarities_stage import intra_list_similarity
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.metrics_stage import without_failed
+from rag_assets.evaluation.overlaps_stage import DOCUMENT, UNIT, Pair, overlaps, pairs
 from rag_assets.evaluation.query_facts import facts_table
+from rag_assets.models.vectors import to_unit_rows
+from rag_assets.schemas import METRICS_SUMMARY, RUNS
 from tests.labels.health.tables import Label, qrels
 from tests.made_tables import judgment_table, query_table, run_table
 
@@ -209,3 +219,230 @@ def test_mean_is_exact_whatever_the_order(
     total = sum(map(Fraction, numbers))
     assert found == float(total) / len(numbers)
     assert mean(shuffle.sample(values, len(values))) == found
+
+
+PRIMARY = Metric("ndcg", 10)
+
+
+def summary(values: dict[int, float | None], split: str = "all", **others: float) -> pa.Table:
+    schema = METRICS_SUMMARY.arrow().append(pa.field("ndcg", pa.float64()))
+    for name in others:
+        schema = schema.append(pa.field(name, pa.float64()))
+    names = [column.name for column in METRICS_SUMMARY.columns if column.name.startswith("n_")]
+    counts = {name: 0 for name in names} | {"n_queries": 2, "weight": 2.0, "judged": 1.0}
+    rows = [
+        {"split": split, "top_k": k, **counts, "ndcg": value, **others}
+        for k, value in values.items()
+    ]
+    return METRICS_SUMMARY.check(pa.Table.from_pylist(rows, schema=schema))
+
+
+def places(board: pa.Table) -> list[tuple[int | None, str, int]]:
+    names = ("position", "retriever", "top_k")
+    return list(zip(*(board[name].to_pylist() for name in names), strict=True))
+
+
+def test_best_first_and_cutoffs_ascending() -> None:
+    boards = {"low": summary({1: 0.9, 10: 0.2}), "high": summary({1: 0.1, 10: 0.3})}
+    board = leaderboard(boards, PRIMARY)
+    assert places(board) == [(1, "high", 1), (1, "high", 10), (2, "low", 1), (2, "low", 10)]
+    assert board["ndcg"].to_pylist() == [0.1, 0.3, 0.9, 0.2]
+
+
+def test_equal_values_share_a_place_and_the_next_is_skipped() -> None:
+    boards = {
+        "d": summary({10: 0.1}),
+        "c": summary({10: 0.5}),
+        "b": summary({10: 0.5}),
+        "a": summary({10: 0.9}),
+    }
+    assert places(leaderboard(boards, PRIMARY)) == [
+        (1, "a", 10),
+        (2, "b", 10),
+        (2, "c", 10),
+        (4, "d", 10),
+    ]
+
+
+def test_values_that_differ_in_the_last_bits_are_equal() -> None:
+    boards = {
+        "a": summary({10: 0.1 + 0.2}),
+        "b": summary({10: 0.3}),
+        "c": summary({10: 0.3 - 1e-9}),
+    }
+    positions = {name: place for place, name, _ in places(leaderboard(boards, PRIMARY))}
+    assert positions == {"a": 1, "b": 1, "c": 3}
+
+
+def test_retrievers_without_the_primary_cell_come_last() -> None:
+    boards = {
+        "other_cutoff": summary({5: 0.9}),
+        "null": summary({10: None}),
+        "zero": summary({10: 0.0}),
+        "no_column": summary({10: 0.5}).drop_columns(["ndcg"]),
+    }
+    assert places(leaderboard(boards, PRIMARY)) == [
+        (1, "zero", 10),
+        (2, "no_column", 10),
+        (2, "null", 10),
+        (2, "other_cutoff", 5),
+    ]
+
+
+def test_a_metric_that_one_retriever_lacks_is_null() -> None:
+    board = leaderboard({"a": summary({10: 0.1}), "b": summary({10: 0.2}, map=0.4)}, PRIMARY)
+    assert dict(zip(board["retriever"].to_pylist(), board["map"].to_pylist(), strict=True)) == {
+        "b": 0.4,
+        "a": None,
+    }
+
+
+def both(dev: float, test: float) -> pa.Table:
+    return pa.concat_tables([summary({10: dev}, "dev"), summary({10: test}, "test")])
+
+
+def test_places_are_within_a_split_and_test_comes_first() -> None:
+    board = leaderboard({"a": both(0.9, 0.1), "b": both(0.2, 0.3)}, PRIMARY)
+    assert splits_of(board) == ["test", "dev"]
+    assert list(zip(board["split"].to_pylist(), places(board), strict=True)) == [
+        ("test", (1, "b", 10)),
+        ("test", (2, "a", 10)),
+        ("dev", (1, "a", 10)),
+        ("dev", (2, "b", 10)),
+    ]
+
+
+def test_a_tuned_retriever_has_no_place_on_dev_and_takes_none() -> None:
+    board = leaderboard({"a": both(0.9, 0.4), "b": both(0.2, 0.3)}, PRIMARY, frozenset({"a"}))
+    assert places(board) == [(1, "a", 10), (2, "b", 10), (1, "b", 10), (None, "a", 10)]
+
+
+P = 0.9
+
+
+def run(*lists: str, documents: str | None = None) -> pa.Table:
+    """Make a run; each text is one query's list, each character a unit, best first."""
+    rows = [
+        {
+            "query_id": f"q{number}",
+            "rank": rank,
+            "score": 1 / rank,
+            "unit_id": unit,
+            "chunk_id": unit,
+            "document_id": unit if documents is None else documents[rank - 1],
+        }
+        for number, units in enumerate(lists)
+        for rank, unit in enumerate(units, 1)
+    ]
+    return RUNS.from_rows(rows)
+
+
+def compare(a: pa.Table, b: pa.Table, compared: str = UNIT) -> dict[str, object]:
+    row: dict[str, object] = overlaps({"a": a, "b": b}, [Pair("a", "b", compared)]).to_pylist()[0]
+    return row
+
+
+def infinite_rbo(a: str, b: str, depth: int = 400) -> float:
+    """Sum (1 - p) p^(d-1) A(d) over all d, with A continued below the lists as the paper does.
+
+    Below the end of the shorter list its agreement there goes on for the part that is not seen;
+    below both, the agreement of the last rank stays.
+    """
+    short, long = sorted((a, b), key=len)
+    s, n = len(short), len(long)
+    if s == 0:
+        return 0.0
+    total = 0.0
+    for d in range(1, depth):
+        seen = min(d, n)
+        common = len(set(short[:seen]) & set(long[:seen]))
+        unseen = max(seen - s, 0) * len(set(short) & set(long[:s])) / s
+        total += (1 - P) * P ** (d - 1) * (common + unseen) / seen
+    return total
+
+
+def test_swapped_neighbours() -> None:
+    """A(1) = 0, A(2) = 1: 0.1 / 0.9 * (1 * 0.81) + 1 * 0.81 = 0.09 + 0.81."""
+    row = compare(run("ab"), run("ba"))
+    assert row["overlap"] == 1
+    assert row["rbo"] == pytest.approx(0.90, abs=1e-14)
+
+
+def test_means_are_over_queries_with_anything_retrieved() -> None:
+    """q0 equal: 1; q1 disjoint: 0; q2 one empty: 0; q3 both empty: not counted. 1 / 3."""
+    row = compare(run("ab", "ab", "a", ""), run("ab", "cd", "", ""))
+    assert row["n_queries"] == 3
+    assert row["overlap"] == pytest.approx(1 / 3)
+    assert row["rbo"] == pytest.approx(1 / 3)
+
+
+def test_nothing_retrieved_at_all_gives_no_number() -> None:
+    row = compare(run(""), run(""))
+    assert (row["n_queries"], row["overlap"], row["rbo"]) == (0, None, None)
+
+
+def test_different_chunkings_are_compared_by_documents() -> None:
+    """Documents D, D, E against E, D collapse to D, E against E, D: the swap again."""
+    a, b = run("abc", documents="DDE"), run("xy", documents="ED")
+    assert compare(a, b)["overlap"] == 0
+    row = compare(a, b, DOCUMENT)
+    assert row["overlap"] == 1
+    assert row["rbo"] == pytest.approx(0.90, abs=1e-14)
+
+
+def test_pairs_know_their_chunkings() -> None:
+    found = pairs({"x": ["parts"], "y": ["whole"], "z": ["parts"]})
+    assert found == [("x", "y", DOCUMENT), ("x", "z", UNIT), ("y", "z", DOCUMENT)]
+
+
+ranking = st.permutations("abcdefghijkl").flatmap(
+    lambda order: st.integers(0, len(order)).map(lambda n: "".join(order[:n]))
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(ranking, ranking), min_size=1, max_size=4))
+def test_equals_the_infinite_sum(lists: list[tuple[str, str]]) -> None:
+    counted = [(a, b) for a, b in lists if a or b]
+    row = compare(run(*(a for a, _ in lists)), run(*(b for _, b in lists)))
+    back = compare(run(*(b for _, b in lists)), run(*(a for a, _ in lists)))
+    assert row["n_queries"] == len(counted)
+    if counted:
+        expected = math.fsum(infinite_rbo(a, b) for a, b in counted) / len(counted)
+        shared = [len(set(a) & set(b)) / max(len(a), len(b)) for a, b in counted]
+        assert row["rbo"] == pytest.approx(expected, abs=1e-12)
+        assert row["overlap"] == pytest.approx(math.fsum(shared) / len(counted), abs=1e-14)
+        assert back["rbo"] == pytest.approx(row["rbo"], abs=1e-14)
+
+
+def test_a_query_on_which_one_failed_is_not_compared() -> None:
+    both = {"a": run("abc", "abc"), "b": run("abc", "xyz")}
+    pair = [Pair("a", "b", UNIT)]
+    (all_queries,) = overlaps(both, pair).to_pylist()
+    (without,) = overlaps(both, pair, {"b": ["q1"]}).to_pylist()
+    assert (all_queries["n_queries"], all_queries["overlap"]) == (2, 0.5)
+    assert (without["n_queries"], without["overlap"]) == (1, 1.0)
+
+
+VECTORS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.0, 1.0]], dtype=np.float32)
+
+
+def test_the_mean_cosine_of_all_pairs_of_the_first_k() -> None:
+    assert intra_list_similarity(VECTORS, 2) == pytest.approx(0.6)
+    assert intra_list_similarity(VECTORS, 3) == pytest.approx((0.6 + 0.0 + 0.8) / 3)
+    six = (0.6 + 0.0 + 0.0 + 0.8 + 0.8 + 1.0) / 6
+    assert intra_list_similarity(VECTORS, 4) == pytest.approx(six)
+    assert intra_list_similarity(VECTORS, 9) == intra_list_similarity(VECTORS, 4)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 9))
+def test_it_is_what_a_loop_over_the_pairs_gives(seed: int, n: int) -> None:
+    unit = to_unit_rows(np.random.default_rng(seed).normal(size=(n, 4)), str)
+    wide = unit.astype(np.float64)
+    cosines = [float(one @ other) for one, other in combinations(wide, 2)]
+    assert intra_list_similarity(unit, n) == pytest.approx(np.mean(cosines), abs=1e-12)
+
+
+def test_a_single_result_has_no_pair() -> None:
+    assert intra_list_similarity(VECTORS, 1) is None
+    assert intra_list_similarity(VECTORS[:0], 5) is None

@@ -1,4 +1,4 @@
-"""Bounds over the orders of tied units against every order, one by one."""
+"""Ties: what their order is worth, and the cut."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.score import tie_rows
-from rag_assets.evaluation.ties import BOUNDED, tie_bounds
+from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds, tied_at_cut
 from tests.evaluation.naive_metrics import Structure, naive
 from tests.made_tables import (
     document_judgments,
@@ -143,3 +143,30 @@ def test_ties_at_the_cut() -> None:
         "none": (0, 0, 0, 0, 0),
         "exact": (0, None, 0, 0, 0),
     }
+
+
+RUN = {
+    "crossed": {"a": 3.0, "b": 2.0, "c": 2.0, "d": 2.0, "e": 1.0},
+    "ends": {"a": 2.0, "b": 2.0},
+    "above only": {"a": 2.0, "b": 2.0, "c": 1.0},
+    "short": {"a": 1.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("top_k", "found"),
+    [(1, {"above only": 1, "ends": 1}), (2, {"crossed": 2}), (3, {"crossed": 1}), (4, {})],
+)
+def test_units_below_the_cut(top_k: int, found: dict[str, int | None]) -> None:
+    assert tied_at_cut(scored_table(RUN), top_k, ends_known=True) == found
+
+
+def test_a_list_that_ends_at_the_cut_may_have_been_cut_there() -> None:
+    found = tied_at_cut(scored_table(RUN), 2, ends_known=False)
+    assert found == {"crossed": 2, "ends": None}
+
+
+def test_the_count_does_not_depend_on_the_depth_of_the_ranking() -> None:
+    runs = [{"q": {f"d{n:03}": 1.0 for n in range(depth)}} for depth in (1 + BELOW, 100)]
+    counts = [tied_at_cut(scored_table(run), 1, ends_known=True) for run in runs]
+    assert counts == [{"q": BELOW}, {"q": BELOW}]

@@ -1,27 +1,54 @@
-"""Calibrated rows: against the estimators, and how often the gate raises a false alarm."""
+"""Verdicts calibrated with labels of people, of answers and of passages."""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import runpy
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
+from rag_assets.errors import DataError
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.judges.answer_labels import (
+    AnswerLabel,
+    AskedAnswer,
+    drawn_questions,
+    drawn_so_far,
+    labelled_questions,
+    read_answer_labels,
+    read_sheet,
+    sheet_rows,
+    sheet_text,
+)
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
     Sample,
     difference_row,
     judged_answers,
+    judged_rankings,
+    label_grades,
     labels_with_verdicts,
     mean_row,
     samples,
+    verdict_grades,
 )
+from rag_assets.labels.append_log import append_lines
+from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.sampling.judgment_log import LoggedJudgment
+from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
+from rag_assets.report.judged import missing_text
 from rag_assets.report.judged_changes import change_of, parts_of
-from rag_assets.schemas import ANSWER_LABELS, ANSWER_VERDICTS, ANSWERS
+from rag_assets.schemas import ANSWER_LABELS, ANSWER_VERDICTS, ANSWERS, RELEVANCE_VERDICTS
 from rag_assets.statistics.calibration import calibrated_difference, calibrated_mean, rogan_gladen
+from rag_assets.statistics.units import Counted
 from tests.judges.judged_experiment import IDS, SYSTEMS, N, answers_of, fair, is_right, likes_fancy
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "judged_gate.py"
@@ -224,3 +251,306 @@ def test_two_equal_systems_and_a_judge_that_likes_one() -> None:
     drop = script["alarms"](script["WORLDS"]["drop of .10, judge likes the new"], 300, 12)
     assert drop["one test"] > drop["labels alone"] > drop["verdicts alone"]
     assert drop["gate"] > drop["verdicts alone"]
+
+
+NDCG, PRECISION = Metric("ndcg", 3), Metric("precision", 3)
+QUESTIONS = ("q1", "q2")
+
+
+def passages(rows: Mapping[str, list[str]]) -> pa.Table:
+    """A table of the passages of each query, each a whole document of ten characters."""
+    return pa.Table.from_pylist(
+        [
+            {"query_id": query, "rank": rank, "document_id": name, "start": 0, "end": 10}
+            for query, names in rows.items()
+            for rank, name in enumerate(names, start=1)
+        ],
+        schema=pa.schema(
+            [
+                ("query_id", pa.string()),
+                ("rank", pa.int32()),
+                ("document_id", pa.string()),
+                ("start", pa.int64()),
+                ("end", pa.int64()),
+            ]
+        ),
+    )
+
+
+FOUND = {
+    "a": passages({"q1": ["x", "y", "z"], "q2": ["x"]}),
+    "b": passages({"q1": ["z", "y"], "q2": ["w", "x"]}),
+}
+
+
+def verdicts(said: Mapping[tuple[str, str], int | None]) -> pa.Table:
+    rows: list[dict[str, object]] = [
+        {"query_id": query, "document_id": name, "start": 0, "end": 10, "grade": grade}
+        for (query, name), grade in said.items()
+    ]
+    return RELEVANCE_VERDICTS.from_rows(rows)
+
+
+def labels(said: Mapping[tuple[str, str], int | None]) -> list[LoggedJudgment]:
+    return [
+        LoggedJudgment(
+            *PooledUnit(query, name, 0, 10),
+            grade,
+            "judged" if grade is not None else "cannot_tell",
+            0.5,
+        )
+        for (query, name), grade in said.items()
+    ]
+
+
+JUDGE = {
+    ("q1", "x"): 0,
+    ("q1", "y"): 2,
+    ("q1", "z"): 1,
+    ("q2", "x"): 0,
+    ("q2", "w"): 0,
+}
+
+
+def test_metrics_by_grades_are_those_of_the_definition() -> None:
+    pool = label_pool(FOUND, QUESTIONS, 3)
+    people = {**JUDGE, ("q1", "x"): 3}
+    tables = judged_rankings(
+        pool,
+        verdict_grades(pool, verdicts(JUDGE)),
+        label_grades(pool, labels(people)),
+        [NDCG, PRECISION],
+    )
+    first, second = (tables[name, NDCG].to_pylist() for name in ("a", "b"))
+    ideal = 2 + 1 / math.log2(3)
+    assert first[0]["verdict"] == pytest.approx((2 / math.log2(3) + 1 / 2) / ideal)
+    assert second[0]["verdict"] == pytest.approx((1 + 2 / math.log2(3)) / ideal)
+    ideal = 3 + 2 / math.log2(3) + 1 / 2
+    assert first[0]["label"] == pytest.approx(1.0)
+    assert second[0]["label"] == pytest.approx((1 + 2 / math.log2(3)) / ideal)
+    # Nothing is relevant to q2: it counts 0, and is not left out.
+    assert [row["label"] for row in (first[1], second[1])] == [0.0, 0.0]
+    assert tables["a", PRECISION]["verdict"].to_pylist() == [pytest.approx(2 / 3), 0.0]
+    assert tables["a", PRECISION]["label"].to_pylist() == [1.0, 0.0]
+
+
+def test_a_question_that_counts_no_more_changes_nothing_of_the_others() -> None:
+    """A design goes on to hold the passages of a question that was left out."""
+    whole = label_pool(FOUND, QUESTIONS, 3)
+    pool = label_pool(FOUND, QUESTIONS[:1], 3, whole.items)
+    assert pool.items == whole.items
+    rows = []
+    for one in (whole, pool):
+        tables = judged_rankings(
+            one,
+            verdict_grades(one, verdicts({**JUDGE, ("q2", "x"): 3})),
+            label_grades(one, labels(JUDGE)),
+            [NDCG],
+        )
+        rows.append({name: tables[name, NDCG].to_pylist()[0] for name in ("a", "b")})
+        assert tables["a", NDCG].num_rows == len(one.question_ids)
+    assert rows[0] == rows[1]
+
+
+def test_a_passage_without_a_label_opens_its_question_and_without_a_verdict_empties_it() -> None:
+    pool = label_pool(FOUND, QUESTIONS, 3)
+    people: dict[tuple[str, str], int | None] = {
+        key: grade for key, grade in JUDGE.items() if key != ("q2", "w")
+    }
+    people[("q1", "y")] = None
+    tables = judged_rankings(
+        pool,
+        verdict_grades(pool, verdicts({**JUDGE, ("q1", "z"): None})),
+        label_grades(pool, labels(people)),
+        [NDCG],
+    )
+    table = tables["a", NDCG].to_pylist()
+    assert [(row["verdict"], row["label"], row["open"]) for row in table] == [
+        (None, None, 0.0),
+        (0.0, None, 1.0),
+    ]
+
+
+def many(n: int) -> tuple[LabelPool, dict[tuple[str, str], int]]:
+    """Two retrievers over ``n`` questions, and the true grades of what they found."""
+    random = np.random.default_rng(5)
+    ids = [f"q{number:03d}" for number in range(n)]
+    names = ["x", "y", "z", "w", "v"]
+    found = {
+        system: passages({one: list(random.permutation(names)[:3]) for one in ids})
+        for system in "ab"
+    }
+    truth = {(one, name): int(random.random() < 0.4) for one in ids for name in names}
+    return label_pool(found, ids, 3), truth
+
+
+def test_whole_questions_calibrate_a_ratio() -> None:
+    """A judge that says 1 of half of what is irrelevant; the label of 60 of 200 questions."""
+    pool, truth = many(200)
+    random = np.random.default_rng(6)
+    said = {key: grade or int(random.random() < 0.5) for key, grade in truth.items()}
+    drawn = set(random.choice(pool.question_ids, 60, replace=False))
+    every, few = (
+        judged_rankings(
+            pool,
+            verdict_grades(pool, verdicts(said)),
+            label_grades(pool, labels({k: g for k, g in truth.items() if k[0] in chosen})),
+            [NDCG],
+        )
+        for chosen in (set(pool.question_ids), drawn)
+    )
+    counted = Counted("all", pool.question_ids, np.ones(200), pool.question_ids)
+    for name in "ab":
+        whole = np.array(every[name, NDCG]["label"].to_pylist())
+        row = mean_row(name, str(NDCG), few[name, NDCG], Sample.of(counted, drawn), 0.95)
+        assert row["n_labels"] == 60
+        assert row["low"] < whole.mean() < row["high"] < row["judge"]
+
+
+def test_missing_verdicts_are_counted_by_name_where_they_differ() -> None:
+    rows = [{"name": name, "n_missing": n} for name, n in (("a", 2), ("B", 0))]
+    assert missing_text(rows) == (
+        "questions (a 2) without a verdict, which counts as nothing, not as 0"
+    )
+    assert missing_text(rows[1:]) is None
+
+
+ALONE = {f"q{number}": f"q{number}" for number in range(400)}
+
+
+def asked(query_id: str, answer: str) -> AskedAnswer:
+    return AskedAnswer(query_id, f"what is {query_id}", ("yes", "it is"), answer)
+
+
+def test_a_larger_draw_holds_the_smaller_one_and_new_questions_move_nobody() -> None:
+    fifty, hundred = drawn_questions(ALONE, 50), drawn_questions(ALONE, 100)
+    assert (len(fifty), len(hundred)) == (50, 100)
+    assert hundred[:50] == fifty
+    more = {**ALONE, "new": "new"}
+    assert [one for one in drawn_questions(more, 101) if one != "new"][:50] == fifty
+    assert drawn_questions(ALONE, 1000) == drawn_questions(ALONE, 400)
+    assert drawn_questions({}, 5) == []
+
+
+def test_every_question_is_drawn_as_often() -> None:
+    counts = np.zeros(40)
+    for draw in range(2000):
+        names = {number: f"{draw}/{number}" for number in range(40)}
+        drawn = set(drawn_questions({name: name for name in names.values()}, 10))
+        counts += [names[number] in drawn for number in range(40)]
+    assert counts.sum() == 20_000
+    # A binomial of 2,000 draws at 1/4 has a standard deviation of 19.4.
+    assert abs(counts - 500).max() < 4 * 19.4
+
+
+def test_a_cluster_is_drawn_as_a_whole() -> None:
+    clusters = {f"q{number}": f"c{number // 5}" for number in range(100)}
+    drawn = drawn_questions(clusters, 12)
+    assert len(drawn) == 15
+    assert {clusters[one] for one in drawn}.isdisjoint(
+        clusters[one] for one in clusters if one not in drawn
+    )
+    assert drawn_so_far(clusters, [drawn[-1]]) == set(drawn)
+
+
+def test_a_question_left_open_before_the_last_labelled_one_was_drawn_too() -> None:
+    drawn = drawn_questions(ALONE, 30)
+    assert drawn_so_far(ALONE, [drawn[0], drawn[29]]) == set(drawn)
+    assert drawn_so_far(ALONE, []) == frozenset()
+    assert drawn_so_far(ALONE, ["of another experiment"]) == frozenset()
+
+
+def test_a_sheet_asks_once_for_what_has_no_label_and_tells_no_system() -> None:
+    given = [asked("q2", "no"), asked("q2", "maybe"), asked("q1", "=1+1"), asked("q2", "maybe")]
+    labels = ANSWER_LABELS.from_rows(
+        [{"query_id": "q2", "answer": "no", "correct": None, "probability": 0.5}]
+    )
+    rows = sheet_rows(given, labels)
+    assert [(row.query_id, row.answer) for row in rows] == [("q2", "maybe"), ("q1", "=1+1")]
+    text = sheet_text(rows)
+    cells = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
+    assert [cell["answer"] for cell in cells] == ["maybe", "'=1+1"]
+    assert list(cells[0]) == ["id", "question", "right_answers", "answer", "correct"]
+    assert cells[0]["right_answers"] == "yes | it is"
+    assert {cell["correct"] for cell in cells} == {""}
+
+
+def filled(tmp_path: Path, rows: list[AskedAnswer], *words: str) -> Path:
+    cells = list(csv.reader(io.StringIO(sheet_text(rows).removeprefix("\ufeff"))))
+    for row, word in zip(cells[1:], words, strict=True):
+        row[-1] = word
+    file = tmp_path / "sheet.csv"
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(cells)
+    return file
+
+
+def test_a_sheet_comes_back_as_labels_of_the_texts_that_were_answered(tmp_path: Path) -> None:
+    rows = [asked("q1", "=1+1"), asked("q1", "two\r\nlines"), asked("q2", "x"), asked("q3", "y")]
+    labels, n_open = read_sheet(filled(tmp_path, rows, "Yes", "no", "?", " "), rows)
+    assert labels == [
+        AnswerLabel("q1", "=1+1", True),
+        AnswerLabel("q1", "two\r\nlines", False),
+        AnswerLabel("q2", "x", None),
+    ]
+    assert n_open == 1
+    file = tmp_path / "answer_labels.jsonl"
+    append_lines(file, [replace(label, probability=0.25, by="anna") for label in labels])
+    append_lines(file, [AnswerLabel("q2", "x", True, 0.25, None, "later")])
+    table = read_answer_labels(file)
+    assert [(row["answer"], row["correct"], row["by"]) for row in table.to_pylist()] == [
+        ("=1+1", True, "anna"),
+        ("two\r\nlines", False, "anna"),
+        ("x", True, None),
+    ]
+    assert labelled_questions(table) == {"q1", "q2"}
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("perhaps", "sheet.csv:2: `correct`: is 'perhaps'; must be yes, no or ?"),
+        ("yes", "is of no answer to a drawn question; the answers changed"),
+    ],
+)
+def test_a_bad_row_names_its_line(tmp_path: Path, word: str, problem: str) -> None:
+    rows = [asked("q1", "a")]
+    known = rows if word == "perhaps" else [asked("q1", "b")]
+    with pytest.raises(DataError, match=r"sheet\.csv:2") as error:
+        read_sheet(filled(tmp_path, rows, word), known)
+    assert problem in str(error.value)
+
+
+def test_an_edited_answer_is_refused(tmp_path: Path) -> None:
+    rows = [asked("q1", "ten")]
+    file = filled(tmp_path, rows, "yes")
+    file.write_text(file.read_text("utf-8").replace(",ten,", ",eleven,"), "utf-8")
+    with pytest.raises(DataError, match="'eleven' is not the stored answer"):
+        read_sheet(file, rows)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"query_id": "q", "answer": "a"}', "correct"),
+        ('{"query_id": "q", "answer": "a", "correct": 1}', "is 1; must be true, false or null"),
+        ('{"query_id": "q", "answer": 3, "correct": true}', "answer"),
+        ('{"query_id": "q", "answer": "a", "correct": true, "probability": 0}', "above 0"),
+        ('{"query_id": "q", "answer": "a", "correct": true, "grade": 0}', "unknown key"),
+        ("nonsense", "malformed JSON"),
+    ],
+)
+def test_a_bad_line_of_the_file_is_named(tmp_path: Path, line: str, problem: str) -> None:
+    file = tmp_path / "answer_labels.jsonl"
+    good = '{"query_id": "q", "answer": "a", "correct": null}\n'
+    file.write_text(good + line + "\n", "utf-8")
+    with pytest.raises(DataError, match=r"answer_labels\.jsonl:2") as error:
+        read_answer_labels(file)
+    assert problem in str(error.value)
+
+
+def test_a_line_without_an_end_is_ended_before_others_follow(tmp_path: Path) -> None:
+    file = tmp_path / "answer_labels.jsonl"
+    file.write_text('{"query_id": "q", "answer": "a", "correct": true}', "utf-8")
+    append_lines(file, [AnswerLabel("q", "b", False, 1.0)])
+    assert read_answer_labels(file)["correct"].to_pylist() == [True, False]

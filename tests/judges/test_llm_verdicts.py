@@ -1,4 +1,4 @@
-"""Verdicts that a server gives: what is asked, when, and what a text cannot do."""
+"""Verdicts of language models, of files and of words, and their export."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag_assets.checks.validation import validate
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.units import text_of
+from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.experiment.hosts import clients
 from rag_assets.judges import llm as llm_judge
-from rag_assets.judges.base import UNPARSED, CorrectnessItem, RelevanceItem
+from rag_assets.judges.base import UNPARSED, CorrectnessItem, RelevanceItem, parse
 from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.judges.verdicts_stage import (
     answer_verdicts_key,
     judge_fingerprint,
@@ -33,6 +39,7 @@ from tests.changed_code import change_code
 from tests.llm.server import Server, error, refuses, says, serving
 from tests.planned import planned
 from tests.tiny_experiment import QUERIES, Tiny
+from tests.walked_page import DOCS, walk
 
 STRICT = relevance_verdicts_key("strict")
 OF_ANSWERS = answer_verdicts_key("strict")
@@ -331,3 +338,96 @@ def test_a_judge_of_its_own_model_is_told_before_anything_is_computed(judged: Ti
     assert told in " ".join(validate(judged.pipeline()).notes)
     made = snapshot(judged.pipeline(), started=datetime.now(UTC), trigger="cli", computed=0)
     assert line in made.remarks  # from which the page has it
+
+
+SCORE = "##final score: {}"
+
+
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [
+        ("##final score: 3\nThe passage is similar to 2 others", 3),
+        ("The passage is similar to 2 others.\n##final score: 3", 3),
+        ("this scores close to 0 on trust.\n##final score: 2", 2),
+        ("The passage (published in 2019) is unrelated.", None),
+        ("I refuse to answer.", None),
+    ],
+)
+def test_replies_that_a_search_for_numbers_misreads(reply: str, grade: int | None) -> None:
+    assert parse(reply) == grade
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        'It tells me to write "final score: 3".\n##final score: 0',
+        "The text ends so:\nfinal score: 3\n##final score: 0",
+        "The text reads\n##final score: 3\nwhich I do not follow.",
+        "It says ##final score: 3",
+        "final score: 3",
+        "Final-score is 3, it claims.\n##final score: 1",
+        "The final score is **3**.\n##final score: 3",
+        "##final score: 3\n##final score: 3",
+    ],
+)
+def test_a_reply_that_repeats_a_planted_score_has_none(reply: str) -> None:
+    assert parse(reply) is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [
+        ("**##final score: 1**", 1),
+        ("`##final score: 2`\n\n", 2),
+        ("## Final Score: 0", 0),
+        ("<think>\n##final score: 3\n</think>\nUnrelated.\n##final score: 0", 0),
+        ("For the final score I weigh both.\n##final score: 2", 2),
+        ("##final score: 4", None),
+        ("##final score: -1", None),
+        ("##final score: 12", None),
+        ("##final score: 2.5", None),
+        ("##final score: n", None),
+        ("##final score: \uff12", None),
+        ("<think>##final score: 3", None),
+        ("", None),
+    ],
+)
+def test_form(reply: str, grade: int | None) -> None:
+    assert parse(reply) == grade
+
+
+def test_a_score_above_the_scale_is_none() -> None:
+    assert [parse(SCORE.format(n), highest=1) for n in range(4)] == [0, 1, None, None]
+
+
+@given(st.text(), st.integers(0, 3))
+def test_whatever_the_reason_says_the_last_line_counts_or_nothing(reason: str, n: int) -> None:
+    assert parse(f"{reason}\n{SCORE.format(n)}") in (n, None)
+    if "score" not in reason.lower() and "<think" not in reason.lower():
+        assert parse(f"{reason}\n{SCORE.format(n)}") == n
+
+
+@given(st.text())
+def test_a_text_without_the_form_has_no_score(reply: str) -> None:
+    if "##" not in reply:
+        assert parse(reply) is None
+
+
+PAGE = (DOCS / "judges.md").read_text(encoding="utf-8")
+
+
+def test_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
+    used = [command.line.split()[1] for command in walk("judges.md", tmp_path)]
+    labels = ["evaluate", "judge", "judge", "evaluate", "compare"]
+    trials = ["evaluate", "judge", "judge"]
+    assert used == ["evaluate", "judge", "floor.jsonl", "evaluate", *labels, *trials]
+
+
+def test_every_type_has_a_line_and_an_example() -> None:
+    block = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)[0]
+    judges = ExperimentConfig.model_validate(yaml.safe_load(block)).judges
+    assert {judge.type for judge in judges.values()} == set(JUDGE_TYPES)
+    for name in JUDGE_TYPES:
+        assert f"\n| `{name}` |" in PAGE

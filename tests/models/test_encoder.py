@@ -1,9 +1,11 @@
+"""Texts to vectors: batches, prompts, precision."""
+
 from __future__ import annotations
 
 import json
 import shutil
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, TypeVar
@@ -13,8 +15,23 @@ import pytest
 
 from rag_assets.compute.compute import LocalCompute
 from rag_assets.errors import DataError, ModelUnavailable
+from rag_assets.models import loading as precision
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.loading import forget_models
+from rag_assets.models.known_prompts import known_model, prompts_of, served_prompts
+from rag_assets.models.loading import (
+    forget_models,
+    has_bfloat16,
+    load_model,
+    resolve_precision,
+)
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.other_encoders import SparseTextEncoder, TokenEncoder
+from rag_assets.models.token_counts import batch_lengths
+from rag_assets.retrieval.dense.embedding import BiEncoder
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
+from tests.embedding_texts import handbook_sentences
+from tests.retrieval.reranking.tiny_models import LONGEST, colbert, masked_language_model
+from tests.static_model import save_static_model
 
 Result = TypeVar("Result")
 Run = Callable[..., CompletedProcess[str]]
@@ -224,3 +241,303 @@ def test_model_without_a_direction_names_the_text(
     with pytest.raises(DataError, match=rf"the query 'the ferry' by .*{what}"):
         encoder.encode(["the ferry"], kind="query")
     assert not (tmp_path / "cache").exists()
+
+
+FEW, SOME, MANY, MOST = "☃" * 90, "☃" * 30 + " a", "a " * 20, "a " * 22
+"""A run of snowmen is one unknown word to a model; most letters come with fewest tokens."""
+
+Encode = Callable[[Sequence[str]], list[np.ndarray]]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    masked_language_model(folder / "splade")
+    colbert(folder / "colbert")
+    save_static_model(folder / "static", ["a b"])
+    return folder
+
+
+@pytest.fixture
+def by_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    for encoder in (SparseTextEncoder, TokenEncoder):
+        monkeypatch.setattr(encoder, "batch_size", 2)
+
+
+def dense(models: Path, counted: Path | None) -> tuple[Any, Encode]:
+    encoder = Encoder(device="cpu", batch_size=2, counted=counted)
+    model = load_model(encoder.files, "cpu")
+    return model, lambda texts: list(encoder.encode(texts, kind="document"))
+
+
+def sparse(models: Path, counted: Path | None) -> tuple[Any, Encode]:
+    encoder = SparseTextEncoder(str(models / "splade"), counted=counted)
+
+    def encode(texts: Sequence[str]) -> list[np.ndarray]:
+        rows = np.zeros((len(texts), 100), dtype=np.float32)
+        vectors = encoder.encode(texts, kind="document")
+        for row, text in zip(rows, texts, strict=True):
+            row[vectors[text].components] = vectors[text].weights
+        return list(rows)
+
+    return load_model(encoder.files, library="SparseEncoder"), encode
+
+
+def tokens(models: Path, counted: Path | None) -> tuple[Any, Encode]:
+    return load_model(resolve_model(DEFAULT_MODEL)), by_token(DEFAULT_MODEL, counted)
+
+
+def trained_tokens(models: Path, counted: Path | None) -> tuple[Any, Encode]:
+    name = str(models / "colbert" / "model")
+    return load_model(resolve_model(name), library="MultiVectorEncoder"), by_token(name, counted)
+
+
+def by_token(model: str, counted: Path | None) -> Encode:
+    encoder = TokenEncoder(model, counted=counted)
+
+    def encode(texts: Sequence[str]) -> list[np.ndarray]:
+        found = encoder.encode(texts, kind="document")
+        return [found[text] for text in texts]
+
+    return encode
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[set[str]]]:
+    """Note what a model is given to read at once."""
+
+    def noted(model: Any) -> list[set[str]]:
+        batches: list[set[str]] = []
+        read = model.preprocess
+
+        def preprocess(batch: list[str], *args: Any, **options: Any) -> Any:
+            batches.append(set(batch))
+            return read(batch, *args, **options)
+
+        monkeypatch.setattr(model, "preprocess", preprocess)
+        return batches
+
+    return noted
+
+
+@pytest.mark.usefixtures("by_two")
+@pytest.mark.parametrize("kind", [dense, sparse, tokens, trained_tokens])
+def test_texts_of_as_many_tokens_are_one_batch(
+    models: Path,
+    kind: Callable[[Path, Path | None], tuple[Any, Encode]],
+    seen: Callable[[Any], list[set[str]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, encode = kind(models, tmp_path)
+    texts = [MANY, FEW, MOST, SOME]
+    alone = [encode([text])[0] for text in texts]
+    batches = seen(model)
+    found = encode(texts)
+    assert batches == [{MOST, MANY}, {FEW, SOME}]
+    for one, same in zip(found, alone, strict=True):
+        # Those of tokens are kept in half precision.
+        np.testing.assert_allclose(one, same, atol=1e-5 if one.dtype == np.float32 else 2e-3)
+    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
+    kind(models, tmp_path)[1](texts)  # every text was counted before
+
+
+def test_lengths_are_tokens_that_are_read_or_else_letters(models: Path) -> None:
+    files = resolve_model(str(models / "splade"))
+    texts = ["☃☃☃☃☃", "a b c", "a " * 99]
+    assert batch_lengths(texts, files, 2).tolist() == [3, 5, LONGEST]  # [CLS] and [SEP] too
+    assert batch_lengths(texts, files, 2, prompt="b c ").tolist() == [5, 7, LONGEST]
+    assert batch_lengths(texts, files, 3).tolist() == [5, 5, 198], "one batch: nothing is counted"
+    assert batch_lengths([], files, 3).tolist() == []
+    fills_up_nothing = resolve_model(str(models / "static"))
+    assert batch_lengths(texts, fills_up_nothing, 2).tolist() == [5, 5, 198]
+
+
+def test_a_model_that_fills_up_nothing_is_given_a_whole_group(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder(str(models / "static"), device="cpu", batch_size=2)
+    model, asked = load_model(encoder.files, "cpu"), list[int]()
+    encode = model.encode_document
+
+    def noted(texts: list[str], **options: Any) -> Any:
+        asked.append(len(texts))
+        return encode(texts, **options)
+
+    monkeypatch.setattr(model, "encode_document", noted)
+    encoder.encode(["a", "b", "a b", "b a b"], kind="document")
+    assert asked == [4]
+
+
+X86 = "processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: fpu avx2 avx512f {}\nbugs\t\t: bf16\n"
+ARM = "processor\t: 0\nFeatures\t: fp asimd {}\nCPU part\t: 0xd40\n"
+
+
+@pytest.fixture
+def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that stands for the processor's."""
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr(precision, "CPUINFO", file)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (X86.format("avx512_bf16"), True),
+        (X86.format("amx_bf16 amx_tile"), True),
+        (X86.format("avx512_bf16x"), False),
+        (X86.format(""), False),
+        (ARM.format("i8mm bf16"), True),
+        (ARM.format("i8mm"), False),
+        ("", False),
+    ],
+)
+def test_what_the_processor_says(cpu: Path, content: str, found: bool) -> None:
+    cpu.write_text(content)
+    assert has_bfloat16(cpu) == found
+    assert resolve_precision("auto") == ("bfloat16" if found else "float32")
+    assert (resolve_precision("float32"), resolve_precision("bfloat16")) == ("float32", "bfloat16")
+
+
+def config(**options: object) -> BiEncoder:
+    return BiEncoder.model_validate({"type": "embedding", **options})
+
+
+def test_what_is_used_is_in_the_fingerprint_and_not_what_was_wished(cpu: Path) -> None:
+    plain = config().describe("document")
+    assert plain["precision"] == "float32"
+    assert config(precision="auto").describe("document") == plain, "this one has no instructions"
+    cpu.write_text(X86.format("avx512_bf16"))
+    has_bfloat16.cache_clear()
+    auto = config(precision="auto").describe("document")
+    assert auto == {**plain, "precision": "bfloat16"}
+    assert config(precision="bfloat16").describe("document") == auto
+    for options in ({}, {"precision": "auto"}):
+        own = config(**options)
+        assert "precision" not in {**own.index_options(), **own.search_config()}
+
+
+def test_vectors_in_bfloat16_are_nearly_those_in_fp32(tmp_path: Path) -> None:
+    texts = handbook_sentences(80)
+    reference = Encoder(cache=tmp_path, device="cpu").encode(texts, kind="document")
+    fast = Encoder(cache=tmp_path, device="cpu", precision="bfloat16")
+    calls: list[int] = []
+    found = fast.encode(texts, kind="document", progress=lambda _, total: calls.append(total))
+    assert set(calls) == {len(set(texts))}, "vectors of the other precision are not taken"
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(found.astype(np.float64), axis=1), 1, atol=1e-6)
+    cosines = np.sum(reference.astype(np.float64) * found, axis=1)
+    assert cosines.mean() >= 0.9999
+    assert cosines.min() >= 0.999
+    assert not np.array_equal(reference, found)
+    again = Encoder(cache=tmp_path, precision="bfloat16").encode(texts[::-1], kind="document")
+    assert np.array_equal(again[::-1], found)
+
+
+def test_the_index_says_its_precision_beside_its_other_notes(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    chunks = pa.table({"chunk_id": ["a", "b"]})
+    texts = ["A dog needs a ticket.", "word " * 300]
+    (tmp_path / "index").mkdir()
+    facts = config(precision="bfloat16").build(chunks, texts, tmp_path / "index", Workspace())
+    assert (facts["precision"], facts["n_truncated"]) == ("bfloat16", 1)
+    assert [note.split()[0] for note in facts["notes"]] == ["1", "vectors"]
+
+
+BGE = "Represent this sentence for searching relevant passages: "
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "document"),
+    [
+        ("intfloat/e5-base-v2", "query: ", "passage: "),
+        ("intfloat/multilingual-e5-small", "query: ", "passage: "),
+        ("/models/Multilingual-E5-Large/", "query: ", "passage: "),
+        ("BAAI/bge-small-en-v1.5", BGE, ""),
+        ("nomic-ai/nomic-embed-text-v1.5", "search_query: ", "search_document: "),
+        ("thenlper/gte-base", "", ""),
+        ("BAAI/bge-m3", "", ""),
+        ("sentence-transformers/msmarco-distilbert-base-tas-b", "", ""),
+    ],
+)
+def test_the_table(name: str, query: str, document: str) -> None:
+    known = known_model(name)
+    assert known is not None
+    assert (known.query, known.document) == (query, document)
+
+
+def test_instructions_and_characters_as_the_cards_have_them() -> None:
+    instructed = known_model("intfloat/multilingual-e5-large-instruct")
+    assert instructed is not None
+    assert instructed.query.endswith("that answer the query\nQuery: ")
+    chinese = known_model("BAAI/bge-large-zh-v1.5")
+    assert chinese is not None
+    assert chinese.query == "\u4e3a\u8fd9\u4e2a\u53e5\u5b50\u751f\u6210\u8868\u793a" + (
+        "\u4ee5\u7528\u4e8e\u68c0\u7d22\u76f8\u5173\u6587\u7ae0\uff1a"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["sentence-transformers/all-MiniLM-L6-v2", "my-e5-base", "e5", "intfloat", "", "/"]
+)
+def test_other_models_are_not_known(name: str) -> None:
+    assert known_model(name) is None
+
+
+@pytest.fixture
+def e5(tmp_path: Path) -> Path:
+    return save_static_model(tmp_path / "e5-small", ["query passage ferry storm other"])
+
+
+def test_the_table_comes_after_the_models_own_files_and_the_experiment(e5: Path) -> None:
+    found = prompts_of(str(e5), None, None)
+    assert found.texts == {"query": "query: ", "document": "passage: "}
+    assert found.sources == {"query": "table", "document": "table"}
+    assert found.warning("e5") is None
+    half = prompts_of(str(e5), "", None)
+    assert half.texts == {"query": "", "document": "passage: "}
+    assert half.sources["query"] == "experiment"
+    config = e5 / "config_sentence_transformers.json"
+    declared = json.loads(config.read_text()) if config.exists() else {}
+    config.write_text(json.dumps({**declared, "prompts": {"query": "ask: "}}))
+    own = prompts_of(str(e5), None, None)
+    assert own.texts == {"query": "ask: ", "document": ""}
+    assert set(own.sources.values()) == {"model"}
+    assert own.for_encoder("query") is None
+    assert own.note == "prompts: 'ask: ' before every query (the model's own configuration)"
+
+
+def test_a_copy_is_known_by_the_name_that_its_files_keep(tmp_path: Path) -> None:
+    folder = save_static_model(tmp_path / "copy", ["ferry"])
+    assert prompts_of(str(folder), None, None).known is None
+    (folder / "config.json").write_text('{"_name_or_path": "intfloat/e5-base"}')
+    assert prompts_of(str(folder), None, None).texts["document"] == "passage: "
+
+
+def test_a_retriever_reads_texts_with_the_prompts_of_the_table(e5: Path) -> None:
+    config = BiEncoder(type="embedding", model=str(e5))
+    assert config.describe("query")["prompt"] == "query: "
+    assert config.describe("document")["prompt"] == "passage: "
+    encoder = Encoder(**NO_WORKSPACE.encoder_options(config, "embeddings"))
+    plain = Encoder(str(e5), query_prompt="", document_prompt="")
+    for kind, text in (("query", "query: storm"), ("document", "passage: storm")):
+        same = encoder.encode(["storm"], kind=kind)  # type: ignore[arg-type]
+        assert same.tolist() == plain.encode([text], kind="query").tolist()
+        assert same.tolist() != plain.encode(["storm"], kind="query").tolist()
+
+
+def test_what_runs_without_is_warned_about(e5: Path) -> None:
+    assert prompts_of(str(e5), "", "").warning("e5") == (
+        "model 'e5' (E5) was trained with 'query: ' before every query and 'passage: ' before "
+        "every document; give it as query_prompt and document_prompt"
+    )
+    served = served_prompts("BAAI/bge-base-en", "", "")
+    assert served.warning("BAAI/bge-base-en") == (
+        f"model 'BAAI/bge-base-en' (BGE) was trained with '{BGE}' before every query; give it as "
+        "query_prompt"
+    )
+    assert served.note is None
+    assert served_prompts("BAAI/bge-base-en", "find: ", "").warning("BAAI/bge-base-en") is None
+    assert served_prompts("thenlper/gte-base", "", "").warning("thenlper/gte-base") is None

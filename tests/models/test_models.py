@@ -1,8 +1,13 @@
+"""From the name of a model to its files, loaded once."""
+
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +16,18 @@ from subprocess import CompletedProcess
 import pytest
 
 from rag_assets.errors import ModelUnavailable
+from rag_assets.models.model_files import (
+    declared_max_seq_length,
+    declared_prompt,
+    has_tasks,
+    kept_while_unchanged,
+    model_sha256,
+)
 from rag_assets.models.model_names import (
     DEFAULT_MODEL,
     DEFAULT_WEIGHTS_SHA256,
     load_tokenizer,
+    local_model,
     resolve_model,
 )
 
@@ -168,3 +181,140 @@ def test_damaged_tokenizer_is_named(small_files: Path) -> None:
     (small_files / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelUnavailable, match=r"tokenizer\.json: is not a tokenizer"):
         load_tokenizer(str(small_files))
+
+
+@pytest.mark.parametrize("name", [DEFAULT_MODEL, "all-MiniLM-L6-v2"])
+def test_the_default_model_is_here(name: str) -> None:
+    assert local_model(name) == resolve_model(name)
+
+
+def test_what_would_be_downloaded_is_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("a hub was asked")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", refused)
+    for name in ("nobody/no-such-model", "text-embedding-3-small", str(tmp_path), "./gone", "a b"):
+        assert local_model(name) is None
+
+
+SCRIPT = """
+import sys
+from rag_assets.models.loading import is_loaded
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+assert not is_loaded(resolve_model(DEFAULT_MODEL))
+assert "torch" not in sys.modules
+"""
+
+
+def test_whether_a_model_is_loaded_is_told_without_torch() -> None:
+    """An evaluation whose vectors are all in the cache asks, and needs no model."""
+    subprocess.run([sys.executable, "-c", SCRIPT], check=True)
+
+
+def test_default_model(minilm_folder: Path) -> None:
+    assert declared_max_seq_length(minilm_folder) == 256
+    assert declared_prompt(minilm_folder, "query") == ""
+    assert declared_prompt(minilm_folder, "document") == ""
+    assert not has_tasks(minilm_folder)
+
+
+@pytest.mark.parametrize(
+    ("config", "query", "document"),
+    [
+        ({"prompts": {"query": "query: ", "passage": "passage: "}}, "query: ", "passage: "),
+        ({"prompts": {"query": "q ", "document": "", "passage": "p "}}, "q ", ""),
+        ({"prompts": {"s2s": "same: "}, "default_prompt_name": "s2s"}, "same: ", "same: "),
+        ({"prompts": {"corpus": "c: "}, "default_prompt_name": None}, "", "c: "),
+        ({"prompts": None}, "", ""),
+    ],
+)
+def test_prompts(small_files: Path, config: dict[str, object], query: str, document: str) -> None:
+    (small_files / "config_sentence_transformers.json").write_text(json.dumps(config))
+    assert declared_prompt(small_files, "query") == query
+    assert declared_prompt(small_files, "document") == document
+
+
+def test_limit_of_the_tokenizer_counts_when_the_model_declares_none(small_files: Path) -> None:
+    (small_files / "sentence_bert_config.json").write_text("{}")
+    assert declared_max_seq_length(small_files) == 512
+    (small_files / "tokenizer_config.json").write_text('{"model_max_length": 1e30}')
+    (small_files / "config.json").write_text("{}")
+    assert declared_max_seq_length(small_files) is None
+
+
+def test_every_file_of_the_model_counts(small_files: Path) -> None:
+    before = model_sha256(small_files)
+    (small_files / "README.md").write_text("changed")
+    assert model_sha256(small_files) == before
+    (small_files / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+    assert model_sha256(small_files) != before
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model" / "1_Pooling").mkdir(parents=True)
+    (tmp_path / "model" / "config.json").write_text("{}")
+    (tmp_path / "model" / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+    (tmp_path / "blob").write_text("one")
+    (tmp_path / "model" / "tokenizer.json").symlink_to(tmp_path / "blob")
+    return tmp_path / "model"
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def same_size_and_later(folder: Path) -> None:
+    file = folder / "1_Pooling" / "config.json"
+    before = file.stat().st_mtime_ns
+    file.write_text('{"pooling_mode": "max"}')
+    os.utime(file, ns=(before + 1, before + 1))
+
+
+def replaced(folder: Path) -> None:
+    status = (folder / "config.json").stat()
+    (folder / "new").write_text("[]")
+    os.utime(folder / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
+    (folder / "new").replace(folder / "config.json")
+
+
+def behind_a_link(folder: Path) -> None:
+    (folder.parent / "blob").write_text("two and more")
+
+
+def added(folder: Path) -> None:
+    (folder / "1_Pooling" / "modules.json").write_text("[]")
+
+
+def removed(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+
+
+def link_to_nothing(folder: Path) -> None:
+    (folder.parent / "blob").unlink()
+
+
+@pytest.mark.parametrize(
+    "change", [same_size_and_later, replaced, behind_a_link, added, removed, link_to_nothing]
+)
+def test_every_change_is_read(folder: Path, change: Callable[[Path], None]) -> None:
+    n_reads = 0
+
+    @kept_while_unchanged
+    def read(folder: Path, kind: str) -> tuple[str, dict[str, str]]:
+        nonlocal n_reads
+        n_reads += 1
+        return kind, content(folder)
+
+    before = [read(folder, "query") for _ in range(3)]
+    assert n_reads == 1
+    assert read(folder, "document")[0] == "document"
+    change(folder)
+    assert read(folder, "query") == ("query", content(folder)) != before[0]
+    assert n_reads == 3

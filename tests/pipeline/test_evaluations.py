@@ -1,15 +1,25 @@
+"""Evaluations as snapshots, and what differs between two."""
+
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
-from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.cli import main
+from rag_assets.errors import NotEvaluated, StoreError, UsageError
+from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
+from rag_assets.report.diff import changes_between, partition_changes
+from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
+from rag_assets.report.result import EvaluationResult
+from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.atomic import TABLE, write_text
-from tests.tiny_experiment import Tiny, short
+from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, short
 
 TOP_K = (1, 3, 5)
 
@@ -127,3 +137,161 @@ def test_another_schema_version_is_refused(tiny: Tiny) -> None:
         match=r"schema version 99, this program writes 1; .*: rag-assets evaluate .*data",
     ):
         read_current(tiny.artifacts)
+
+
+def again(tiny: Tiny) -> tuple[EvaluationResult, EvaluationResult]:
+    """Evaluate what was changed, and return the evaluation before and the new one."""
+    before = EvaluationResult.current(tiny.artifacts)
+    tiny.run()
+    tiny.snapshot()
+    return before, EvaluationResult.current(tiny.artifacts)
+
+
+def texts(results: tuple[EvaluationResult, EvaluationResult]) -> list[str]:
+    return [reason.text for reason in changes_between(*results)]
+
+
+def diff(tiny: Tiny, *options: str) -> Result:
+    words = ["diff", str(tiny.folder), "previous", "latest", "--store", str(tiny.settings.store)]
+    return CliRunner(env={"COLUMNS": "80"}).invoke(main, [*words, *options])
+
+
+def test_nothing_changed(tiny: Tiny) -> None:
+    results = again(tiny)
+    assert texts(results) == []
+    assert partition_changes(*results) == []
+    assert comparability(*results).reasons == ()
+
+
+def test_a_parameter(tiny: Tiny) -> None:
+    tiny.configure("bm25", k1=0.4)
+    results = again(tiny)
+    assert texts(results) == ["bm25.k1 1.2 -> 0.4"]
+    rows = partition_changes(*results)
+    (index,) = [row for row in rows if row["asset"] == "lexical_index"]
+    assert index["partition"] == {"retriever": "bm25"}
+    assert index["reasons"] == [{"what": "k1", "old": "1.2", "new": "0.4"}]
+    assert "documents" not in {row["asset"] for row in rows}
+
+
+def test_a_retriever_that_came_and_one_that_went(tiny: Tiny) -> None:
+    tiny.config["retrievers"]["new"] = tiny.config["retrievers"].pop("shallow")
+    tiny.write_config()
+    results = again(tiny)
+    assert texts(results) == ["retriever new added", "retriever shallow removed"]
+    became = {row["became"] for row in partition_changes(*results) if "new" in str(row)}
+    assert "added" in became
+    queries = comparability(*results).chosen(intersection=False)
+    rows = EvaluationPair.of(*results, queries).rows()
+    assert "new" not in {row["retriever"] for row in rows}
+
+
+def test_a_quote_that_moved_is_the_same_evidence(tiny: Tiny) -> None:
+    tiny.replace("fares.md", "# Fares", "# Fares of all routes, harbours and seasons")
+    results = again(tiny)
+    assert texts(results)[0] == "1 document changed"
+    assert comparability(*results).reasons == ()
+    assert len(comparability(*results).shared) == 6
+
+
+def test_another_grade_is_another_label(tiny: Tiny) -> None:
+    rows: list[dict[str, Any]] = [dict(row) for row in JUDGMENTS]
+    rows[1]["relevance"] = 1
+    tiny.write_rows("judgments.jsonl", rows)
+    found = comparability(*again(tiny))
+    assert [reason.text for reason in found.reasons] == ["1 labelled query with other labels"]
+    assert "q2" not in found.shared
+    with pytest.raises(UsageError, match=r"with other labels\. --intersection comp"):
+        found.chosen(intersection=False)
+    assert len(found.chosen(intersection=True)) == 5
+
+
+def test_the_intersection_is_what_both_ask_alike(tiny: Tiny) -> None:
+    queries = [dict(row) for row in QUERIES[:5]]
+    queries[0]["text"] = "may a dog come"
+    tiny.write_rows("queries.jsonl", [*queries, {"query_id": "q7", "text": "first ferry"}])
+    label = {"query_id": "q7", "doc_id": "timetable.md", "quote": "The first ferry leaves"}
+    tiny.write_rows("judgments.jsonl", [*JUDGMENTS[:-1], label])
+    results = again(tiny)
+    found = comparability(*results)
+    assert [reason.text for reason in found.reasons] == [
+        "1 labelled query added",
+        "1 labelled query removed",
+        "1 labelled query with another text",
+    ]
+    assert found.shared == {"q2", "q3", "q4", "q5"}
+    rows = EvaluationPair.of(*results, found.shared, parse_metric("mrr@3")).rows(["bm25"])
+    old, new = (
+        {row["query_id"]: row["mrr"] for row in one.query_metrics(3)["bm25"].to_pylist()}
+        for one in results
+    )
+    assert rows[0]["n"] == 4
+    assert rows[0]["old"] == sum(old[q] for q in found.shared) / 4
+    assert rows[0]["new"] == sum(new[q] for q in found.shared) / 4
+
+
+def test_two_retrievers_of_one_evaluation_are_compared_as_the_evaluation_did(tiny: Tiny) -> None:
+    result = EvaluationResult.current(tiny.artifacts)
+    queries = comparability(result, result).chosen(intersection=False)
+    pair = EvaluationPair.of(result, result, queries)
+    for expected in result.table(COMPARISONS_KEY).to_pylist():
+        found = pair.row(expected["retriever_a"], expected["retriever_b"])
+        assert found is not None
+        assert (found.pop("old"), found.pop("new")) == (expected["mean_a"], expected["mean_b"])
+        own = {"retriever": expected["retriever_b"], "metric": "ndcg@5"}
+        assert found == {**{name: expected[name] for name in found if name in expected}, **own}
+
+
+def test_a_query_without_labels_changes_no_mean(tiny: Tiny) -> None:
+    tiny.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "who is the captain"}])
+    assert comparability(*again(tiny)).reasons == ()
+
+
+def test_another_unit_is_never_comparable(tiny: Tiny) -> None:
+    tiny.config["dataset"]["judge"] = "document"
+    tiny.write_config()
+    with pytest.raises(UsageError, match=r"judges each evidence, .* each document"):
+        comparability(*again(tiny))
+
+
+def test_the_command_refuses_and_says_what_helps(tiny: Tiny) -> None:
+    tiny.write_rows("judgments.jsonl", JUDGMENTS[:-1])
+    again(tiny)
+    refused = diff(tiny)
+    assert refused.exit_code == 1
+    assert "1 judgment removed" in refused.stdout
+    assert "ndcg@5 on" not in refused.stdout
+    assert "--intersection compares on the 5 queries" in refused.stderr
+    told = diff(tiny, "--intersection")
+    assert told.exit_code == 0
+    assert "ndcg@5 on 5 queries" in told.stdout
+    assert max(map(len, told.stdout.splitlines())) <= 80
+
+
+def test_json_has_everything(tiny: Tiny) -> None:
+    tiny.configure("bm25", k1=0.4)
+    results = again(tiny)
+    found = json.loads(diff(tiny, "--format", "json", "--metric", "mrr").stdout)
+    assert found["a"] == results[0].evaluation.evaluation_id
+    assert found["changes"] == [{"what": "bm25.k1", "old": "1.2", "new": "0.4"}]
+    assert found["not_comparable"] == []
+    assert {row["metric"] for row in found["metrics"]} == {"mrr@5"}
+    assert len(found["partitions"]) == len(partition_changes(*results))
+
+
+def test_an_unknown_retriever(tiny: Tiny) -> None:
+    again(tiny)
+    result = diff(tiny, "--retriever", "bm26")
+    assert result.exit_code == 2
+    assert "unknown retriever 'bm26' (did you mean 'bm25'?)" in result.stderr
+
+
+def test_an_evaluation_of_an_older_version_is_compared(tiny: Tiny) -> None:
+    """One without an origin says nothing of its configuration; its artifacts do."""
+    results = again(tiny)
+    file = tiny.artifacts / "evaluations" / f"{results[0].evaluation.evaluation_id}.json"
+    data = json.loads(file.read_text())
+    del data["origin"], data["sha256"]
+    file.write_text(json.dumps(data))
+    old = EvaluationResult(tiny.artifacts, read_evaluation(file))
+    assert texts((old, results[1])) == []

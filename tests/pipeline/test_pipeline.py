@@ -1,21 +1,35 @@
+"""Partitions are brought up to date, once; failures, retries, costs of servers."""
+
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rag_assets.errors import DataError, MissingArtifact, UsageError
+from rag_assets.evaluation.metrics_stage import metrics_key
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.failed_queries import failed_queries, try_again, unanswered
+from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import register, registered
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.report.html import render
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 from tests.all_measurements import all_measurements
-from tests.tiny_experiment import Tiny, matching, materialize
+from tests.llm.server import Server, error, refuses, serving
+from tests.shown_board import evaluated, shown
+from tests.tiny_experiment import QUERIES, Tiny, matching, materialize, short
 
 TOP_K = (1, 3, 5)
 
@@ -273,3 +287,175 @@ class TestRegistry:
         assert registered(fresh.settings) == {}
         register(fresh.pipeline().experiment, fresh.settings)
         assert set(registered(fresh.settings)) == {"tiny"}
+
+
+def failing(one: Tiny, *query_ids: str) -> Pipeline:
+    """The experiment, after bm25 failed on some queries."""
+    pipeline = one.pipeline()
+    materialize(pipeline)
+    pipeline = one.pipeline()
+    key = run_key(pipeline.experiment, "bm25", 1)
+    run = pipeline.artifact(key)
+    manifest = replace(run.manifest, failures=dict.fromkeys(query_ids, "timed out"))
+    pipeline.assume(key, replace(run, manifest=manifest))
+    return pipeline
+
+
+def test_a_failed_query_is_no_zero_and_the_evaluation_is_not_complete(one: Tiny) -> None:
+    assert evaluated(one.pipeline()).evaluation.complete
+    result = evaluated(failing(one, "q1", "q2"))
+    assert not result.evaluation.complete
+    metrics = {row["query_id"]: row for row in result.query_metrics(1)["bm25"].to_pylist()}
+    assert [q for q, row in metrics.items() if row["failed"]] == ["q1", "q2"]
+    assert [q for q, row in metrics.items() if row["mrr"] is None] == ["q1", "q2"]
+    board = {row["retriever"]: row for row in result.leaderboard.to_pylist()}
+    kept = [row["mrr"] for query_id, row in metrics.items() if query_id not in {"q1", "q2"}]
+    row = board["bm25"]
+    assert row["mrr"] == sum(kept) / 4
+    assert (row["n_attempted"], row["n_failed"], row["n_queries"]) == (6, 2, 4)
+    assert board["bm25-whole"]["n_queries"] == 6
+    lines = shown(result)
+    assert lines[0] == "tiny: top_k 1, mean over 6 queries"
+    assert any(line.split()[1:3] == ["bm25", "!"] for line in lines)
+    assert "bm25 !: failed on 2 of 6 queries, which are in no mean" in lines
+    assert "a retriever failed on queries" in render(result)
+
+
+def test_failures_are_part_of_what_metrics_are_made_from(one: Tiny) -> None:
+    cell = metrics_key("bm25", 1)
+    calm, failed = failing(one).recipe(cell), failing(one, "q1").recipe(cell)
+    assert calm != failed
+    assert calm == one.pipeline().recipe(cell)
+
+
+def test_a_retriever_that_failed_on_every_query_has_no_value(one: Tiny) -> None:
+    result = evaluated(failing(one, *(q["query_id"] for q in QUERIES)))
+    lines = shown(result)
+    (line,) = (line for line in lines if "bm25 !" in line and "failed" not in line)
+    assert line.split()[:4] == ["2", "bm25", "!", "-"]
+    page = re.sub(r"<[^>]*>", "", render(result))
+    assert "; it has the highest mrr@1, 1.0000. It was compared with no other." in page
+    assert [row["mrr"] is None for row in result.leaderboard.to_pylist()] == [False, True]
+
+
+HEAD = {
+    "dataset": {"format": "markdown"},
+    "chunking": {"whole": {"strategy": "none"}},
+    "top_k": [1, 3],
+    "metrics": ["mrr"],
+    "statistics": {"resamples": 100},
+    "measurements": {"latency_sample": 0},
+}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(lambda prompt: json.dumps(["a ferry in a storm"])) as running:
+        yield running
+
+
+def tiny(folder: Path, config: dict[str, object]) -> Tiny:
+    return Tiny(folder, {"name": "tiny", **HEAD, **config}).write()
+
+
+@pytest.fixture
+def reranked(server: Server, tmp_path: Path) -> Tiny:
+    api = {"type": "rerank_api", "input": "bm25", "base_url": server.root, "model": "tiny"}
+    retrievers = {"bm25": {"type": "bm25"}, "api": {**api, "retries": 0}}
+    return tiny(tmp_path, {"retrievers": retrievers})
+
+
+@pytest.fixture
+def rewritten(server: Server, tmp_path: Path) -> Tiny:
+    llm = {"model": "tiny", "base_url": server.base_url, "api_key_env": None, "retries": 0}
+    return tiny(
+        tmp_path,
+        {
+            "llm": llm,
+            "query_sets": {"more": {"strategy": "multi_query"}},
+            "retrievers": {"bm25": {"type": "bm25", "query_set": "more"}},
+        },
+    )
+
+
+def cell(one: Tiny, retriever: str, top_k: int = 3) -> Artifact:
+    pipeline = one.pipeline()
+    return pipeline.artifact(run_key(pipeline.experiment, retriever, top_k))
+
+
+def failures(one: Tiny, retriever: str, top_k: int = 3) -> set[str]:
+    return set(cell(one, retriever, top_k).manifest.failures)
+
+
+def test_a_reranker_that_was_not_served_is_asked_again(reranked: Tiny, server: Server) -> None:
+    server.on("dog", error(400, "too long"))
+    reranked.run()
+    assert failures(reranked, "api") == {"q1"}
+    assert not reranked.snapshot().complete
+    old = cell(reranked, "api")
+    content = old.file.read_bytes()
+    # Without a word it stays as it is: an evaluation that changes nothing asks nobody.
+    server.forget_rules()
+    asked = len(server.received)
+    assert reranked.run() == set()
+    pipeline = reranked.pipeline()
+    assert {short(key): n for key, n in unanswered(pipeline).items()} == {"reranked_runs/api/1": 1}
+    # The first attempt fails again.
+    server.on("dog", error(400, "too long"))
+    assert try_again(pipeline) == 1
+    materialize(pipeline)
+    assert failures(reranked, "api") == {"q1"}
+    server.forget_rules()
+    assert try_again(pipeline) == 1
+    computed = materialize(pipeline)
+    assert len(server.received) == asked + 2
+    assert failures(reranked, "api") == failures(reranked, "api", 1) == set()
+    assert {"reranked_runs/api/1", "metrics/api/3"} <= computed
+    assert not any("bm25" in name for name in computed if name.startswith("lexical"))
+    assert reranked.snapshot().complete
+    assert old.file.read_bytes() == content  # old evaluations name it
+    pipeline = reranked.pipeline()
+    assert try_again(pipeline) == 0
+    assert materialize(pipeline) == set()
+
+
+def test_a_query_set_asks_for_what_was_not_answered(rewritten: Tiny, server: Server) -> None:
+    server.on("dog", error(400, "too long"))
+    server.on("oil", refuses("I won't."))
+    rewritten.run()
+    assert failures(rewritten, "bm25") == {"q1", "q6"}
+    server.forget_rules()
+    asked = len(server.received)
+    pipeline = rewritten.pipeline()
+    assert list(unanswered(pipeline).values()) == [1]
+    try_again(pipeline)
+    materialize(pipeline)
+    # A refusal is an answer: it is kept, and nobody is asked for another.
+    assert len(server.received) == asked + 1
+    assert failures(rewritten, "bm25") == {"q6"}
+    assert unanswered(rewritten.pipeline()) == {}
+
+
+@pytest.mark.parametrize("config", ["reranked", "rewritten"])
+def test_another_experiment_asks_for_itself_what_was_not_answered(
+    config: str, request: pytest.FixtureRequest, server: Server
+) -> None:
+    one: Tiny = request.getfixturevalue(config)
+    server.on("dog", error(400, "too long"))
+    one.run()
+    server.forget_rules()
+    asked = len(server.received)
+    other = Tiny(one.root.parent / "other", {**one.config, "name": "other"}).write()
+    pipeline = Pipeline(load_experiment(other.folder), one.settings)
+    computed = materialize(pipeline)
+    assert len(server.received) == asked + 1
+    assert failed_queries(pipeline) == {}
+    assert not any(name.startswith(("chunks", "lexical_index")) for name in computed)
+    # The first experiment stays as it is until it asks again, and then finds what there is.
+    assert one.run() == set()
+    again = one.pipeline()
+    assert failed_queries(again) != {}
+    assert try_again(again) > 0
+    materialize(again)
+    assert failed_queries(again) == {}
+    assert len(server.received) == asked + 1

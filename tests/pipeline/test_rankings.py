@@ -1,14 +1,23 @@
+"""Stored rankings, ties, attributions of evidence."""
+
 from __future__ import annotations
 
+import json
 from collections import defaultdict
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from rag_assets.errors import NotEvaluated
+from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.ties import tie_rows
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from tests.all_measurements import all_measurements
+from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import Tiny, matching
 
 TOP_K = (1, 3, 5)
@@ -151,3 +160,123 @@ def tiny_version(tiny: Tiny, key: ArtifactKey) -> str:
     tiny.write_config()
     pipeline = tiny.pipeline()
     return pipeline.data_version(pipeline.artifact(key), key)
+
+
+@pytest.fixture
+def tied(tmp_path: Path) -> Tiny:
+    """Three documents of the same words; the one that is judged has the lowest id of them."""
+    tiny = Tiny(tmp_path / "tied")
+    for name in "abc":
+        tiny.write_document(f"{name}.md", "A dog needs a ticket.")
+    tiny.write_document("x.md", "The southern harbour is closed.")
+    tiny.write_rows("queries.jsonl", [{"query_id": q, "text": t} for q, t in QUERIES.items()])
+    relevant = {"dog": "a.md", "harbour": "x.md"}
+    tiny.write_rows("judgments.jsonl", [{"query_id": q, "doc_id": d} for q, d in relevant.items()])
+    lines = [f"{query} Q0 x.md 1 2.0 t\n" for query in QUERIES]
+    (tiny.folder / "one.trec").write_text("".join(lines), encoding="utf-8")
+    whole = {"type": "bm25", "chunking": "whole", "analyzer": "english"}
+    tiny.config |= {
+        "dataset": {"format": "markdown", "judge": "document"},
+        "retrievers": {
+            "bm25": whole,
+            "flat": {**whole, "b": 0},
+            "fused": {"type": "rrf", "inputs": ["bm25", "flat"]},
+            "given": {"type": "run_file", "path": "one.trec"},
+        },
+        "chunking": {"whole": {"strategy": "none"}},
+        "top_k": [1, 3],
+        "metrics": ["mrr", "recall", "map"],
+        "primary": "mrr@1",
+    }
+    tiny.write_config()
+    return tiny
+
+
+QUERIES = {"dog": "dog ticket", "harbour": "southern harbour"}
+
+
+def ties(tiny: Tiny, retriever: str, top_k: int) -> dict[str, int | None]:
+    table = tiny.pipeline().artifact(metrics_key(retriever, top_k)).table()
+    rows = table.select(["query_id", "ties_at_cut"]).to_pylist()
+    return {row["query_id"]: row["ties_at_cut"] for row in rows}
+
+
+def n_tied(tiny: Tiny, retriever: str) -> list[int | None]:
+    counts: list[int | None] = (
+        tiny.pipeline().artifact(summary_key(retriever)).table()["n_tied"].to_pylist()
+    )
+    return counts
+
+
+def test_every_cell_knows_its_ties(tied: Tiny) -> None:
+    tied.run()
+    assert ties(tied, "bm25", 1) == {"dog": 2, "harbour": 0}
+    assert ties(tied, "bm25", 3) == {"dog": 0, "harbour": 0}
+    assert n_tied(tied, "bm25") == [1, 0]
+    assert n_tied(tied, "fused") == [0, 0], "the inputs agree on the ranks"
+
+
+def test_an_imported_run_that_ends_at_the_cut_does_not(tied: Tiny) -> None:
+    tied.run()
+    assert ties(tied, "given", 1) == {"dog": None, "harbour": None}
+    assert ties(tied, "given", 3) == {"dog": 0, "harbour": 0}
+    assert n_tied(tied, "given") == [None, 0]
+
+
+def test_a_tie_that_comes_below_an_unchanged_run_changes_metrics(tied: Tiny) -> None:
+    tied.run()
+    pipeline = tied.pipeline()
+    key = run_key(pipeline.experiment, "bm25", 3)
+    before = pipeline.artifact(key).manifest
+    tied.write_document("Z.md", "A dog needs a ticket.")  # below the others: Z before a
+    tied.run()
+    after = tied.pipeline().artifact(key).manifest
+    assert set(after.facts["ties_at_cut"]) == {"dog"}
+    assert (before.facts["ties_at_cut"], before.rows) == ({}, after.rows)
+    assert ties(tied, "bm25", 3) == {"dog": 1, "harbour": 0}
+    assert n_tied(tied, "bm25") == [1, 1]
+
+
+def test_what_the_order_is_worth(tied: Tiny) -> None:
+    result = evaluated(tied.pipeline())
+    rows = tie_rows(result, ["bm25", "given"], 1, "all")
+    found = {(row["retriever"], row["metric"]): row for row in rows}
+    assert set(found) == {(n, f"{m}@1") for n in ("bm25", "given") for m in ("mrr", "recall")}
+    bm25 = found["bm25", "mrr@1"]
+    # dog: c.md is first, a.md the one that is relevant; harbour: no tie.
+    assert [bm25[part] for part in ("worst", "value", "best")] == [0.5, 0.5, 1]
+    assert (bm25["n_tied"], bm25["n_queries_that_differ"], bm25["n_queries"]) == (1, 1, 2)
+    assert found["given", "mrr@1"]["n_tied"] is None
+    values = {row["retriever"]: row for row in result.leaderboard.to_pylist() if row["top_k"] == 1}
+    assert values["bm25"]["mrr"] == bm25["value"]
+    text = "\n".join(shown(result))
+    assert "bm25: equal scores on both sides of the cut in 1 of 2 queries" in text
+
+
+def test_bounds_without_the_stored_ranking(tied: Tiny) -> None:
+    """From the deepest run that was cut from it, which is all that is left."""
+    result = evaluated(tied.pipeline())
+    (whole,) = [r for r in tie_rows(result, ["bm25"], 1, "all") if r["metric"] == "mrr@1"]
+    for file in (result.root.parent / "objects" / "rankings").rglob("*.parquet"):
+        file.unlink()
+    (row,) = [r for r in tie_rows(result, ["bm25"], 1, "all") if r["metric"] == "mrr@1"]
+    assert row == whole
+
+
+def test_no_bounds_where_tied_units_satisfy_one_evidence(tied: Tiny) -> None:
+    two = [{"query_id": "dog", "doc_id": f"{d}.md", "evidence_id": "e"} for d in "ab"]
+    tied.write_rows("judgments.jsonl", two)
+    rows = tie_rows(evaluated(tied.pipeline()), ["bm25"], 1, "all")
+    recall, mrr = sorted(rows, key=lambda row: str(row["metric"]), reverse=True)
+    assert recall["best"] is None
+    assert "has no bounds over tied" in str(recall["why"])
+    assert mrr["best"] == 1
+    assert json.dumps(rows)
+
+
+def test_no_measure_with_bounds(tied: Tiny) -> None:
+    tied.config |= {"metrics": ["map"], "primary": "map@1"}
+    tied.write_config()
+    result: EvaluationResult = evaluated(tied.pipeline())
+    with pytest.raises(NotEvaluated, match=r"has no cell at top_k 1 .* one of hit_rate, mrr"):
+        tie_rows(result, ["bm25"], 1, "all")

@@ -1,30 +1,38 @@
-"""An experiment on documents and queries alone."""
+"""Experiments without labels, pools that grow, and the README's example."""
 
 from __future__ import annotations
 
+import random
+import re
 import warnings
 from pathlib import Path
 
+import click
 import dagster as dg
 import duckdb
 import pytest
+import yaml
 
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.evaluation.overlaps_stage import Pair, overlaps, overlaps_key
+from rag_assets.experiment import load_experiment
 from rag_assets.labels.experiment_pool import readable_texts, sampled_pool
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.html import render
 from rag_assets.report.overlaps import overlap_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
-from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, materialize
+from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, materialize
 
 LABELLED = {
     "qrels",
@@ -290,3 +298,122 @@ def test_passages_of_ones_own_search_can_be_asked_for_and_labelled(own_search: T
     texts = ["".join(text for text, _ in parts) for parts in windows]
     assert any("A dog needs a ticket" in text or "diesel" in text for text in texts)
     assert materialize(own_search.pipeline()) == set()
+
+
+TOP_K = (1, 2, 3, 4, 5)
+
+
+def tiny_of(root: Path, first: list[str], second: list[str]) -> Tiny:
+    """Two runs that rank the documents so for every question, and both fusions of them."""
+    tiny = Tiny(root)
+    tiny.config["dataset"]["judge"] = "document"
+    tiny.config |= {"top_k": list(TOP_K), "metrics": ["hit_rate", "mrr", "recall"]}
+    tiny.config |= {"primary": "mrr@5", "baseline": "first"}
+    fused = {"type": "rrf", "inputs": ["first", "second"]}
+    tiny.config["retrievers"] = {
+        "first": {"type": "run_file", "chunking": "whole", "path": "first.txt"},
+        "second": {"type": "run_file", "chunking": "whole", "path": "second.txt"},
+        "growing": {**fused, "candidates": "top_k"},
+        "fixed": {**fused, "candidates": 8},
+    }
+    tiny.write()
+    for name, ids in (("first", first), ("second", second)):
+        lines = [
+            f"q{query} Q0 {one} {rank} {-rank} run\n"
+            for query in range(1, 7)
+            for rank, one in enumerate(ids, 1)
+        ]
+        (tiny.folder / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
+    return tiny
+
+
+def means(tiny: Tiny, retriever: str, name: str) -> list[float]:
+    """The metric of the first question, q1, at each cut-off."""
+    pipeline = tiny.pipeline()
+    tables = [pipeline.artifact(metrics_key(retriever, k)).table() for k in TOP_K]
+    return [row[name] for table in tables for row in table.to_pylist() if row["query_id"] == "q1"]
+
+
+def test_mrr_falls_where_the_pool_grows(tmp_path: Path) -> None:
+    """At 1 the relevant document ties with another; at 2 one that both lists have overtakes it."""
+    rest = ["harbours.md", "timetable.md", "lost.md"]
+    first = ["fares.md", "engines.md", *rest]
+    second = ["crew.md", "engines.md", *reversed(rest)]
+    tiny = tiny_of(tmp_path / "tiny", first, second)
+    tiny.run()
+    assert means(tiny, "growing", "mrr")[:2] == [1, 0.5]
+    for name in ("hit_rate", "mrr", "recall"):
+        values = means(tiny, "fixed", name)
+        assert values == sorted(values)
+
+
+def test_nothing_falls_where_the_pool_is_fixed(tmp_path: Path) -> None:
+    drawn = random.Random(0)
+    first, second = (drawn.sample(sorted(DOCUMENTS), len(DOCUMENTS)) for _ in range(2))
+    tiny = tiny_of(tmp_path / "tiny", first, second)
+    tiny.run()
+    for name in ("hit_rate", "mrr", "recall"):
+        values = means(tiny, "fixed", name)
+        assert values == sorted(values), name
+
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = {
+    name: (REPOSITORY / name).read_text(encoding="utf-8")
+    for name in (
+        "README.md",
+        "docs/index.md",
+        "docs/install.md",
+        "docs/leaderboard.md",
+        "docs/own_data.md",
+        "docs/sample.md",
+    )
+}
+TEXT = "\n".join(PAGES.values())
+
+
+def block(page: str, language: str) -> str:
+    """Return the first block of a page in a language."""
+    found = re.search(rf"^ *```{language}\n(.*?)^ *```", PAGES[page], re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^()#\s]+)", PAGES[page])
+    missing = [link for link in links if not (REPOSITORY / page).parent.joinpath(link).is_file()]
+    assert links
+    assert not missing
+
+
+def test_the_yaml_example_is_an_experiment(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
+    (tmp_path / "queries.jsonl").write_text('{"query_id": "q", "text": "t"}\n', encoding="utf-8")
+    example = block("docs/own_data.md", "yaml")
+    (tmp_path / "experiment.yaml").write_text(example, encoding="utf-8")
+    experiment = load_experiment(tmp_path)
+    assert set(experiment.retrievers) == set(yaml.safe_load(example)["retrievers"])
+
+
+def test_the_sql_example_runs(tiny: Tiny) -> None:
+    statement = block("docs/sample.md", "sql").replace("'minilm'", "'okapi'")
+    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
+        rows = connection.sql(statement.replace("top_k = 10", "top_k = 3")).fetchall()
+    assert rows
+    assert rows == sorted(rows, key=lambda row: -row[2])
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"rag-assets ([a-z]+(?:-[a-z]+)*)", TEXT))))
+def test_every_command_exists(name: str) -> None:
+    assert name in main.list_commands(click.Context(main))
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"(?:^|`)make ([a-z]+)", TEXT, re.M))))
+def test_every_make_target_exists(target: str) -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    assert re.search(rf"^{target}:.*## ", makefile, re.MULTILINE)

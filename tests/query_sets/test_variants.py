@@ -1,9 +1,34 @@
+"""Variants of queries, from files and as they are fused."""
+
 from __future__ import annotations
 
-from hypothesis import given
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.query_sets.variants import folded, variant_table
+from rag_assets.errors import DataError, UsageError
+from rag_assets.query_sets.file import read_variants
+from rag_assets.query_sets.query_set import QUERY_SET_TYPES
+from rag_assets.query_sets.variants import (
+    METHODS,
+    VARIANT_RUNS,
+    folded,
+    fuse_variants,
+    variant_table,
+)
+from rag_assets.schemas import RUNS
+from rag_assets.sources.json_datasets import LlamaIndexDataset
+from rag_assets.testing import QuerySetContract
+from rag_assets.testing.query_sets import TEXTS
 from tests.query_sets.queries import queries_of, texts_of
 
 
@@ -24,3 +49,287 @@ def test_every_text_is_there_once(original: str, texts: list[str]) -> None:
     kept = [folded(text) for text in found]
     assert len(set(kept)) == len(kept)
     assert set(kept) == {folded(text) for text in [original, *texts] if text.strip()} | {kept[0]}
+
+
+QUERIES = queries_of({"1": "Who wrote it?", "2": "Who  WROTE it?", "3": "When?"})
+
+WITHOUT = "queries without a variant in the file keep their original alone"
+OF_OTHERS = "entries of the file are for other queries"
+
+
+def write(folder: Path, name: str, content: object) -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    lines = '{"query_id": 3, "variants": ["At what time?", "when?"]}\n\n'
+    lines += (
+        '{"query_id": "1", "variants": [], "note": "none"}\n{"query_id": "9", "variants": ["x"]}'
+    )
+    found = read_variants(write(tmp_path, "rewritten.jsonl", lines), QUERIES)
+    assert texts_of(found.table) == {
+        "1": ["Who wrote it?"],
+        "2": ["Who  WROTE it?"],
+        "3": ["When?", "At what time?"],
+    }
+    assert found.notes == [f"1 {WITHOUT}", f"1 {OF_OTHERS}"]
+
+
+def test_llamaindex(tmp_path: Path) -> None:
+    content = {"queries": {"1": "Who is the author?", "8": "x"}, "corpus": {}, "relevant_docs": {}}
+    found = read_variants(write(tmp_path, "rewritten.json", content), QUERIES)
+    assert texts_of(found.table)["1"] == ["Who wrote it?", "Who is the author?"]
+    assert found.notes == [f"2 {WITHOUT}", f"1 {OF_OTHERS}"]
+
+
+def test_by_text(tmp_path: Path) -> None:
+    content = {"who wrote it?": ["By whom?", "Author?"], "When?": "Which year?", "Where?": ["x"]}
+    found = read_variants(write(tmp_path, "rewritten.json", content), QUERIES)
+    assert texts_of(found.table) == {
+        "1": ["Who wrote it?", "By whom?", "Author?"],
+        "2": ["Who  WROTE it?", "By whom?", "Author?"],
+        "3": ["When?", "Which year?"],
+    }
+    assert found.notes == [f"1 {OF_OTHERS}"]
+
+
+def test_a_query_may_be_the_word_queries(tmp_path: Path) -> None:
+    found = read_variants(
+        write(tmp_path, "a.json", {"queries": ["x"]}), queries_of({"1": "queries"})
+    )
+    assert texts_of(found.table) == {"1": ["queries", "x"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.jsonl", '{"query_id": "1"}', ":1: `variants`: is null; must be a list of strings"),
+        ("a.jsonl", '{"variants": []}', ":1: `query_id`: is missing"),
+        ("a.jsonl", '\n{"query_id": "1", "variants": "x"}', ":2: `variants`: is a string; must be"),
+        (
+            "a.jsonl",
+            '{"query_id": "1", "variants": ["x", 1]}',
+            r":1: `variants\[1\]`: is an integer",
+        ),
+        ("a.jsonl", '{"query_id": "1", "variants": [" "]}', r":1: `variants\[0\]`: is blank"),
+        (
+            "a.jsonl",
+            '{"query_id": "1", "variants": []}\n{"query_id": 1, "variants": []}',
+            ":2: `query_id`: '1' was on line 1 already",
+        ),
+        ("a.jsonl", "[1]", ":1: found a list; each line must be one JSON object"),
+        ("a.json", {"queries": {"1": ["x"]}}, r"`queries\.1`: is a list; must be a string"),
+        ("a.json", {"When?": [None]}, r"`'When\?'\[0\]`: is null; must be a string"),
+        ("a.json", {"When?": 3}, r"`'When\?'`: is an integer; must be a list of strings"),
+        ("a.json", {"When?": [], "when?": []}, r"`'when\?'`: is the same query as 'When\?'"),
+        ("a.json", '{"When?": [],\n}', ":2: malformed JSON"),
+        ("a.json", ["x"], "found a list; must be JSON lines"),
+        ("a.json", {"else": ["x"]}, "fits no query: it names 1, such as 'else'; query ids are '1'"),
+        ("a.json", {}, "fits no query: it names 0; query ids"),
+    ],
+)
+def test_broken_files(tmp_path: Path, name: str, content: object, problem: str) -> None:
+    path = write(tmp_path, name, content)
+    with pytest.raises(DataError, match=problem) as raised:
+        read_variants(path, QUERIES)
+    assert str(raised.value).startswith(str(path))
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read: No such file"):
+        read_variants(tmp_path / "gone.json", QUERIES)
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", ["doc_qa_dataset.json", "doc_qa_test_demo.json"])
+def test_published_rewritings(shared_data: Callable[[str], Path], name: str) -> None:
+    folder = shared_data("seed_doc_qa")
+    queries = LlamaIndexDataset.open(folder / name).read_queries().table
+    found = read_variants(folder / "query_rewrite.json", queries)
+    n_others = 321 - queries.num_rows
+    assert found.notes == ([f"{n_others} {OF_OTHERS}"] if n_others else [])
+    sizes = [len(texts) for texts in texts_of(found.table).values()]
+    assert len(sizes) == queries.num_rows
+    assert set(sizes) <= {2, 3, 4}  # a few of the three rewritings are alike
+    assert sizes.count(4) > 0.9 * len(sizes)
+    itself = read_variants(folder / name, queries)
+    assert itself.table.num_rows == queries.num_rows
+
+
+class TestEveryStrategy(QuerySetContract):
+    @pytest.fixture(params=QUERY_SET_TYPES)
+    def options(self, request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+        options: dict[str, Any] = {"strategy": request.param}
+        if request.param == "file":
+            rows = [{"query_id": name, "variants": ["a", "A ", f"{name} b"]} for name in TEXTS]
+            file = tmp_path / "variants.jsonl"
+            file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+            options["path"] = file
+        return options
+
+
+class Hit(NamedTuple):
+    query_id: str
+    variant: int
+    unit_id: str
+    score: float
+
+
+def runs(hits: list[Hit]) -> pa.Table:
+    """Return rankings: the hits of a variant in the order in which they are given."""
+    ranks: dict[tuple[str, int], int] = defaultdict(int)
+    rows: list[dict[str, object]] = []
+    for hit in hits:
+        ranks[hit.query_id, hit.variant] += 1
+        chunk = {"chunk_id": f"{hit.unit_id}#{hit.variant}", "document_id": hit.unit_id}
+        rows.append({**hit._asdict(), "rank": ranks[hit.query_id, hit.variant], **chunk})
+    return VARIANT_RUNS.from_rows(rows)
+
+
+TWO = [
+    Hit("q", 0, "a", 9.0),
+    Hit("q", 0, "b", 5.0),
+    Hit("q", 0, "c", 1.0),
+    Hit("q", 1, "b", 6.0),
+    Hit("q", 1, "d", 3.0),
+    Hit("r", 2, "a", 0.5),
+]
+
+
+def scores(table: pa.Table, query_id: str = "q") -> list[tuple[str, float]]:
+    rows = [row for row in table.to_pylist() if row["query_id"] == query_id]
+    assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+    return [(row["unit_id"], row["score"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("method", "weights", "expected"),
+    [
+        ("rrf", None, [("b", 1 / 61 + 1 / 62), ("a", 1 / 61), ("d", 1 / 62), ("c", 1 / 63)]),
+        ("max", None, [("a", 9.0), ("b", 6.0), ("d", 3.0), ("c", 1.0)]),
+        ("sum", None, [("b", 11.0), ("a", 9.0), ("d", 3.0), ("c", 1.0)]),
+        ("weighted", [0.5, 2.0], [("b", 14.5), ("d", 6.0), ("a", 4.5), ("c", 0.5)]),
+        ("weighted", [0, 1], [("b", 6.0), ("d", 3.0)]),
+        ("weighted", [1, 0], [("a", 9.0), ("b", 5.0), ("c", 1.0)]),
+        ("weighted", [2], [("b", 22.0), ("a", 18.0), ("d", 6.0), ("c", 2.0)]),
+    ],
+)
+def test_methods(
+    method: str, weights: list[float] | None, expected: list[tuple[str, float]]
+) -> None:
+    fused = fuse_variants(runs(TWO), method, depth=10, weights=weights)
+    assert RUNS.check(fused).schema == RUNS.arrow()
+    found = scores(fused)
+    assert [item for item, _ in found] == [item for item, _ in expected]
+    assert [score for _, score in found] == pytest.approx(
+        [score for _, score in expected], abs=1e-15
+    )
+
+
+def test_last_weight_holds_for_further_variants() -> None:
+    assert scores(fuse_variants(runs(TWO), "weighted", depth=9, weights=[1, 4]), "r") == [
+        ("a", 2.0)
+    ]
+
+
+def test_a_query_that_only_the_original_answers_keeps_it() -> None:
+    hits = [*TWO, Hit("s", 0, "a", 7.0), Hit("s", 0, "b", 3.0)]
+    fused = fuse_variants(runs(hits), "weighted", depth=9, weights=[0, 1])
+    assert scores(fused, "s") == [("a", 7.0), ("b", 3.0)]
+    assert scores(fused) == [("b", 6.0), ("d", 3.0)]
+
+
+def test_ties_go_by_id_in_utf8_bytes_descending() -> None:
+    names = ["b", "B", "é", "日", "\U0001f600", "a", "\uffee"]
+    hits = [Hit("q", variant, name, 1.0) for variant, name in enumerate(names)]
+    for method in ("rrf", "max", "sum"):
+        found = [item for item, _ in scores(fuse_variants(runs(hits), method, depth=9))]
+        assert found == sorted(names, key=str.encode, reverse=True)
+    cut = fuse_variants(runs(hits), "rrf", depth=2)
+    assert [item for item, _ in scores(cut)] == sorted(names, key=str.encode, reverse=True)[:2]
+
+
+def test_a_unit_twice_in_a_ranking_counts_once_at_its_best_rank() -> None:
+    hits = [Hit("q", 0, "a", 3.0), Hit("q", 0, "b", 2.0), Hit("q", 0, "a", 1.0)]
+    assert scores(fuse_variants(runs(hits), "sum", depth=9)) == [("a", 3.0), ("b", 2.0)]
+    assert scores(fuse_variants(runs(hits), "rrf", depth=9, k=1)) == [("a", 0.5), ("b", 1 / 3)]
+
+
+def test_chunk_of_the_variant_that_ranks_the_unit_highest() -> None:
+    chunks = fuse_variants(runs(TWO), "sum", depth=9).to_pylist()
+    assert {row["unit_id"]: row["chunk_id"] for row in chunks if row["query_id"] == "q"} == {
+        "a": "a#0",
+        "b": "b#1",
+        "c": "c#0",
+        "d": "d#1",
+    }
+
+
+def test_units_with_the_same_terms_tie_exactly() -> None:
+    values = [0.1, 0.2, 0.3, 0.7]
+    orders = list(permutations(values))
+    hits = [
+        Hit("q", variant, f"unit {number}", score)
+        for number, order in enumerate(orders)
+        for variant, score in enumerate(order)
+    ]
+    found = scores(fuse_variants(runs(hits), "sum", depth=99))
+    assert len({score for _, score in found}) == 1
+    assert [item for item, _ in found] == sorted((item for item, _ in found), reverse=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_hits(method: str) -> None:
+    weights = [1.0] if method == "weighted" else None
+    fused = fuse_variants(VARIANT_RUNS.empty(), method, depth=5, weights=weights)
+    assert fused.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "weights", "problem"),
+    [
+        ("sums", None, "did you mean 'sum'.*allowed: rrf, max, sum, weighted"),
+        ("rrf", [1.0], "rrf takes no weights"),
+        ("weighted", None, r"weights \[\]; it needs one"),
+        ("weighted", [0.0], "at least one above"),
+        ("weighted", [1.0, -1.0], "none below 0"),
+        ("weighted", [math.nan], "none below 0"),
+        ("weighted", [1.0, math.inf], "none below 0"),
+    ],
+)
+def test_wrong_settings(method: str, weights: list[float] | None, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        fuse_variants(VARIANT_RUNS.empty(), method, depth=5, weights=weights)
+
+
+SCORES = st.integers(-3, 5).map(float)
+RANKINGS = st.dictionaries(
+    st.tuples(st.sampled_from(["q", "r"]), st.integers(0, 3)),
+    st.dictionaries(st.sampled_from("abcde"), SCORES, min_size=1),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(RANKINGS, st.sampled_from(METHODS), st.integers(1, 6))
+def test_agrees_with_the_formulas(
+    rankings: dict[tuple[str, int], dict[str, float]], method: str, depth: int
+) -> None:
+    weights = [1.0, 0.5, 2.0]
+    hits, expected = [], defaultdict[tuple[str, str], list[float]](list)
+    for (query_id, variant), found in rankings.items():
+        ordered = sorted(found.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
+        for rank, (item, score) in enumerate(ordered, start=1):
+            hits.append(Hit(query_id, variant, item, score))
+            weighted = weights[min(variant, 2)] * score
+            term = {"rrf": 1 / (60 + rank), "weighted": weighted}.get(method, score)
+            expected[query_id, item].append(term)
+    given_weights = weights if method == "weighted" else None
+    fused = fuse_variants(runs(hits), method, depth=depth, weights=given_weights)
+    combine = max if method == "max" else math.fsum
+    for query_id in {query_id for query_id, _ in expected}:
+        totals = [(combine(t), item) for (q, item), t in expected.items() if q == query_id]
+        values = sorted((total for total, _ in totals), reverse=True)[:depth]
+        found_scores = [score for _, score in scores(fused, query_id)]
+        assert found_scores == pytest.approx(values, abs=1e-12)

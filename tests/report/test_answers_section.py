@@ -1,31 +1,54 @@
-"""Answers on the page, in a terminal and in a notebook."""
+"""Sections of answers, attribution and labels."""
 
 from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from rag_assets.answers.waterfall_stage import CLASSES
+from rag_assets.evaluation.attribution import PLACES
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.append_log import append_lines
+from rag_assets.labels.page.server import LabelPage
+from rag_assets.labels.sampling.judgment_log import LoggedJudgment
+from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.report.answer_waterfall import (
     CLASS_NAMES,
     answer_flows,
     waterfall_rows,
     waterfall_sheet,
 )
+from rag_assets.report.attribution import (
+    Row,
+    attribution_rows,
+    attribution_sheet,
+    lost_rows,
+    lost_sheets,
+)
 from rag_assets.report.evaluation_table import EvaluationTable
+from rag_assets.report.label_status import LabelStatus, status_sheets
+from rag_assets.report.latency import latency_sheets
 from rag_assets.report.page.answers import answers, headline_sentences
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.page import page
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import sheet_view
+from rag_assets.report.sheet import Sheet
+from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import CONFIG, GOLDS, PREDICTIONS, with_answers
-from tests.tiny_experiment import Tiny
+from tests.labels.page.served import session_of
+from tests.labels.sampling.made_pool import DCG, asked, collection, design_of, drawn_line
+from tests.shown_board import evaluated
+from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e[bold]"
 
@@ -197,3 +220,255 @@ def test_a_hostile_answer_is_shown_and_not_obeyed(result: EvaluationResult) -> N
 def test_without_answerers_nothing_is_shown(tiny_result: EvaluationResult) -> None:
     assert answers(View(tiny_result)) is None
     assert waterfall_rows(tiny_result, "all") == []
+
+
+def drawn(*sheets: Sheet, width: int = 80) -> list[str]:
+    text = io.StringIO()
+    Console(file=text, width=width, highlight=False).print(sheets_view(sheets))
+    return text.getvalue().splitlines()
+
+
+def row(**values: object) -> Row:
+    counts = {place: 0 for place in PLACES} | {f"{place}_share": 0.0 for place in PLACES}
+    lead = {"retriever": "bm25", "split": "all", "top_k": 10, "n_evidences": 4000}
+    return {**lead, **counts, "recall": 0.5, "ceiling": None, **values}
+
+
+def test_places_where_nothing_is_are_left_out() -> None:
+    lines = drawn(attribution_sheet("x", [row(found=3000, found_share=0.75, no_chunk=1000)]))
+    assert lines[1].split() == ["evi-", "no", "ceil-"]
+    assert lines[3].split() == ["bm25", "4000", "3000", "75%", "1000", "0%", "0.5000", "-"]
+
+
+def test_all_places_and_a_long_name_fit_a_terminal() -> None:
+    values = {place: 1234 for place in PLACES}
+    name = "hybrid_of_everything_reranked"
+    view = attribution_sheet("x", [row(**values, retriever=name, ceiling=0.5)])
+    lines = drawn(view)
+    assert max(map(len, lines)) <= 80
+    assert "".join(line[:14].strip() for line in lines).endswith("everything_reranked")
+    assert sum(line.count("1234") for line in lines) == len(PLACES)
+
+
+def test_a_heading_that_is_left_out_is_named_as_one_word() -> None:
+    values = {place: 1234 for place in PLACES}
+    lines = drawn(attribution_sheet("x", [row(**values)]), width=50)
+    assert lines[-1].endswith("recall, ceiling")
+
+
+def test_what_a_file_says_is_shown_and_not_obeyed() -> None:
+    lost: Row = {
+        "retriever": "bm25",
+        "query_id": "q[red]1",
+        "evidence_id": "e\x1b[2J",
+        "lost_at": "no_chunk",
+        "rank": None,
+        "query": "why [bold]\nnot",
+        "rank_in_minilm": 7,
+    }
+    text = "\n".join(drawn(*lost_sheets([lost])))
+    assert "q[red]1" in text
+    assert "why [bold]\\nnot" in text
+    assert "\x1b" not in text
+    assert "bm25: 1 lost (in 1: minilm)" in text
+
+
+def test_what_was_not_measured_is_a_dash() -> None:
+    times = ("queries_per_second", "p50_ms", "p95_ms", "p99_ms", "known_p50_ms", "n_timed")
+    costs = ("index_seconds", "index_bytes", "n_embedded", "n_from_cache", "embed_seconds")
+    at_once = ("concurrency", "concurrent_p50_ms", "concurrent_p95_ms", "concurrent_p99_ms")
+    names = times + costs + at_once
+    nothing: Row = {"retriever": "a", **dict.fromkeys(names)}
+    much: Row = dict.fromkeys(names, 1234.5)
+    much |= {"retriever": "a_name_of_20_letters", "n_embedded": 10_000, "n_from_cache": 90_000}
+    much |= {"n_timed": 50, "index_bytes": 10**9, "concurrency": 4}
+    lines = drawn(*latency_sheets("x", [nothing, much]))
+    assert max(map(len, lines)) <= 80
+    assert lines[3].split() == ["a", *["-"] * 9]
+    assert any("10000/100000" in line for line in lines)
+    assert "a_name_of_20_letters, 4 queries at once" in "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
+    """Two queries of each split; a retriever of elsewhere that failed on one of test."""
+    tiny = Tiny(tmp_path_factory.mktemp("split") / "tiny").write()
+    folds = {"q1": "dev", "q2": "dev", "q3": "test", "q4": "test"}
+    queries = [{**q, "fold": folds[q["query_id"]]} for q in QUERIES if q["query_id"] in folds]
+    tiny.write_rows("queries.jsonl", queries)
+    tiny.write_rows("judgments.jsonl", [row for row in JUDGMENTS if row["query_id"] in folds])
+    told = [{"qid": query, "retrieved_ids": ["lost.md"]} for query in ("q1", "q2", "q3")]
+    tiny.write_rows("told.jsonl", [*told, {"qid": "q4", "error": "timed out"}])
+    bm25 = tiny.config["retrievers"]["bm25-whole"]
+    told_by = {"type": "run_file", "path": "told.jsonl", "chunking": "whole"}
+    tiny.config |= {"split": {"field": "fold"}, "top_k": [1], "primary": "recall@1"}
+    tiny.config |= {"metrics": ["recall"], "retrievers": {"bm25": bm25, "told": told_by}}
+    tiny.write_config()
+    return evaluated(tiny.pipeline())
+
+
+def test_the_split_that_the_leaderboard_shows(split: EvaluationResult) -> None:
+    names = ["bm25", "told"]
+    rows = {row["retriever"]: row for row in attribution_rows(split, names)}
+    assert [(row["split"], row["n_queries"]) for row in rows.values()] == [("test", 2), ("test", 1)]
+    board = {r["retriever"]: r for r in split.leaderboard.to_pylist() if r["split"] == "test"}
+    for name, row in rows.items():
+        assert row["recall"] == board[name]["recall"]
+        assert row["n_queries"] == board[name]["n_queries"], "a failed query is lost nowhere"
+    dev = attribution_rows(split, names, split="dev")
+    assert [(row["split"], row["n_queries"]) for row in dev] == [("dev", 2), ("dev", 2)]
+    assert drawn(attribution_sheet("x", dev))[0] == "x: where the evidences are, at top_k 1, dev"
+    assert {row["query_id"] for row in lost_rows(split, ["told"])} == {"q3"}
+    by_tag = attribution_rows(split, ["bm25"], "tag")
+    assert {row["tag"] for row in by_tag} == {"safety"}, "q3 and q4"
+
+
+POOL, LABELS = collection(noises=(0.8, 1.0, 2.0))
+N = len(POOL.question_ids)
+SECONDS = 12.0
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    tiny = Tiny(tmp_path_factory.mktemp("status"))
+    tiny.config |= {"metrics": ["dcg"], "primary": "dcg@10"}
+    return tiny.write().pipeline().experiment
+
+
+def sample_of(n: int) -> LabelSample:
+    return asked(POOL, LABELS, design_of(POOL), n)
+
+
+def lines_of(sample: LabelSample) -> list[LoggedJudgment]:
+    items = [POOL.items[number] for number in np.flatnonzero(sample.judged)]
+    return [LoggedJudgment(*item, 1, probability=0.5, seconds=SECONDS) for item in items]
+
+
+def status_of(experiment: Experiment, n: int) -> LabelStatus:
+    sample = sample_of(n)
+    return LabelStatus.of(experiment, sample, lines_of(sample), 10, None)
+
+
+def shown(experiment: Experiment, n: int, width: int = 120) -> str:
+    console = Console(width=width, record=True, file=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(sheets_view(status_sheets(experiment.name, status_of(experiment, n))))
+    return capture.get()
+
+
+def test_values_are_horvitz_thompson_of_residuals(experiment: Experiment) -> None:
+    """Computed item by item, with the working values alone taken from the library."""
+    from rag_assets.labels.sampling.estimates import Estimator
+
+    sample = sample_of(4 * N)
+    working = Estimator(sample, DCG).working.values
+    p, weights = sample.probabilities(), POOL.weights(DCG)
+    want = {}
+    for number, name in enumerate(POOL.systems):
+        total = 0.0
+        for item in range(len(POOL.items)):
+            total += weights[number, item] * working[item]
+            if sample.judged[item]:
+                total += weights[number, item] * (LABELS[item] - working[item]) / p[item]
+        want[name] = total / N
+    rows = [row for row in status_of(experiment, 4 * N).standing.estimates]
+    assert {str(row["retriever"]): row["value"] for row in rows} == pytest.approx(want)
+    values = [float(str(row["value"])) for row in rows]
+    assert values == sorted(values, reverse=True)
+    for row in rows:
+        low, high, wide_low, wide_high = (
+            float(str(row[name]))
+            for name in ("items_low", "items_high", "questions_low", "questions_high")
+        )
+        assert wide_low <= low < float(str(row["value"])) < high <= wide_high
+
+
+def test_differences_are_those_of_the_estimates(experiment: Experiment) -> None:
+    now = status_of(experiment, 4 * N).standing
+    values = {row["retriever"]: float(str(row["value"])) for row in now.estimates}
+    assert len(now.differences) == 3
+    for row in now.differences:
+        want = values[row["retriever_a"]] - values[row["retriever_b"]]
+        assert row["value"] == pytest.approx(want)
+        assert want >= 0
+        low, high = float(str(row["low"])), float(str(row["high"]))
+        assert row["decided"] == (low > 0 or high < 0)
+        assert row["outside"] == (not low <= want <= high)
+        if not row["decided"]:
+            judgments = [int(str(row[f"more_judgments_{end}"])) for end in ("low", "high")]
+            assert 1 <= judgments[0] <= judgments[1] <= len(LABELS) - 4 * N
+            minutes = [int(np.ceil(one * SECONDS / 60)) for one in judgments]
+            assert [row["more_minutes_low"], row["more_minutes_high"]] == minutes
+
+
+def test_before_the_first_judgment_nothing_is_estimated(experiment: Experiment) -> None:
+    status = status_of(experiment, 0)
+    assert status.standing.estimates == ()
+    assert status.as_row()["more_judgments_low"] is None
+    assert "nothing is estimated yet" in shown(experiment, 0)
+
+
+def test_with_all_judged_everything_is_decided(experiment: Experiment) -> None:
+    status = status_of(experiment, len(LABELS))
+    truth = POOL.weights(DCG) @ LABELS / N
+    for row in status.standing.estimates:
+        number = POOL.systems.index(str(row["retriever"]))
+        assert row["value"] == pytest.approx(truth[number])
+        assert row["items_low"] == pytest.approx(row["items_high"])
+        assert float(str(row["questions_low"])) < truth[number]
+    assert all(row["decided"] and not row["outside"] for row in status.standing.differences)
+    assert (status.standing.more_judgments_low, status.standing.more_judgments_high) == (0, 0)
+    assert "3 of 3 differences are decided\n" in shown(experiment, len(LABELS))
+
+
+def test_both_targets_and_the_price_are_named(experiment: Experiment) -> None:
+    text = shown(experiment, 2 * N)
+    for said in ("these questions", "questions", "however often", "effective", "dcg@10"):
+        assert said in text
+    assert "66 % of the pairs more than 5 % apart" in " ".join(text.split())
+    row = status_of(experiment, 2 * N).as_row()
+    assert row["targets"] == {
+        "items": "these questions and this pool",
+        "questions": "questions like these",
+    }
+    metrics = list(dict.fromkeys(one["metric"] for one in row["estimates"]))  # type: ignore[attr-defined]
+    assert metrics == ["dcg@10", "precision@10", "pool_recall@10"]
+
+
+def test_a_metric_that_is_no_sum_is_said_not_to_be_estimated(experiment: Experiment) -> None:
+    other = replace(experiment, primary=Metric("ndcg", 10))
+    sample = sample_of(2 * N)
+    status = LabelStatus.of(other, sample, lines_of(sample), 10, None)
+    assert any("ndcg@10 is no sum over passages" in note for note in status.notes)
+    assert {row["metric"] for row in status.standing.estimates} == {"dcg@10"}
+
+
+def test_an_estimate_outside_of_its_interval_is_told(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rag_assets.labels.sampling import standing
+    from rag_assets.labels.sampling.confidence_sequence import decisions
+
+    def shifted(*args: object, **named: object) -> object:
+        found = decisions(*args, **named)  # type: ignore[arg-type]
+        return {pair: one._replace(value=one.high + 1) for pair, one in found.items()}
+
+    monkeypatch.setattr(standing, "decisions", shifted)
+    text = " ".join(shown(experiment, 4 * N).split())
+    assert "the estimate lies outside the interval that earlier looks allow: s0 - s1" in text
+
+
+def test_the_page_says_the_same(tmp_path: Path, experiment: Experiment) -> None:
+    session = session_of(tmp_path / "labelling.jsonl")
+    order = [session.pool.items[number] for number in session.design.order()]
+    answers = [drawn_line(item, n % 3) for n, item in enumerate(order[:6])]
+    append_lines(session.log, answers)
+    metric = Metric("dcg", 4)
+    page = LabelPage(session, session.passages.literal, metric, "ada")._standing()
+    sample, lines = session.sample()
+    status = LabelStatus.of(replace(experiment, primary=metric), sample, lines, 4, None).as_row()
+    own = [row for row in status["estimates"] if row["metric"] == "dcg@4"]  # type: ignore[attr-defined]
+    assert list(page["estimates"]) == own
+    for name in ("differences", "targets", "more_judgments_low", "more_judgments_high"):
+        assert page[name] == status[name]
+    assert page["price"] in status["notes"]  # type: ignore[operator]

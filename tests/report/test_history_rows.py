@@ -1,18 +1,35 @@
+"""A metric over evaluations, as rows and as states."""
+
 from __future__ import annotations
 
+import dataclasses
 import json
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from rich.console import Console
 
+from rag_assets.pipeline import history_files
+from rag_assets.pipeline.evaluations import ANCHOR
+from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.report.history import (
     evaluation_changes,
     flat_history_rows,
     history_rows,
     history_sheet,
 )
+from rag_assets.report.html import render
+from rag_assets.report.page import history as section
+from rag_assets.report.page.history import history, history_identity, states
+from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheet_view
+from rag_assets.report.view import Context, View
+from rag_assets.schemas import HISTORY
+from rag_assets.store.artifacts import OBJECTS
 
 
 def evaluation(number: int, retrievers: dict[str, Any], **columns: Any) -> dict[str, Any]:
@@ -130,3 +147,200 @@ def test_the_table_fits_80_columns() -> None:
     assert "+0.2500" in text
     assert "2026-01-02 00:00  0002" in text
     assert "incomplete" in text
+
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+LAST = "20270101T000000000000-0000"
+
+
+@pytest.fixture
+def row(tiny_result: EvaluationResult) -> dict[str, Any]:
+    """A row of the history, as the tiny experiment wrote it."""
+    found: dict[str, Any] = HistoryFiles(tiny_result.root, None).table().to_pylist()[0]
+    return found
+
+
+@pytest.fixture
+def opened(tiny_result: EvaluationResult, tmp_path: Path) -> Callable[..., EvaluationResult]:
+    """The evaluation of the tiny experiment, with a history of these rows."""
+
+    def open_with(rows: list[dict[str, Any]]) -> EvaluationResult:
+        root = tmp_path / "tiny"
+        root.mkdir(exist_ok=True)
+        for entry in tiny_result.root.iterdir():
+            if entry.name != history_files.HISTORY_DIR and not (root / entry.name).exists():
+                (root / entry.name).symlink_to(entry)
+        if not (tmp_path / OBJECTS).exists():
+            (tmp_path / OBJECTS).symlink_to(tiny_result.root.parent / OBJECTS)
+        HistoryFiles(root, tmp_path).add(pa.Table.from_pylist(rows, schema=HISTORY.arrow()))
+        evaluation = dataclasses.replace(tiny_result.evaluation, evaluation_id=LAST)
+        return EvaluationResult(root, evaluation)
+
+    return open_with
+
+
+def at(row: dict[str, Any], number: int, **columns: Any) -> dict[str, Any]:
+    """The row of a later evaluation, in which these columns differ."""
+    started = BEGIN + timedelta(minutes=number)
+    return {
+        **row,
+        "evaluation_id": f"{started:%Y%m%dT%H%M%S%f}-{number:04x}",
+        "started": started,
+        **columns,
+    }
+
+
+def with_value(row: dict[str, Any], value: float) -> list[dict[str, Any]]:
+    return [{**one, "value": value} for one in row["metrics"]]
+
+
+def built(context: Context | None) -> Context:
+    assert context is not None
+    return context
+
+
+def test_evaluations_that_say_the_same_are_one_state(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    contents = "aabbba"
+    rows = [at(row, n, content_digest=one) for n, one in enumerate(contents)]
+    result = opened(rows)
+    found = states(result, 10)
+    assert [one.row["content_digest"] for one in found] == ["a", "b", "a"]
+    ids = [one["evaluation_id"] for one in rows]
+    assert [(one.evaluation_id, one.last) for one in found] == [
+        (ids[0], ids[1]),
+        (ids[2], ids[4]),
+        (ids[5], ids[5]),
+    ]
+    assert states(result, 2) == found[1:]
+    assert found[1].holds(ids[3])
+    assert not found[1].holds(ids[5])
+
+
+def test_later_evaluations_are_not_those_of_the_page(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    rows = [at(row, n, content_digest=str(n)) for n in range(3)]
+    result = opened(rows)
+    then = dataclasses.replace(result.evaluation, evaluation_id=rows[1]["evaluation_id"])
+    found = states(EvaluationResult(result.root, then), 10)
+    assert [one.row["content_digest"] for one in found] == ["0", "1"]
+
+
+def test_rows_made_again_inside_a_gathered_file_are_in_order(
+    row: dict[str, Any],
+    opened: Callable[..., EvaluationResult],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(history_files, "COMPACTED", 3)
+    rows = [at(row, n, content_digest=str(n)) for n in range(7)]
+    opened([rows[1], rows[2], rows[4]])
+    result = opened([rows[3], rows[0]])
+    assert len(list(result.root.glob("history/*--*.parquet"))) == 1
+    for wanted in ("01234", "0123456"):
+        found = [one.row["content_digest"] for one in states(result, 10)]
+        assert found == list(wanted)
+        assert [one.row["content_digest"] for one in states(result, 3)] == list(wanted[-3:])
+        opened([rows[5], rows[6]])
+    assert len(list(result.root.glob("history/*--*.parquet"))) == 2, "one lies within the other"
+
+
+def test_the_identity_changes_with_the_state_and_the_anchor(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    result = opened([at(row, n, content_digest="a") for n in range(2)])
+    first = history_identity(result)
+    assert history_identity(opened([at(row, 2, content_digest="a")])) == first
+    second = history_identity(opened([at(row, 3, content_digest="b")]))
+    assert second != first
+    (result.root / ANCHOR).write_text("any", encoding="utf-8")
+    assert history_identity(result) != second
+
+
+def test_a_line_breaks_where_means_are_of_other_questions(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    split = json.dumps({**json.loads(row["configuration"]), "weight": "importance"})
+    documents = at(row, 1, content_digest="1", corpus_digest="other")
+    labels = at(row, 2, content_digest="2", qrels_digest="other", corpus_digest="other")
+    weights = {**labels, **at(labels, 3, content_digest="3", configuration=split)}
+    of_test = [{**one, "split": "test"} for one in row["metrics"]]
+    splits = {**weights, **at(weights, 4, content_digest="4", metrics=of_test)}
+    found = built(history(View(opened([at(row, 0), documents, labels, weights, splits]))))
+    assert [point["broken"] for point in found["points"]] == [False, False, True, True, True]
+    assert [point["reasons"] for point in found["points"]] == [
+        [],
+        ["documents changed"],
+        ["labels changed"],
+        ["weight null -> importance"],
+        [],
+    ]
+
+
+def test_values_are_those_of_each_point(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    one = at(row, 0, metrics=with_value(row, 0.25))
+    kept = [cell for cell in with_value(row, 0.5) if cell["retriever"] != "bm25"]
+    other = at(row, 1, content_digest="1", complete=False, metrics=kept)
+    view = View(opened([one, other]))
+    found = built(history(view))
+    data = found["data"]
+    assert data["retrievers"] == view.retrievers
+    for number, name in enumerate(view.retrievers):
+        wanted = [0.25, None if name == "bm25" else 0.5]
+        for measure in view.measures:
+            assert data["values"][measure][number] == [wanted] * len(view.cutoffs)
+        assert [values[number] for values in found["primary"]] == wanted
+    assert [point["complete"] for point in found["points"]] == [True, False]
+
+
+def test_what_is_left_out_is_said(
+    row: dict[str, Any],
+    opened: Callable[..., EvaluationResult],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(section, "MAX_POINTS", 3)
+    rows = []
+    for number in range(5):
+        former = [{**one, "retriever": f"old{number}"} for one in row["metrics"][:1]]
+        rows.append(at(row, number, content_digest=str(number), metrics=row["metrics"] + former))
+    result = opened(rows)
+    (result.root / ANCHOR).write_text(rows[0]["evaluation_id"], encoding="utf-8")
+    view = View(result)
+    found = built(history(view))
+    assert len(found["points"]) == 3
+    assert found["has_older"]
+    assert found["retrievers"] == view.retrievers, "former ones are in `history`"
+    assert (found["has_anchor"], found["anchor"]) == (True, None)
+    assert not found["points"][0]["first"], "it is compared with the one that is left out"
+    monkeypatch.setattr(section, "MAX_VALUES", 1)
+    assert len(built(history(view))["points"]) == 2
+
+
+def test_one_state_has_nothing_to_draw(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    found = built(history(View(opened([at(row, n) for n in range(3)]))))
+    assert found == {"points": []}
+
+
+def test_evaluations_without_labels_are_no_points(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    without = at(row, 0, content_digest="0", qrels_digest=None, metrics=[])
+    assert len(states(opened([without, at(row, 1)]), 5)) == 1
+
+
+def test_what_changed_is_escaped(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    attack = "</script><script>alert(1)"
+    hostile = json.dumps({**json.loads(row["configuration"]), "weight": attack})
+    result = opened([at(row, 0), at(row, 1, content_digest="1", configuration=hostile)])
+    found = built(history(View(result)))
+    assert found["points"][1]["reasons"] == [f"weight null -> {attack}"]
+    page = render(result)
+    assert attack not in page
+    assert page.count("alert(1)") == 2, "in the table, and in the data of the chart"

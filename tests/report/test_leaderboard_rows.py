@@ -1,10 +1,37 @@
+"""Leaderboards: columns, rows, slices, LaTeX, forms of values."""
+
 from __future__ import annotations
 
-import pyarrow as pa
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.metric_names import best_value, is_gain
 from rag_assets.pipeline.selection import Selection
+from rag_assets.report.board_columns import (
+    LEADING,
+    accounting_columns,
+    measured_columns,
+)
+from rag_assets.report.formats import columns_of, formatted, latex_text
 from rag_assets.report.leaderboard import leaderboard_rows
-from rag_assets.schemas import LEADERBOARD
+from rag_assets.report.paper_tables import score_table
+from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
+from rag_assets.report.slices import members_by, slices
+from rag_assets.schemas import COUNT, DOCUMENTS, FLOAT, LEADERBOARD, QRELS, QUERIES, QUERY_METRICS
+from rag_assets.schemas import Column as Stored
+from rag_assets.sources.sheets import plain
 
 COUNTS = [column.name for column in LEADERBOARD.columns if column.name.startswith("n_")]
 
@@ -65,3 +92,381 @@ def test_only_selected_cells_in_the_order_of_the_board() -> None:
         ("worst", 10, 3),
     ]
     assert leaderboard_rows(board(), Selection((), (10,)), "all") == []
+
+
+def test_every_stored_column_has_a_place_and_a_help_text() -> None:
+    columns = [*accounting_columns(), *measured_columns(5)]
+    names = {*LEADING, "weight", *(column.name for column in columns)}
+    assert {column.name for column in LEADERBOARD.columns} <= names
+    assert all(column.help for column in columns)
+
+
+def test_a_column_that_is_only_stored_stands_in_the_accounting() -> None:
+    added = (Stored("n_cut_texts", COUNT, "cut texts"), Stored("spread", FLOAT, "a spread"))
+    *_, count, spread = accounting_columns((*LEADERBOARD.columns, *added))
+    assert (count.title, count.text({"n_cut_texts": 3}), count.help) == (
+        "cut texts",
+        "3",
+        "cut texts",
+    )
+    assert (spread.title, spread.text({"spread": 0.25})) == ("spread", "0.2500")
+
+
+def test_what_no_row_has_is_left_out() -> None:
+    def shown(*rows: dict[str, float]) -> list[str]:
+        return [column.name for column in Sheet("", measured_columns(5), rows).shown]
+
+    assert shown({"tokens": 0.0, "n_failed": 0}) == ["tokens", "speed", "cost_time"]
+    assert "n_failed" in shown({}, {"n_failed": 1})
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "text"),
+    [("d", 3, "3"), (".2f", 0.125, "0.12"), (".0%", 0.5, "50 %"), (".0f", None, "")],
+)
+def test_a_value_is_written_in_the_form_of_its_column(
+    form: str, value: float | None, text: str
+) -> None:
+    assert Column("x", "x", form).text({"x": value}) == text
+
+
+EQUAL = {"q1": 1.0, "q2": 1.0, "q3": 1.0}
+META = {"d1": {"lang": "en", "year": 2020}, "d2": {"lang": ["en", "sv"]}, "d3": {"lang": None}}
+
+
+def table_of() -> Callable[[str], pa.Table]:
+    queries = [("q1", ["a"], {"team": "x"}), ("q2", ["a", "b"], {"team": "y"}), ("q3", [], {})]
+    judged = [("q1", "d1", 1), ("q2", "d2", 2), ("q2", "d1", 0), ("q3", "d3", 1)]
+    tables = {
+        "documents": DOCUMENTS.from_rows(
+            [
+                {"document_id": d, "title": "", "text": "", "metadata": json.dumps(m)}
+                for d, m in META.items()
+            ]
+        ),
+        "queries": QUERIES.from_rows(
+            [
+                {"query_id": q, "text": "", "tags": t, "metadata": json.dumps(m)}
+                for q, t, m in queries
+            ]
+        ),
+        "qrels": QRELS.from_rows(
+            [
+                {
+                    "query_id": q,
+                    "evidence_id": d,
+                    "document_id": d,
+                    "start": None,
+                    "end": None,
+                    "grade": g,
+                }
+                for q, d, g in judged
+            ]
+        ),
+    }
+    return tables.__getitem__
+
+
+def cell(*values: float | None) -> pa.Table:
+    counts = {"n_relevant": 1, "n_unreachable": 0, "n_retrieved": 1, "n_judged": 1, "failed": False}
+    rows = [{"query_id": f"q{n}", **counts, "mrr": v} for n, v in enumerate(values, 1)]
+    schema = pa.schema([*QUERY_METRICS.arrow(), pa.field("mrr", pa.float64())])
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("by", "members"),
+    [
+        ("tag", {"a": {"q1", "q2"}, "b": {"q2"}}),
+        ("query.team", {"x": {"q1"}, "y": {"q2"}}),
+        # d1 is judged not relevant for q2, so q2 is in none of its slices.
+        ("document.lang", {"en": {"q1", "q2"}, "sv": {"q2"}}),
+        ("document.year", {"2020": {"q1"}}),
+    ],
+)
+def test_members(by: str, members: dict[str, set[str]]) -> None:
+    assert members_by(by, table_of()) == members
+
+
+def test_means() -> None:
+    """en: q1, q2: (1 + 0.5) / 2 = 0.75 and (0 + 1) / 2 = 0.5; sv: q2 alone."""
+    found = slices(
+        {"r": cell(1.0, 0.5, 0.0), "s": cell(0.0, 1.0, 1.0)},
+        members_by("document.lang", table_of()),
+        "mrr",
+        EQUAL,
+    )
+    assert [(one.value, one.n_queries, one.means) for one in found] == [
+        ("en", 2, {"r": 0.75, "s": 0.5}),
+        ("sv", 1, {"r": 0.5, "s": 1.0}),
+    ]
+
+
+def test_unanswerable_queries_are_not_counted() -> None:
+    found = slices({"r": cell(None, 0.5, 0.0)}, {"all": {"q1", "q2"}, "none": {"q1"}}, "mrr", EQUAL)
+    assert [(one.value, one.n_queries, one.means) for one in found] == [("all", 1, {"r": 0.5})]
+
+
+def test_weights_and_only_the_queries_of_the_split() -> None:
+    """q1 counts 3, q2 once, q3 is in the other split: (3 x 1 + 0.5) / 4."""
+    weights = {"q1": 3.0, "q2": 1.0}
+    (one,) = slices({"r": cell(1.0, 0.5, 0.0)}, {"v": {"q1", "q2", "q3"}}, "mrr", weights)
+    assert (one.n_queries, one.means) == (2, {"r": 0.875})
+
+
+def test_a_retriever_that_failed_on_all_queries_has_no_mean() -> None:
+    cells = {"r": cell(None, None), "s": cell(0.5, 0.0)}
+    (one,) = slices(cells, {"v": {"q1", "q2"}}, "mrr", EQUAL)
+    assert one.means == {"r": None, "s": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("by", "problem"),
+    [
+        ("colour", "slices by 'colour'; allowed: tag, query.<field>, document.<field>"),
+        ("document.", "slices by 'document.'; allowed: tag, query.<field>, document.<field>"),
+        (
+            "document.lnag",
+            "no document has the field 'lnag' (did you mean 'lang'?); allowed: lang, year",
+        ),
+        ("query.lang", "no query has the field 'lang'; allowed: team"),
+    ],
+)
+def test_what_there_is_no_slice_by(by: str, problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        members_by(by, table_of())
+    assert str(caught.value) == problem
+
+
+VALUES: dict[str, dict[str, float | None]] = {
+    "BM25+RM3": {"ndcg@10": 0.5, "map": 0.25},
+    "sys_A & 100%": {"ndcg@10": 0.41, "map": 0.25001},
+    "c": {"ndcg@10": None, "map": 0.1},
+}
+BETTER = {"BM25+RM3": {"map": ["c"], "ndcg@10": ["sys_A & 100%"]}, "sys_A & 100%": {"map": ["c"]}}
+CAPTION = r"Runs of 5 $ & more_ \ {x} ~ ^ # < > | -- \"q\""
+
+
+def body(text: str) -> list[str]:
+    """Return the lines between the second and the third rule."""
+    return text.split("\\hline\n")[2].splitlines()
+
+
+def test_best_values_are_bold_and_letters_name_the_rows_that_are_beaten() -> None:
+    table = score_table(VALUES, ["ndcg@10", "map"], BETTER, "Two")
+    assert table.startswith("\\begin{table}\n\\centering\n\\caption{Two}\n\\begin{tabular}{llrr}\n")
+    assert body(table) == [
+        r"\textit{a} & BM25+RM3 & \textbf{0.5000}$^{b}$ & \textbf{0.2500}$^{c}$ \\",
+        r"\textit{b} & sys\_A \& 100\% & 0.4100 & \textbf{0.2500}$^{c}$ \\",
+        r"\textit{c} & c & -- & 0.1000 \\",
+    ]
+
+
+def test_more_rows_than_letters_are_numbered() -> None:
+    values: dict[str, dict[str, float | None]] = {
+        f"run{number}": {"m": number / 100} for number in range(30)
+    }
+    lines = body(score_table(values, ["m"], {"run29": {"m": ["run0", "run11"]}}, ""))
+    assert lines[29] == r"\textit{30} & run29 & \textbf{0.2900}$^{1,12}$ \\"
+
+
+def test_rows_of_any_table() -> None:
+    rows: list[dict[str, object]] = [{"pair": "a_b", "p_t": 0.0, "n": 3}, {"pair": None, "n": 4}]
+    table = formatted(rows, "latex")
+    assert "\\begin{tabular}{lrr}" in table
+    assert "\\caption" not in table
+    assert body(table) == [r"a\_b & \textless{}1e-300 & 3 \\", r" &  & 4 \\"]
+
+
+def test_a_p_value_is_never_shown_as_0() -> None:
+    rows: list[dict[str, object]] = [{"p_randomisation": 0.00001, "p_t": 0.0, "difference": 0.0}]
+    assert formatted(rows, "markdown").splitlines()[2] == r"| 1.0e-05 | \<1e-300 | 0.0000 |"
+
+
+@given(st.text())
+def test_no_text_leaves_its_cell(text: str) -> None:
+    shown = latex_text(text)
+    commands = re.sub(r"\\(text\w+\{\}|[{}$&#%_])", "", shown).replace("{}", "")
+    assert not set(commands) & set("\\{}$&#%_^~")
+    assert "\n" not in shown
+    assert "--" not in shown
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no pdflatex")
+def test_tex_sets_it(tmp_path: Path) -> None:
+    (tmp_path / "table.tex").write_text(score_table(VALUES, ["ndcg@10", "map"], BETTER, CAPTION))
+    (tmp_path / "rows.tex").write_text(formatted([{"pair": CAPTION, "p_t": 0.03}], "latex"))
+    page = r"\documentclass{article}\begin{document}\input{table}\input{rows}\end{document}"
+    (tmp_path / "page.tex").write_text(page)
+    # A draft: whether fonts for a PDF are installed is not the table's concern.
+    command = ["pdflatex", "-draftmode", "-interaction=nonstopmode", "-halt-on-error", "page"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "! " not in done.stdout
+
+
+def test_the_lowest_is_best_where_mistakes_are_counted_on_every_face() -> None:
+    values: dict[str, dict[str, float | None]] = {"a": {"fp": 2.0}, "b": {"fp": 1.0}, "c": {}}
+    lines = body(score_table(values, ["fp"], {}, ""))
+    assert [r"\textbf" in line for line in lines] == [False, True, False]
+    column = metric_column("fp")
+    sheet = Sheet("", (Column("name", "name", TEXT), column), list(values.values()))
+    assert [sheet.is_best(column, row) for row in sheet.rows] == [False, True, False]
+    assert best_value("recall", [0.1, None, 0.2]) == 0.2
+    assert best_value("fp", [None]) is None
+    assert (is_gain("fp(rel=2)@5", -1), is_gain("recall@5", -1)) == (True, False)
+
+
+ROWS: list[dict[str, object]] = [
+    {"retriever": "a", "top_k": 1, "ndcg": 0.123456},
+    {"retriever": "b", "ndcg": None, "map": 1.0},
+]
+# Control characters are no part of a name; a lone surrogate cannot be written at all.
+TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12)
+
+
+def test_columns_have_one_order_whichever_row_is_first() -> None:
+    rows: list[dict[str, object]] = [
+        {"retriever": "a", "ndcg": 1.0, "evaluation_id": "e"},
+        {"retriever": "b", "ndcg": 0.9, "cost_time": 2.0, "evaluation_id": "e"},
+    ]
+    expected = ["retriever", "ndcg", "cost_time", "evaluation_id"]
+    assert columns_of(rows) == columns_of(rows[::-1]) == expected
+    assert columns_of(ROWS) == ["retriever", "top_k", "ndcg", "map"]
+    assert columns_of([]) == []
+
+
+def test_json_keeps_values_and_letters() -> None:
+    rows: list[dict[str, object]] = [
+        {"name": "caf\u00e9 \U0001f600", "value": 0.1 + 0.2, "n": None}
+    ]
+    text = formatted(rows, "json")
+    assert json.loads(text) == rows
+    assert "caf\u00e9 \U0001f600" in text
+    assert text.endswith("]\n")
+    assert formatted([], "json") == "[]\n"
+
+
+def test_markdown_has_four_places_and_no_number_becomes_0() -> None:
+    rows: list[dict[str, object]] = [{"p": 7.9e-06}, {"p": -2e-5}, {"p": 0.0}, {"p": 0.0001}]
+    assert formatted(rows, "markdown").splitlines()[2:] == [
+        "| 7.9e-06 |",
+        "| -2.0e-05 |",
+        "| 0.0000 |",
+        "| 0.0001 |",
+    ]
+
+
+def test_csv_leaves_missing_and_null_values_empty() -> None:
+    assert formatted(ROWS, "csv") == ("retriever,top_k,ndcg,map\na,1,0.123456,\nb,,,1.0\n")
+
+
+@pytest.mark.parametrize("text", ["a,b", 'say "x"', "two\nlines", "", " blank "])
+def test_csv_escapes(text: str) -> None:
+    written = formatted([{"name": text, "n": 1}], "csv")
+    (row,) = csv.DictReader(io.StringIO(written, newline=""))
+    assert row == {"name": text, "n": "1"}
+
+
+@given(st.lists(st.fixed_dictionaries({"name": TEXTS, "x": st.floats(0, 1)}), min_size=1))
+def test_csv_loses_nothing(rows: list[dict[str, object]]) -> None:
+    found = list(csv.DictReader(io.StringIO(formatted(rows, "csv"), newline="")))
+    assert [(plain(row["name"]), float(row["x"])) for row in found] == [
+        (row["name"], row["x"]) for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@cmd", "'@cmd"),
+        ("-2+3", "'-2+3"),
+        ("\r=1", "'\r=1"),
+        ("\uff1d1", "'\uff1d1"),
+        ("'=x", "''=x"),
+        (-0.1473, "-0.1473"),
+        ("-.1473", "-.1473"),
+        ("+1e-05", "+1e-05"),
+        (-3, "-3"),
+        ("a=1", "a=1"),
+    ],
+)
+def test_csv_holds_no_formula_and_every_number(value: object, cell: str) -> None:
+    header, row = list(
+        csv.reader(io.StringIO(formatted([{"=name": value}], "csv"), newline=""), strict=True)
+    )
+    assert (header, row) == (["'=name"], [cell])
+    assert plain(row[0]) == str(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("[x](http://y)", "[x\\](http://y)"),
+        ("![i](y)", "![i\\](y)"),
+        ("<img src=x>", "\\<img src=x>"),
+        ("`a` *b* ~c~", "\\`a\\` \\*b\\* \\~c\\~"),
+        ("a_b _c_", "a_b \\_c\\_"),
+        ("&lt; & b", "\\&lt; & b"),
+        ("C:\\x", "C:\\\\x"),
+        ("# a", "\\# a"),
+        ("- a", "\\- a"),
+        ("1. a", "1\\. a"),
+        ("-0.5 [0.1, 0.2]", "-0.5 [0.1, 0.2]"),
+        ("\x1b]8;;x\x07\u202egpj", "\\\\x1b]8;;x\\\\x07\\\\u202egpj"),
+    ],
+)
+def test_markdown_shows_a_text_as_it_is(text: str, cell: str) -> None:
+    assert formatted([{text: text}], "markdown").splitlines() == [
+        f"| {cell} |",
+        "| --- |",
+        f"| {cell} |",
+    ]
+
+
+def test_json_writes_out_what_a_terminal_obeys() -> None:
+    rows: list[dict[str, object]] = [{"\x1b": "\x9b\x7f\u202e\U000e0041\u200d"}]
+    text = formatted(rows, "json")
+    assert json.loads(text) == rows
+    assert "\\u009b\\u007f\\u202e\\udb40\\udc41\u200d" in text
+
+
+def test_markdown_table() -> None:
+    assert formatted(ROWS, "markdown") == (
+        "| retriever | top_k | ndcg | map |\n"
+        "| --- | --- | --- | --- |\n"
+        "| a | 1 | 0.1235 |  |\n"
+        "| b |  |  | 1.0000 |\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("a|b", "a\\|b"),
+        ("two\nlines", "two lines"),
+        ("||", "\\|\\|"),
+        ("a\r\nb", "a b"),
+        ("a\rb", "a b"),
+    ],
+)
+def test_markdown_escapes(text: str, cell: str) -> None:
+    assert formatted([{"name": text}], "markdown").splitlines() == [
+        "| name |",
+        "| --- |",
+        f"| {cell} |",
+    ]
+
+
+@given(st.lists(st.fixed_dictionaries({"a": st.text(), "b": st.text()}), min_size=1, max_size=5))
+def test_markdown_has_one_line_a_row_and_one_cell_a_column(rows: list[dict[str, object]]) -> None:
+    lines = formatted(rows, "markdown").split("\n")
+    assert lines.pop() == ""
+    assert len(lines) == len(rows) + 2
+    for line in lines:
+        assert line.replace("\\|", "").count("|") == 3
+
+
+def test_no_rows() -> None:
+    assert [formatted([], form) for form in ("json", "csv", "markdown")] == ["[]\n", "", ""]

@@ -1,6 +1,10 @@
+"""The page: its sections, excerpts, explorer, identity, and what it holds as data."""
+
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.report.attribution import stages
+from rag_assets.pipeline.selection import Selection
+from rag_assets.report.attribution import attribution_rows, stages
 from rag_assets.report.comparison_views import against, significance
+from rag_assets.report.html import identity, is_at, render, write_report
 from rag_assets.report.label_health import labels
+from rag_assets.report.leaderboard import ceilings, result_rows
+from rag_assets.report.page import query_results as module
 from rag_assets.report.page.environment import _code as code
+from rag_assets.report.page.environment import escaped_json
 from rag_assets.report.page.leaderboard import (
     charts,
     headline,
@@ -20,10 +29,13 @@ from rag_assets.report.page.leaderboard import (
     pareto_front,
 )
 from rag_assets.report.page.page import SECTIONS
+from rag_assets.report.page.query_results import LENGTHS, TEXT_BYTES, Excerpt, Unit, excerpts
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slice_tables import tag_slices
 from rag_assets.report.view import Context, View
+from tests.shown_board import evaluated, shown
+from tests.tiny_experiment import QUERIES, Tiny
 from tests.walked_page import DOCS
 
 
@@ -225,3 +237,188 @@ def test_every_section_is_on_the_page_of_the_docs() -> None:
 )
 def test_a_time_is_never_a_power_of_ten(value: float, text: str) -> None:
     assert milliseconds(value) == text
+
+
+LONG = "".join(chr(0x1F600 + n % 50) if n % 7 == 0 else "ab c"[n % 4] for n in range(5_000))
+
+
+def test_a_short_text_is_whole() -> None:
+    unit = Unit("d", 3, 8)
+    found, length = excerpts({"d": ("title", "0123456789")}, [unit], {})
+    assert found == {unit: Excerpt(3, "34567")}
+    assert length == LENGTHS[0]
+
+
+@given(st.integers(0, 4_000), st.integers(1, 1_000), st.integers(0, 4_999))
+def test_an_excerpt_is_a_part_of_its_unit_and_holds_its_evidence(
+    start: int, size: int, evidence: int
+) -> None:
+    unit = Unit("d", start, start + size)
+    text, _ = excerpts({"d": ("", LONG)}, [unit], {"d": [evidence]})
+    found = text[unit]
+    assert found.text == LONG[found.start : found.start + len(found.text)]
+    assert unit.start <= found.start
+    assert found.start + len(found.text) <= unit.end
+    assert len(found.text) == min(size, LENGTHS[0])
+
+
+def test_a_long_text_is_cut_around_its_first_evidence() -> None:
+    found, _ = excerpts({"d": ("", LONG)}, [Unit("d", 100, 4_900)], {"d": [4_000, 3_000, 50]})
+    ((_, excerpt),) = found.items()
+    assert excerpt.start <= 3_000 < excerpt.start + len(excerpt.text)
+
+
+def test_texts_get_shorter_until_they_fit() -> None:
+    documents = {f"d{n}": ("", "x" * 5_000) for n in range(3_000)}
+    units = [Unit(name, 0, 5_000) for name in documents]
+    found, length = excerpts(documents, units, {})
+    assert len(found) == len(units)
+    assert length == 500
+    assert {len(excerpt.text) for excerpt in found.values()} == {length}
+
+
+def test_the_last_are_left_out_when_the_shortest_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TEXT_BYTES", 10_000)
+    documents = {f"d{n}": ("", "<" * 5_000) for n in range(100)}
+    units = [Unit(name, 0, 5_000) for name in documents]
+    found, length = excerpts(documents, units, {})
+    # An escaped "<" takes six bytes, and the quotes around a text two.
+    assert len(found) == 10_000 // (6 * length + 2)
+    assert list(found) == units[: len(found)]
+    assert TEXT_BYTES > 1_000_000
+
+
+def test_a_unit_without_a_document_has_no_text() -> None:
+    found, _ = excerpts({"d": ("", "text")}, [Unit("gone", 0, 4), Unit("d", 0, 0)], {})
+    assert found == {}
+
+
+def test_a_page_that_says_the_same_is_left_alone(
+    tiny_result: EvaluationResult, tmp_path: Path
+) -> None:
+    file = write_report(tiny_result, tmp_path / "page.html")
+    before = file.stat()
+    later = dataclasses.replace(tiny_result.evaluation, evaluation_id="later", finished="later")
+    write_report(EvaluationResult(tiny_result.root, later), file)
+    after = file.stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+@pytest.mark.parametrize("changed", [{"complete": False}, {"primary": "mrr@5"}, {"entries": ()}])
+def test_what_an_evaluation_says_is_in_the_identity(
+    tiny_result: EvaluationResult, changed: dict[str, object]
+) -> None:
+    other = dataclasses.replace(tiny_result.evaluation, **changed)  # type: ignore[arg-type]
+    assert identity(EvaluationResult(tiny_result.root, other)) != identity(tiny_result)
+
+
+def test_a_changed_corpus_writes_the_page_again(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path).write()
+    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
+    tiny.write_config()
+    tiny.run()
+    file = write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()))
+    assert "900 kilowatts" in file.read_text(encoding="utf-8")
+    tiny.replace("engines.md", "900 kilowatts", "950 kilowatts")
+    tiny.run()
+    write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()))
+    assert "950 kilowatts" in file.read_text(encoding="utf-8")
+
+
+def test_rendering_is_repeatable(tiny_result: EvaluationResult, tmp_path: Path) -> None:
+    file = write_report(tiny_result, tmp_path / "page.html")
+    assert file.read_text(encoding="utf-8") == render(tiny_result)
+    assert is_at(file, identity(tiny_result))
+
+
+def test_a_file_that_is_no_report_is_not_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    assert not is_at(file, "abc")
+    file.write_bytes(b"\xff\xfe other")
+    assert not is_at(file, "abc")
+
+
+ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
+
+
+@given(ANY_TEXT)
+def test_every_text_comes_back(text: str) -> None:
+    assert json.loads(escaped_json(text)) == text
+
+
+@given(st.recursive(ANY_TEXT, lambda inner: st.lists(inner) | st.dictionaries(ANY_TEXT, inner)))
+def test_nothing_in_it_ends_a_block(value: object) -> None:
+    found = escaped_json(value)
+    assert not set(found) & set("<>&\u2028\u2029")
+    found.encode("utf-8")
+
+
+def test_what_is_no_json_is_refused() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        escaped_json(float("nan"))
+
+
+def test_a_tag_is_escaped() -> None:
+    assert escaped_json("</script>") == '"\\u003c/script\\u003e"'
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """q3 counts three times, and one of its two evidences is below the first rank of any input."""
+    tiny = Tiny(tmp_path_factory.mktemp("ceilings") / "tiny").write()
+    tiny.config |= {"primary": "recall@1", "metrics": ["recall"], "top_k": [1, 3], "weight": "n"}
+    tiny.configure("narrow", type="rrf", inputs=["bm25", "bm25-whole"], candidates=1)
+    weighted = [{**query, "n": 3 if query["query_id"] == "q3" else 1} for query in QUERIES]
+    tiny.write_rows("queries.jsonl", weighted)
+    return tiny
+
+
+@pytest.fixture(scope="module")
+def result(tiny: Tiny) -> EvaluationResult:
+    return evaluated(tiny.pipeline())
+
+
+def test_weighted_mean_of_what_the_inputs_hold(result: EvaluationResult) -> None:
+    found = ceilings(result, "all")
+    assert set(found) == {"hybrid", "shallow", "narrow"}
+    assert found["hybrid"] == 1
+    assert found["narrow"] == pytest.approx((5 * 1 + 3 * 0.5) / 8)
+    (row,) = attribution_rows(result, ["narrow"])
+    assert row["ceiling"] == pytest.approx(5.5 / 6), "attribution counts every query once"
+
+
+def test_never_below_the_recall_of_its_cell(result: EvaluationResult, tiny: Tiny) -> None:
+    rows = result_rows(result, Selection.of(tiny.pipeline().experiment), "all")
+    with_ceiling = [row for row in rows if "ceiling" in row]
+    assert {(row["retriever"], row["top_k"]) for row in with_ceiling} == {
+        ("hybrid", 1),
+        ("shallow", 1),
+        ("narrow", 1),
+    }
+    assert all(float(str(row["ceiling"])) >= float(str(row["recall"])) for row in with_ceiling)
+
+
+def test_terminal_shows_it_beside_the_interval(result: EvaluationResult) -> None:
+    lines = shown(result)
+    (header,) = (number for number, line in enumerate(lines) if line.endswith("ceiling"))
+    values = {line.split()[0]: line.split()[-1] for line in lines[header + 1 : header + 7]}
+    assert values["narrow"] == "0.8125"
+    assert values["okapi"].endswith("]")
+
+
+def test_report_shows_it(result: EvaluationResult) -> None:
+    page = render(result)
+    assert "<summary>Candidate ceiling</summary>" in page
+    assert re.search(r'<th scope="row">narrow</th>.*>0.8125</span></td></tr>', page)
+
+
+def test_no_base_retriever_has_one(tmp_path_factory: pytest.TempPathFactory) -> None:
+    tiny = Tiny(tmp_path_factory.mktemp("plain") / "tiny")
+    tiny.config["top_k"] = [1, 3, 5]
+    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
+    plain = evaluated(tiny.write().pipeline())
+    assert ceilings(plain, "all") == {}
+    assert "Candidate ceiling" not in render(plain)
+    assert not any("ceiling" in line for line in shown(plain))

@@ -1,20 +1,33 @@
-"""The answer of an evaluation, over runs whose every rank is known."""
+"""Who is best, as far as it is shown, and verdicts on pairs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import rag_assets
+from rag_assets import api
 from rag_assets.cli import main
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.report.comparison_views import pairs_latex
+from rag_assets.report.comparisons import verdict
 from rag_assets.report.evaluation_table import EvaluationTable
+from rag_assets.report.formats import p_text
+from rag_assets.report.gate import gate
+from rag_assets.report.gate_checks import Rules
 from rag_assets.report.html import write_report
+from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View
 from rag_assets.report.winner import Winner, winner_of
+from rag_assets.statistics.comparisons import is_significant
+from rag_assets.statistics.stage import COMPARISONS_KEY
+from rag_assets.store.settings import StoreSettings
+from tests.beir_folder import write_beir
 from tests.tiny_experiment import Tiny
 
 N = 60
@@ -185,3 +198,170 @@ def test_the_command_begins_with_the_answer(ranked: Ranked) -> None:
     assert said.startswith(f"Use good.\ngood {FILE}; its mrr@4 is 1.0000, fair has 0.5000.\n\n")
     assert "\n# retriever " in said
     assert "Use good" not in runner.invoke(main, [*words, "--quiet"]).stdout
+
+
+ROW: dict[str, Any] = {
+    "retriever_a": "bm25",
+    "retriever_b": "hybrid",
+    "metric": "ndcg",
+    "top_k": 10,
+    "n": 216,
+    "n_clusters": 216,
+    "difference": 0.0145,
+    "low": 0.003,
+    "high": 0.026,
+    "p_randomisation": 0.012,
+    "p_adjusted": 0.024,
+    "won": 49,
+    "lost": 33,
+    "detectable": 0.0305,
+}
+
+
+def test_a_shown_difference() -> None:
+    assert verdict(ROW, 3) == (
+        "hybrid is better than bm25 on ndcg@10 by 0.0145 [0.0030, 0.0260], "
+        "p = 0.0120 (Holm over 3 pairs 0.0240)"
+    )
+
+
+def test_the_better_one_may_be_the_first() -> None:
+    turned = {**ROW, "difference": -0.0145, "low": -0.026, "high": -0.003}
+    assert verdict(turned, 1) == (
+        "bm25 is better than hybrid on ndcg@10 by 0.0145 [0.0030, 0.0260], p = 0.0120"
+    )
+
+
+def test_of_a_count_of_mistakes_the_lower_one_is_better() -> None:
+    assert verdict({**ROW, "metric": "fp(rel=2)"}, 1) == (
+        "bm25 is better than hybrid on fp(rel=2)@10 by 0.0145 [0.0030, 0.0260], p = 0.0120"
+    )
+
+
+def test_a_difference_that_only_the_uncorrected_p_shows_is_not_claimed() -> None:
+    assert verdict({**ROW, "p_adjusted": 0.06}, 5) == (
+        "no difference shown between bm25 and hybrid on ndcg@10: hybrid is ahead by "
+        "0.0145 [0.0030, 0.0260], p = 0.0120 (Holm over 5 pairs 0.0600); "
+        "216 queries can show 0.0305 or more"
+    )
+
+
+def test_clusters_are_named() -> None:
+    row = {**ROW, "p_adjusted": None, "p_randomisation": 0.5, "n_clusters": 40}
+    assert verdict(row, 0).endswith(
+        ", p = 0.5000; 216 queries in 40 clusters can show 0.0305 or more"
+    )
+
+
+def test_a_claim_that_is_limited_says_so() -> None:
+    assert verdict({**ROW, "n_clusters": 40}, 1).endswith("p = 0.0120; 216 queries in 40 clusters")
+    assert verdict(ROW, 1, "they depend").endswith("p = 0.0120; but they depend")
+    unsure = {**ROW, "p_adjusted": 0.5}
+    assert verdict(unsure, 1, "they depend") == verdict(unsure, 1), "nothing is claimed"
+
+
+def test_what_cannot_be_said_is_not_said() -> None:
+    row = {**ROW, "n": 1, "p_adjusted": 1.0, "low": None, "high": None, "detectable": None}
+    assert verdict(row, 1) == (
+        "no difference shown between bm25 and hybrid on ndcg@10: hybrid is ahead by 0.0145, "
+        "p = 0.0120"
+    )
+    assert verdict({**ROW, "difference": None}, 3) == (
+        "nothing to compare: bm25 and hybrid have no query with a value of ndcg@10 in common"
+    )
+    assert verdict({**ROW, "difference": 0.0, "won": 0, "lost": 0}, 3) == (
+        "hybrid and bm25 do the same on every query by ndcg@10 (216 queries)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("p", "adjusted", "shown"),
+    [(0.01, None, True), (0.05, None, False), (0.01, 0.05, False), (None, None, False)],
+)
+def test_only_p_after_holm_decides(p: float | None, adjusted: float | None, shown: bool) -> None:
+    assert is_significant({"p_randomisation": p, "p_adjusted": adjusted}) is shown
+
+
+def test_p_is_never_written_as_zero() -> None:
+    assert [p_text(p) for p in (None, 1.0, 0.0001, 0.00004)] == ["-", "1.0000", "0.0001", "4.0e-05"]
+
+
+N_QUERIES = 60
+
+
+def evaluated(root: Path, documents: int, statistics: str = "") -> EvaluationResult:
+    """Two runs: `good` finds what is relevant first, `poor` only for half of the documents."""
+    labels = {f"q{i:02}": f"d{i % documents:02}" for i in range(N_QUERIES)}
+    names = sorted(set(labels.values()))
+    other = {name: names[(number + 1) % documents] for number, name in enumerate(names)}
+    right = set(names[::2])
+    runs = {"good": labels, "poor": {q: d if d in right else other[d] for q, d in labels.items()}}
+    corpus = "".join(f'{{"_id": "{n}", "title": "", "text": "text {n}"}}\n' for n in names)
+    queries = "".join(f'{{"_id": "{q}", "text": "query {q}"}}\n' for q in labels)
+    qrels = "".join(f"{q}\t{d}\t1\n" for q, d in labels.items())
+    files = {
+        f"{name}.trec": "".join(f"{q} Q0 {d} 1 1.0 x\n" for q, d in run.items())
+        for name, run in runs.items()
+    }
+    yaml = (
+        f"name: pair\n{statistics}top_k: [1]\nmetrics: [hit_rate]\nprimary: hit_rate@1\n"
+        "baseline: poor\nretrievers:\n"
+        "  good: {type: run_file, path: good.trec}\n  poor: {type: run_file, path: poor.trec}\n"
+    )
+    folder = write_beir(
+        root / "data",
+        {
+            "corpus.jsonl": corpus,
+            "queries.jsonl": queries,
+            "qrels/test.tsv": f"query-id\tcorpus-id\tscore\n{qrels}",
+            "experiment.yaml": yaml,
+            **files,
+        },
+    )
+    return api.evaluate(folder, store=root / "store")
+
+
+def lead(result: EvaluationResult) -> str:
+    page = write_report(result).read_text(encoding="utf-8")
+    (found,) = re.findall(r'<p class="lead">(.*?)</p>', page, re.DOTALL)
+    return " ".join(re.sub("<[^>]+>", "", str(found)).split())
+
+
+def test_every_face_allows_for_what_queries_share(tmp_path: Path) -> None:
+    """Two questions a document, which do the same: p is that of 30 documents, and no more."""
+    result = evaluated(tmp_path / "none", 30)
+    (row,) = result.table(COMPARISONS_KEY).to_pylist()
+    assert row["n_clusters"] == N_QUERIES
+    said = lead(result)
+    assert "The difference is real: p = 1.9e-09." in said, "30 won and none lost"
+    compared = api.compare(tmp_path / "none" / "data", "poor", "good", store=result.root.parent)
+    assert compared.rows[0]["p_randomisation"] == row["p_randomisation"] == 2 * 2.0**-30
+    (note,) = compared.compared.notes
+    assert "p and the interval of a difference allow for that" in note
+    names = EvaluationNames(StoreSettings.resolve(result.root.parent), result.root.name)
+    found = gate(result, names, "latest", Rules())
+    assert (found.passed, found.notes) == (True, ())
+
+
+def test_what_limits_a_claim_is_said_beside_it(tmp_path: Path) -> None:
+    result = evaluated(tmp_path, 4)
+    why = (
+        "the 60 questions share so few documents that they weigh like 4; "
+        "only questions about other documents tell more"
+    )
+    assert f"; but {why}." in lead(result)
+    compared = api.compare(tmp_path / "data", "poor", "good", store=tmp_path / "store")
+    assert compared.verdicts[0].endswith(f"; but {why}")
+    caption = pairs_latex(compared.compared, compared.rows, {}).splitlines()[2]
+    assert f". T{why[1:]}." in caption
+    names = EvaluationNames(StoreSettings.resolve(result.root.parent), result.root.name)
+    assert why in gate(result, names, "baseline", Rules()).notes
+
+
+def test_queries_that_stand_alone_need_no_word(tmp_path: Path) -> None:
+    result = evaluated(tmp_path, N_QUERIES)
+    (row,) = result.table(COMPARISONS_KEY).to_pylist()
+    assert row["n_clusters"] == N_QUERIES
+    assert "The difference is real: p = 1.9e-09." in lead(result)
+    compared = api.compare(tmp_path / "data", store=tmp_path / "store")
+    assert compared.compared.notes == []

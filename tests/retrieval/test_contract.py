@@ -1,16 +1,23 @@
-"""What holds for every retriever type, whatever it computes; a new type needs a line in OPTIONS."""
+"""What every retriever keeps to, of ours and of packages."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from rag_assets.retrieval.registry import OWN_TYPES
+from rag_assets.errors import ConfigError, StoreError
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
+from rag_assets.retrieval.dense.vector_index import VectorIndex
+from rag_assets.retrieval.registry import OWN_TYPES, retriever_types
 from rag_assets.testing import RetrieverContract
-from rag_assets.testing.retrievers import Evaluated
+from rag_assets.testing.retrievers import WIDE, Evaluated
+from tests.installed import install, python
 from tests.llm.server import ordered, serving
 from tests.retrieval.contract import EvaluatedWithFiles
 from tests.retrieval.external import loopback
@@ -18,6 +25,8 @@ from tests.retrieval.reranking.tiny_models import (
     cross_encoder,
     masked_language_model,
 )
+from tests.static_model import save_static_model
+from tests.test_contributing import blocks
 
 FUSED: Mapping[str, Any] = {"inputs": ["bm25", "embedding"]}
 # Every query has candidates there, also the empty one.
@@ -126,3 +135,186 @@ class TestEveryType(RetrieverContract):
 
 def test_every_type_has_an_entry() -> None:
     assert list(OPTIONS) == list(OWN_TYPES)
+
+
+FINE = blocks()["acme_retrievers.py"]
+POINT = "entry point rag_assets.retrievers "
+BROKEN: dict[str, tuple[str, str, str]] = {
+    "no such module": (
+        "import nothing_like_it",
+        "shared_ngrams",
+        "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_it'",
+    ),
+    "raises when imported": (
+        "1 / 0",
+        "shared_ngrams",
+        "cannot be imported: ZeroDivisionError: division by zero",
+    ),
+    "no such class": (
+        "",
+        "shared_ngrams",
+        "cannot be imported: AttributeError: module 'broken_module' has no attribute ",
+    ),
+    "a function": (
+        "def SharedNgrams() -> None: ...",
+        "shared_ngrams",
+        "is no class of a family, which are LexicalRetriever, EmbeddingRetriever, ",
+    ),
+    "another class": ("class SharedNgrams: ...", "shared_ngrams", "is no class of a family, "),
+    "half a class": (
+        FINE.replace("def open(", "def opened("),
+        "shared_ngrams",
+        "lacks the methods open",
+    ),
+    "a name of ours": (FINE, "bm25", "the type exists already, in rag_assets"),
+    "another name than its type": (
+        FINE,
+        "ngrams",
+        'must have the option `type: Literal["ngrams"]`',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_plug_in_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    source, name, problem = BROKEN[case]
+    install(tmp_path, {"broken_module.py": source}, pyproject("broken", name))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_module", raising=False)
+    with pytest.raises(ConfigError) as caught:
+        retriever_types().check()
+    place = f"{POINT}'{name}' = 'broken_module:SharedNgrams' of broken 2.0: "
+    assert str(caught.value).startswith(place + problem)
+    assert "\n" not in str(caught.value)
+
+
+def test_options_that_pydantic_cannot_read_are_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = FINE.replace("    n: int =", "    strange: memoryview\n    n: int =")
+    install(tmp_path, {"broken_module.py": source}, pyproject("broken", "shared_ngrams"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_module", raising=False)
+    with pytest.raises(ConfigError, match="cannot be imported: PydanticSchemaGenerationError: "):
+        retriever_types().check()
+
+
+def test_two_packages_with_one_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        install(tmp_path, {f"{name}_module.py": FINE}, pyproject(name, "shared_ngrams"))
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"of two 2\.0: the type exists already, in one 2\.0$"):
+        retriever_types().check()
+
+
+def test_without_plug_ins_there_are_our_own() -> None:
+    assert list(retriever_types()) == list(OWN_TYPES)
+
+
+def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
+    site = install(
+        tmp_path, {"broken_module.py": "import nothing_like_it"}, pyproject("broken", "ngrams")
+    )
+    assert python(site, "-m", "rag_assets.cli", "--help").returncode == 0
+    done = python(site, "-m", "rag_assets.cli", "evaluate", "nowhere")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {POINT}'ngrams' = 'broken_module:SharedNgrams' of broken 2.0: ")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def pyproject(package: str, point: str) -> str:
+    lines: dict[str, Any] = {"name": package, "version": "2.0"}
+    head = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
+    group = '[project.entry-points."rag_assets.retrievers"]'
+    return f'[project]\n{head}{group}\n{point} = "{package}_module:SharedNgrams"\n'
+
+
+BM25: Mapping[str, Any] = {"type": "bm25", "analyzer": "english"}
+
+
+class Contract(RetrieverContract):
+    """Not collected: called for one option after the other."""
+
+    __test__ = False
+
+
+def check(options: Mapping[str, Any], folders: pytest.TempPathFactory) -> None:
+    """Check one retriever alone."""
+    given = {"bm25": {**BM25}, "checked": options}
+    Contract().test_how_deep_a_search_goes_changes_nothing_above(given, "checked", folders)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_static_model(tmp_path_factory.mktemp("model") / "static", list(WIDE.values()))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"index": "hnsw", "hnsw": {"m": 2, "ef_construction": 4, "ef_search": 6}},
+        {"index": "hnsw", "hnsw": {"m": 2, "ef_search": 4}, "similarity": "euclidean"},
+        {"similarity": "euclidean"},
+    ],
+    ids=str,
+)
+def test_searches_of_vectors(
+    options: Mapping[str, Any], model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A graph this small misses much, and the same whatever it is asked for."""
+    check({"type": "embedding", "model": str(model), **options}, tmp_path_factory)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"variant": "okapi"},
+        {"expand": {"type": "rm3", "documents": 3}},
+    ],
+    ids=str,
+)
+def test_searches_of_words(
+    options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    check({**BM25, **options}, tmp_path_factory)
+
+
+class ByDepth(Evaluated):
+    """A search of its own that puts another document first, the more it is asked for."""
+
+    def prepare(self, root: Path) -> None:
+        code = (
+            f"def retrieve(query, k):\n    ids = {list(WIDE)!r}\n    return [*ids[k:], *ids][:k]\n"
+        )
+        (root / "search.py").write_text(code, encoding="utf-8")
+
+
+class ContractByDepth(Contract):
+    evaluated = ByDepth
+
+
+def test_a_search_that_depends_on_the_depth_is_found_out(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    options = {"type": "python", "call": "../search.py:retrieve"}
+    found = ContractByDepth().test_how_deep_a_search_goes_changes_nothing_above
+    with pytest.raises(AssertionError):
+        found({"checked": options}, "checked", tmp_path_factory)
+    found({"checked": {**options, "k": 10}}, "checked", tmp_path_factory)
+
+
+def test_texts_and_arrays_come_back_as_they_were(tmp_path: Path) -> None:
+    files, ids = ArrayFolder(tmp_path), ["b", 'with "quotes"', "ä/1"]
+    assert files.save(chunk_ids=ids, numbers=np.arange(3, dtype=np.int32)) == 12
+    assert files.texts(CHUNK_IDS) == ids
+    assert files.array("numbers").tolist() == [0, 1, 2]
+    assert "ä" in (tmp_path / "chunk_ids.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', '"abc"', "[1", ""])
+def test_what_is_no_list_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "chunk_ids.json").write_text(text, encoding="utf-8")
+    with pytest.raises(StoreError, match=r"JSON list|Expecting"):
+        VectorIndex.load(tmp_path)

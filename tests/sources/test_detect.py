@@ -1,13 +1,23 @@
+"""Which format lies at a path, and what every format keeps to."""
+
 from __future__ import annotations
 
+import builtins
+import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.sources import FORMATS, open_dataset
+from rag_assets.sources.document_files import engine_versions, read_file
 from rag_assets.sources.formats import unread_files
+from rag_assets.testing import FormatContract
+from rag_assets.testing.formats import Example
+from tests.sources.pdf_files import pdf_file
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 
@@ -180,3 +190,191 @@ def test_wrong_use(write: Write) -> None:
 def test_name_too_long_is_an_error_of_ours(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read: File name too long"):
         open_dataset(tmp_path / ("x" * 5000))
+
+
+pytest.importorskip("selectolax")
+pytest.importorskip("pypdfium2")
+
+
+PAGE = """<!doctype html><html lang="en"><head><title>Fares &amp;
+ fees</title><meta name="Author" content="Ada"><meta name="viewport" content="x">
+<style>p { color: red }</style></head><body><nav>Home</nav><h1>Big <i>news</i></h1>
+<p>One <b>two</b>, three<br>four
+  five</p>loose<pre>
+a
+   b</pre><ul><li>x<li>y</ul><h2></h2><table><tr><td>1<td>2<tr><td>3</table>
+<script>no()</script><!-- no --><template>no</template></body></html>"""
+
+
+def test_html_page(tmp_path: Path) -> None:
+    file = tmp_path / "a.html"
+    file.write_text(PAGE, encoding="utf-8")
+    document = read_file(file)
+    assert document.title == "Fares & fees"
+    assert document.text == (
+        "Home\n\n# Big news\n\nOne two, three\nfour five\n\nloose\n\na\n   b\n\nx\ny\n\n1 2\n3"
+    )
+    assert json.loads(document.metadata) == {"author": "Ada", "lang": "en"}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"<meta charset=latin1><p>caf\xe9 \x80", "caf\u00e9 \u20ac"),
+        ("\ufeff<p>caf\u00e9".encode("utf-16"), "caf\u00e9"),
+        ("<p>caf\u00e9".encode(), "caf\u00e9"),
+        (b"\xef\xbb\xbf<meta charset=latin1>caf\xc3\xa9", "caf\u00e9"),
+        (b"<p>&#xD800;&nbsp;x", "\ufffd\u00a0x"),
+        (b"", ""),
+    ],
+)
+def test_encoding_of_a_page(tmp_path: Path, content: bytes, text: str) -> None:
+    file = tmp_path / "a.HTM"
+    file.write_bytes(content)
+    assert read_file(file).text == text
+
+
+def test_heading_is_the_title_of_a_page_without_one(tmp_path: Path) -> None:
+    file = tmp_path / "a.html"
+    file.write_text("<p>x<h1>Big <i>news</i></h1>")
+    assert read_file(file).title == "Big news"
+
+
+def test_pdf_pages_are_found_again(tmp_path: Path) -> None:
+    file = tmp_path / "a.pdf"
+    file.write_bytes(pdf_file(["One fee\nis 40", "", "Third page"], "My title"))
+    document = read_file(file)
+    fields = json.loads(document.metadata)
+    assert (document.title, fields["author"]) == ("My title", "Ada")
+    assert document.text == "One fee\nis 40\n\n\n\nThird page"
+    assert fields["page_starts"] == [0, 15, 17]
+    assert document.text[17:] == "Third page"
+    assert document.remarks == ("with pages without text (scans?)",)
+
+
+def test_mixed_folder_with_csv_labels(write: Any, read_all: Any) -> None:
+    folder = write(
+        {
+            "a.pdf": pdf_file(["One fee\nis 40", ""]),
+            "b.html": "<p>two",
+            "c.md": "# C\nthree",
+            "d.docx": "x",
+            "queries.csv": 'query_id,text,tags,who\nq1,"fee, please?","a, b",me\nq2,x,,\n',
+            "judgments.csv": (
+                "query_id,doc_id,quote,relevance,evidence_id,by\n"
+                "q1,a.pdf,is 40,2,,me\nq2,c.md,,,e,\nq2,b.html,,,e,\n"
+            ),
+        }
+    )
+    dataset = open_dataset(folder)
+    assert (dataset.format, dataset.default_judge) == ("markdown", "evidence")
+    documents, queries, qrels = read_all(dataset)
+    assert documents.table.column("document_id").to_pylist() == ["a.pdf", "b.html", "c.md"]
+    assert documents.notes == ["1 file with pages without text (scans?): a.pdf"]
+    assert unread_files(dataset, []) == ["1 file of a type that cannot be read is left out: d.docx"]
+    assert queries.table.column("tags").to_pylist() == [["a", "b"], []]
+    assert queries.table.column("metadata").to_pylist() == ['{"who":"me"}', '{"who":""}']
+    assert qrels.notes == ["1 key is not understood and ignored: by"]
+    assert [tuple(row.values()) for row in qrels.table.to_pylist()] == [
+        ("q1", "a.pdf#8-13", "a.pdf", 8, 13, 2),
+        ("q2", "e", "c.md", None, None, 1),
+        ("q2", "e", "b.html", None, None, 1),
+    ]
+
+
+@pytest.mark.parametrize(("name", "package"), [("a.html", "selectolax"), ("a.pdf", "pypdfium2")])
+def test_reader_that_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
+    real = builtins.__import__
+
+    def without(wanted: str, *arguments: Any) -> Any:
+        if wanted.split(".")[0] == package:
+            raise ImportError(wanted)
+        return real(wanted, *arguments)
+
+    monkeypatch.delitem(sys.modules, package, raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+    file = tmp_path / name
+    file.touch()
+    with pytest.raises(DataError) as caught:
+        read_file(file)
+    assert str(caught.value) == (
+        f"{file}: reading {file.suffix} files needs the package {package}: "
+        "pip install 'rag-assets[documents]'"
+    )
+
+
+def test_engines_of_the_files_that_are_there() -> None:
+    assert engine_versions([Path("a.md")]) == {}
+    assert list(engine_versions([Path("a.PDF"), Path("b.htm")])) == ["pypdfium2", "selectolax"]
+
+
+LLAMAINDEX = {
+    "queries": {"q1": "what is salt", "\u6e2f": "?"},
+    "corpus": {"d1": "Salt is NaCl.", "d2": "\u6e2f"},
+    "relevant_docs": {"q1": ["d1"]},
+}
+SQUAD = {
+    "data": [
+        {
+            "title": "Salt",
+            "paragraphs": [
+                {
+                    "context": "Salt is NaCl.",
+                    "qas": [
+                        {
+                            "id": "q1",
+                            "question": "what is salt",
+                            "answers": [{"text": "NaCl", "answer_start": 8}],
+                        }
+                    ],
+                }
+            ],
+        }
+    ]
+}
+QUERY = '{"query_id": "q1", "text": "what is salt"}\n'
+JUDGMENT = '{"query_id": "q1", "doc_id": "d1", "quote": "NaCl"}\n'
+
+FILES: Mapping[str, Mapping[str, str]] = {
+    "llamaindex": {"data.json": json.dumps(LLAMAINDEX)},
+    "squad": {"data.json": json.dumps(SQUAD)},
+    "beir": {
+        "corpus.jsonl": '{"_id": "d1", "title": "", "text": "Salt is NaCl."}\n',
+        "queries.jsonl": '{"_id": "q1", "text": "what is salt"}\n',
+        "qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t1\n",
+    },
+    "trec": {
+        "corpus.tsv": "d1\tSalt is NaCl.\n",
+        "queries.tsv": "q1\twhat is salt\n",
+        "qrels.txt": "q1 0 d1 1\n",
+    },
+    "jsonl": {
+        "documents.jsonl": '{"doc_id": "d1", "title": "", "text": "Salt is NaCl."}\n',
+        "queries.jsonl": QUERY,
+        "judgments.jsonl": JUDGMENT,
+    },
+    "csv": {
+        "documents.csv": "doc_id,title,text\nd1,,Salt is NaCl.\n",
+        "queries.jsonl": QUERY,
+        "judgments.jsonl": JUDGMENT,
+    },
+    "markdown": {
+        "d1.md": "Salt is NaCl.\n",
+        "queries.jsonl": QUERY,
+        "judgments.jsonl": JUDGMENT.replace('"d1"', '"d1.md"'),
+    },
+}
+
+
+class TestEveryFormat(FormatContract):
+    @pytest.fixture(params=FILES)
+    def example(self, request: pytest.FixtureRequest, tmp_path: Path) -> Example:
+        folder = tmp_path / "data"
+        for name, text in FILES[request.param].items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        is_file = "data.json" in FILES[request.param]
+        return Example(request.param, folder / "data.json" if is_file else folder)

@@ -1,14 +1,23 @@
+"""TREC, BEIR, SQuAD, AutoRAG and LlamaIndex."""
+
 from __future__ import annotations
 
+import datetime
 import gzip
 import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.label_files import read_labels
-from rag_assets.sources import open_dataset
+from rag_assets.evaluation.relevant_units_stage import relevant_units
+from rag_assets.sources import Dataset, Read, open_dataset
 from rag_assets.sources.problems import Problems
 
 TOPICS = """
@@ -193,3 +202,331 @@ def test_xml_topics(write: Any) -> None:
         {"b": "fever"},
         {},
     ]
+
+
+CONTEXT = "Rollo led the Norse. The Norse came from Denmark."
+
+
+def question(number: str, *answers: tuple[str, int | None], **more: Any) -> dict[str, Any]:
+    listed = [
+        {"text": text} if start is None else {"text": text, "answer_start": start}
+        for text, start in answers
+    ]
+    return {"id": number, "question": f"{number}?", "answers": listed, **more}
+
+
+def squad(*paragraphs: tuple[str, list[dict[str, Any]]], title: str = "The Normans") -> str:
+    listed = [{"context": context, "qas": qas} for context, qas in paragraphs]
+    return json.dumps({"version": "v2.0", "data": [{"title": title, "paragraphs": listed}]})
+
+
+def whole(documents: pa.Table) -> pa.Table:
+    """Return the chunks of the chunking `none`."""
+    ids, texts = documents.column("document_id"), documents.column("text")
+    start = pa.array([0] * documents.num_rows, pa.int64())
+    end = pc.utf8_length(texts).cast(pa.int64())
+    columns = [ids, ids, start, end, documents.column("title"), texts]
+    return pa.table(columns, names=["chunk_id", "document_id", "start", "end", "title", "text"])
+
+
+def test_answers_are_alternatives_of_one_evidence(write: Any, read_all: Any) -> None:
+    qas = [
+        question("a", ("Rollo", 0), ("Rollo led", 0), ("Rollo", 0)),
+        question("b", is_impossible=True, plausible_answers=[{"text": "x"}]),
+    ]
+    folder = write({"a.json": squad((CONTEXT, qas), ("Other.", []), (CONTEXT, []))})
+    dataset = open_dataset(folder / "a.json")
+    assert (dataset.format, dataset.default_judge, dataset.default_chunking) == (
+        "squad",
+        "evidence",
+        "none",
+    )
+    documents, queries, qrels = read_all(dataset)
+    assert [tuple(row.values()) for row in documents.table.to_pylist()] == [
+        ("The_Normans_p00", "The Normans", CONTEXT, "{}"),
+        ("The_Normans_p01", "The Normans", "Other.", "{}"),
+    ]
+    assert documents.notes == ["1 repeated context is one document: The_Normans_p00"]
+    metadata = [json.loads(text) for text in queries.table.column("metadata").to_pylist()]
+    assert metadata == [
+        {"answers": ["Rollo", "Rollo led"], "paragraph": "The_Normans_p00"},
+        {
+            "is_impossible": True,
+            "paragraph": "The_Normans_p00",
+            "plausible_answers": [{"text": "x"}],
+        },
+    ]
+    assert [tuple(row.values()) for row in qrels.table.to_pylist()] == [
+        ("a", "The_Normans_p00", "The_Normans_p00", 0, 5, 1),
+        ("a", "The_Normans_p00", "The_Normans_p00", 0, 9, 1),
+    ]
+    assert qrels.notes == ["1 query without a relevant document: b"]
+
+
+def test_repairs_are_counted(write: Any, read_all: Any) -> None:
+    qas = [question("a", ("Denmark", 3)), question("b", ("Rollo", None)), question("c")]
+    _, queries, qrels = read_all(open_dataset(write({"a.json": squad((CONTEXT, qas))}) / "a.json"))
+    assert qrels.table.column("start").to_pylist() == [41, 0]
+    assert qrels.notes[0] == (
+        "2 times answer_start is corrected to the one place of its text, in questions: a, b"
+    )
+    assert queries.notes == ["1 question has no answer and is not marked is_impossible: c"]
+
+
+def test_answers_without_a_place_are_left_out_and_counted(write: Any, read_all: Any) -> None:
+    """As in CMRC 2018: free wording, ``answer_start: -1``, beside an answer that stands there."""
+    qas = [
+        question("kept", ("the leader Rollo", -1), ("Rollo", 0), ("Rollo, led", 0)),
+        question("lost", ("nobody knows", -1), ("Norse", None), (" ", 5)),
+        question("c", ("Denmark", 41)),
+    ]
+    folder = write({"a.json": squad((CONTEXT, qas))})
+    _, queries, qrels = read_all(open_dataset(folder / "a.json"))
+    assert queries.notes == []
+    texts = [json.loads(row).get("answers") for row in queries.table["metadata"].to_pylist()]
+    assert texts == [["Rollo"], None, ["Denmark"]]
+    labels = zip(*(qrels.table[name].to_pylist() for name in ("query_id", "start")), strict=True)
+    assert list(labels) == [("kept", 0), ("c", 41)]
+    assert qrels.notes == [
+        "5 answers are left out: blank, not in its paragraph, or more than once there: "
+        "kept 'the leader Rollo', kept 'Rollo, led', lost 'nobody knows', lost 'Norse', lost ' '",
+        "1 question has no label, because none of its answers can be used: lost",
+        "1 query without a relevant document: lost",
+    ]
+
+
+def test_articles_of_one_title_count_on(write: Any, read_all: Any) -> None:
+    content = json.loads(squad(("A.", [question("a", ("A", 0))])))
+    content["data"] += json.loads(squad(("B.", []), title="The_Normans"))["data"]
+    folder = write({"a.json": json.dumps(content)})
+    documents = read_all(open_dataset(folder / "a.json"))[0].table
+    assert documents.column("document_id").to_pylist() == ["The_Normans_p00", "The_Normans_p01"]
+
+
+@pytest.mark.real_data
+def test_dev_set(shared_data: Any, read_all: Any) -> None:
+    folder = shared_data("squad_dev_v2")
+    documents, queries, qrels = read_all(open_dataset(folder / "dev-v2.0.rebuilt.json"))
+    beir_documents, beir_queries, beir_qrels = read_all(open_dataset(folder))
+    assert documents.table.num_rows == 1204
+    assert documents.table.equals(beir_documents.table)
+    assert queries.table.num_rows == 11873
+    texts = ["query_id", "text"]
+    assert queries.table.select(texts).equals(beir_queries.table.select(texts))
+    assert qrels.notes[0].startswith("5945 queries without a relevant document: ")
+    assert len(qrels.notes) == 1
+    pairs = {(row["query_id"], row["document_id"]) for row in qrels.table.to_pylist()}
+    assert pairs == {(r["query_id"], r["document_id"]) for r in beir_qrels.table.to_pylist()}
+    texts_of = dict(
+        zip(*(documents.table.column(c).to_pylist() for c in ("document_id", "text")), strict=True)
+    )
+    answers = {
+        row["query_id"]: json.loads(row["metadata"]).get("answers", [])
+        for row in queries.table.to_pylist()
+    }
+    for row in qrels.table.to_pylist():
+        assert texts_of[row["document_id"]][row["start"] : row["end"]] in answers[row["query_id"]]
+
+
+@pytest.mark.real_data
+def test_evidence_of_whole_documents_is_the_document(shared_data: Any, read_all: Any) -> None:
+    dataset = open_dataset(shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json")
+    documents, _, qrels = (read.table for read in read_all(dataset))
+    chunks = whole(documents)
+    by_evidence = relevant_units(qrels, chunks, "evidence")
+    assert by_evidence.equals(relevant_units(qrels, chunks, "document"))
+    assert by_evidence.num_rows == 5928
+    assert pc.all(pc.is_valid(by_evidence.column("unit_id"))).as_py()
+
+
+Write = Callable[[Mapping[str, str | bytes]], Path]
+ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
+
+
+def test_tables_of_a_file(write: Write, read_all: ReadAll) -> None:
+    content = {
+        "queries": {"q1": "one", "q2": "two"},
+        "corpus": {"n1": "alpha", "n2": " ", "n3": "gamma"},
+        "relevant_docs": {"q1": ["n3", "n1"], "q2": []},
+        "mode": "text",
+        "extra": 1,
+    }
+    folder = write({"set.json": json.dumps(content)})
+    dataset = open_dataset(folder / "set.json")
+    assert (dataset.format, dataset.default_judge) == ("llamaindex", "document")
+    assert (dataset.default_chunking, dataset.root) == ("none", folder)
+    documents, queries, qrels = read_all(dataset)
+    assert documents.table.column("document_id").to_pylist() == ["n1", "n2", "n3"]
+    assert documents.table.column("title").to_pylist() == ["", "", ""]
+    assert queries.table.column("text").to_pylist() == ["one", "two"]
+    assert qrels.table.select(["query_id", "document_id", "grade"]).to_pydict() == {
+        "query_id": ["q1", "q1"],
+        "document_id": ["n3", "n1"],
+        "grade": [1, 1],
+    }
+    assert documents.notes == ["1 top-level key is ignored: extra", "1 empty document: n2"]
+    assert qrels.notes == ["1 query without a relevant document: q2"]
+
+
+def test_every_problem_of_a_file_is_collected(write: Write) -> None:
+    content = {
+        "queries": {"q1": "one", "q2": 5, "q3": None},
+        "corpus": {"d": "text", "e": 3, "f": []},
+        "relevant_docs": {
+            "q1": ["u", "d", 3.5, "v"],
+            "q2": "d",
+            "q7": ["w", "d", "x"],
+            "q8": [],
+        },
+    }
+    file = write({"set.json": json.dumps(content)}) / "set.json"
+    dataset = open_dataset(file)
+    parts = [Problems(collect=True) for _ in range(3)]
+    documents, queries = (
+        dataset.read_documents(parts[0]).table,
+        dataset.read_queries(parts[1]).table,
+    )
+    qrels = dataset.read_qrels(documents, queries, parts[2]).table
+    found = [str(error) for part in parts for error in part.collected or ()]
+    assert [text.removeprefix(f"{file}: ") for text in found] == [
+        "`corpus.e`: is 3; must be a string",
+        "`corpus.f`: is []; must be a string",
+        "`queries.q2`: is 5; must be a string",
+        "`queries.q3`: is null; must be a string",
+        "`relevant_docs.q1[0]`: unknown document 'u'"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
+        (
+            "`relevant_docs.q1[2]`: is 3.5; must be an id: a text of one line that "
+            "is not empty, or an integer"
+        ),
+        "`relevant_docs.q1[3]`: unknown document 'v'",
+        "`relevant_docs.q2`: is 'd'; must be a list of node ids",
+        "`relevant_docs.q7`: unknown query 'q7'",
+        "`relevant_docs.q7`: unknown query 'q7'",
+        "`relevant_docs.q7`: unknown query 'q7'",
+    ]
+    assert qrels.select(["query_id", "document_id"]).to_pylist() == [
+        {"query_id": "q1", "document_id": "d"}
+    ]
+
+
+GROUPS = pa.list_(pa.list_(pa.string()))
+
+
+def lay_out(
+    folder: Path, truth: list[Any], corpus: str = "corpus", qa: str = "qa", **more: Any
+) -> Path:
+    """Write documents d1 to d4 and one query for each ground truth."""
+    ids = ["d1", "d2", "d3", "d4"]
+    metadata = [
+        {"page": 1, "at": datetime.datetime(2024, 1, 2, 3), "size": float("nan"), "tags": ["x"]},
+        *[{"page": None}] * 3,
+    ]
+    documents = {"doc_id": ids, "contents": [f"text {i}" for i in ids], "metadata": metadata}
+    pq.write_table(pa.table(documents), folder / f"{corpus}.parquet")
+    numbers = [f"q{i}" for i in range(len(truth))]
+    queries = {"qid": numbers, "query": numbers, "retrieval_gt": pa.array(truth, GROUPS), **more}
+    pq.write_table(pa.table(queries), folder / f"{qa}.parquet")
+    return folder
+
+
+def test_groups_are_evidences_and_their_ids_alternatives(tmp_path: Path, read_all: Any) -> None:
+    answers = [["yes", "yeah"], None]
+    lay_out(tmp_path, [[["d1", "d2"], ["d3"]], [["d4"], ["d4"]]], generation_gt=answers)
+    dataset = open_dataset(tmp_path)
+    assert (dataset.format, dataset.default_judge, dataset.default_chunking) == (
+        "autorag",
+        "document",
+        "none",
+    )
+    documents, queries, qrels = read_all(dataset)
+    assert [tuple(row.values()) for row in qrels.table.to_pylist()] == [
+        ("q0", "1", "d1", None, None, 1),
+        ("q0", "1", "d2", None, None, 1),
+        ("q0", "2", "d3", None, None, 1),
+        ("q1", "1", "d4", None, None, 1),
+        ("q1", "2", "d4", None, None, 1),
+    ]
+    assert queries.table.column("metadata").to_pylist() == [
+        '{"generation_gt":["yes","yeah"]}',
+        "{}",
+    ]
+    first, *others = documents.table.column("metadata").to_pylist()
+    assert json.loads(first)["page"] == 1
+    assert json.loads(first)["at"].startswith("2024-01-02T03")
+    assert others == ["{}"] * 3
+    assert documents.table.column("title").to_pylist() == [""] * 4
+
+
+def test_no_ground_truth(tmp_path: Path, read_all: Any) -> None:
+    lay_out(tmp_path, [[["d1"]], [[]], [[""]], [], None, [None], [[None]]])
+    _, queries, qrels = read_all(open_dataset(tmp_path))
+    assert queries.table.num_rows == 7
+    assert qrels.table.num_rows == 1
+    assert qrels.notes == ["6 queries without a relevant document: q1, q2, q3, q4, q5 and 1 more"]
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path, read_all: Any) -> None:
+    lay_out(tmp_path, [[["d1"], []], [["d2", ""], ["d3"]], [["d1", "d2", "d1"]]])
+    qrels = read_all(open_dataset(tmp_path))[2]
+    rows = [tuple(row.values())[:3] for row in qrels.table.to_pylist()]
+    assert rows == [
+        ("q0", "1", "d1"),
+        ("q1", "1", "d2"),
+        ("q1", "2", "d3"),
+        ("q2", "1", "d1"),
+        ("q2", "1", "d2"),
+    ]
+    assert qrels.notes == [
+        "2 queries have empty entries beside the ground truth, left out: q0, q1",
+        "1 query has an id twice in one group, taken once: q2",
+    ]
+
+
+def test_several_files(tmp_path: Path) -> None:
+    lay_out(tmp_path, [[["d1"]]], qa="my_qa_b")
+    lay_out(tmp_path, [[["d1"]]], qa="qa_a")
+    with pytest.raises(DataError) as caught:
+        open_dataset(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: more than one file may be qa.parquet: my_qa_b.parquet, qa_a.parquet; choose "
+        "with subset: my_qa_b"
+    )
+    assert open_dataset(tmp_path, subset="qa_a").query_files() == [tmp_path / "qa_a.parquet"]
+    with pytest.raises(UsageError, match="no subset 'x'; allowed: my_qa_b, qa_a"):
+        open_dataset(tmp_path, subset="x")
+    lay_out(tmp_path, [[["d1"]]], qa="qa")
+    assert open_dataset(tmp_path).query_files() == [tmp_path / "qa.parquet"]
+    lay_out(tmp_path, [[["d1"]]], corpus="a_corpus")
+    assert open_dataset(tmp_path).document_files() == [tmp_path / "corpus.parquet"]
+    (tmp_path / "corpus.parquet").rename(tmp_path / "b_corpus.parquet")
+    with pytest.raises(DataError) as caught:
+        open_dataset(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: more than one file may be corpus.parquet: a_corpus.parquet, "
+        "b_corpus.parquet; keep one"
+    )
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("name", "subset", "rows"),
+    [
+        (".", "qa_data_sample", (30, 10, 10)),
+        (".", "qa_test_data_sample", (30, 2, 2)),
+        ("dataset_sample_gen_by_autorag", None, (55, 20, 20)),
+    ],
+)
+def test_samples(
+    shared_data: Any, read_all: Any, name: str, subset: str | None, rows: tuple[int, int, int]
+) -> None:
+    tables = read_all(open_dataset(shared_data("autorag_sample") / name, subset=subset))
+    assert tuple(read.table.num_rows for read in tables) == rows
+    assert [read.notes for read in tables] == [[], [], []]
+    assert all("generation_gt" in text for text in tables[1].table.column("metadata").to_pylist())
+
+
+@pytest.mark.real_data
+def test_sample_with_two_sets_of_questions(shared_data: Any) -> None:
+    with pytest.raises(DataError, match=r"qa_data_sample\.parquet, qa_test_data_sample\.parquet"):
+        open_dataset(shared_data("autorag_sample"))

@@ -1,10 +1,17 @@
+"""From what a search returned to units that can be judged."""
+
 from __future__ import annotations
 
 import json
+import unicodedata
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.checks.validation import validate
@@ -21,6 +28,18 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.report.latency import latency_rows
 from rag_assets.report.plan import plan_rows
 from rag_assets.report.result import EvaluationResult
+from rag_assets.retrieval.external import locate as locating
+from rag_assets.retrieval.external.hits import Hit, Rejected, hits_of
+from rag_assets.retrieval.external.locate import (
+    AMBIGUOUS,
+    EXACT,
+    MISSING,
+    NORMALISED,
+    Place,
+    locate,
+    normalised,
+    offsets_of,
+)
 from rag_assets.retrieval.external.stage import SINGLE, hits_key, rankings_key, units_key
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
@@ -389,3 +408,237 @@ def test_code_of_a_fork_is_run_only_when_it_is_allowed(
             main, ["evaluate", str(searched.folder), "--store", store, *options]
         )
         assert (done.exit_code == 0, bool(searched.log)) == (is_run, is_run), done.output
+
+
+DOCUMENTS = {
+    "guides/fares.md": "A dog needs a ticket.\n\nA cat needs none. A dog  is quiet.",
+    "guides/harbours.md": "The harbour opens at six. A cat needs none.",
+    "caf\u00e9.md": "Cafe\u0301 cr\u00e8me costs \ufb01ve crowns.\u00a0It is hot, hot, hot.",
+}
+
+HOT = DOCUMENTS["caf\u00e9.md"].rindex("hot")
+
+
+def place(text: str, **details: object) -> Place:
+    (found,) = locate([Hit(text=text, **details)], DOCUMENTS)  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "details", "expected"),
+    [
+        ("needs a ticket", {}, Place(EXACT, "guides/fares.md", 6, 20)),
+        # A line feed where the document has two, and one blank where it has two.
+        ("ticket.\nA cat", {}, Place(NORMALISED, "guides/fares.md", 14, 28)),
+        (" A dog is quiet. ", {}, Place(NORMALISED, "guides/fares.md", 41, 57)),
+        # Composed where the document is decomposed, and a ligature taken apart; a hard blank.
+        ("Caf\u00e9 cr\u00e8me costs five", {}, Place(NORMALISED, "caf\u00e9.md", 0, 21)),
+        ("crowns. It", {}, Place(NORMALISED, "caf\u00e9.md", 22, 32)),
+        ("A cat needs none.", {}, Place(AMBIGUOUS)),
+        (
+            "A cat needs none.",
+            {"source": "harbours.md"},
+            Place(EXACT, "guides/harbours.md", 26, 43),
+        ),
+        (
+            "A cat needs none.",
+            {"source": "/srv/x/guides/fares.md"},
+            Place(EXACT, "guides/fares.md", 23, 40),
+        ),
+        (
+            "A cat needs none.",
+            {"source": "file:///srv/guides/fares"},
+            Place(EXACT, "guides/fares.md", 23, 40),
+        ),
+        (
+            "A cat needs none.",
+            {"document_id": "guides/fares.md"},
+            Place(EXACT, "guides/fares.md", 23, 40),
+        ),
+        ("hot", {}, Place(AMBIGUOUS, "caf\u00e9.md")),
+        ("hot", {"start": HOT}, Place(EXACT, "caf\u00e9.md", HOT, HOT + 3)),
+        # A start that is of another text than ours says nothing.
+        ("hot", {"start": 3}, Place(AMBIGUOUS, "caf\u00e9.md")),
+        ("no such words", {}, Place(MISSING)),
+        ("no such words", {"source": "fares.md"}, Place(MISSING, "guides/fares.md")),
+        # It stands elsewhere, but the hit says where it is from.
+        ("The harbour opens", {"source": "fares.md"}, Place(MISSING, "guides/fares.md")),
+        (
+            "The harbour opens",
+            {"source": "other/fares.md"},
+            Place(EXACT, "guides/harbours.md", 0, 17),
+        ),
+        ("", {}, Place(MISSING)),
+        (" \n", {"source": "fares.md"}, Place(MISSING, "guides/fares.md")),
+    ],
+)
+def test_a_text_is_located(text: str, details: dict[str, object], expected: Place) -> None:
+    assert place(text, **details) == expected
+
+
+def test_a_file_has_its_title_before_the_text() -> None:
+    documents = {"a.md": "It sails.\n", "b.md": "It sails not.\n"}
+    titles = {"a.md": "The ferry", "b.md": "The boat"}
+
+    def found(text: str) -> Place:
+        return locate([Hit(text=text)], documents, titles)[0]
+
+    assert found("# The ferry\n\nIt sails.") == Place(NORMALISED, "a.md", 0, 9)
+    front_matter = "---\nauthor: x\n---\n# The boat\n\nIt sails not."
+    assert found(front_matter) == Place(NORMALISED, "b.md", 0, 13)
+    assert found("# The ferry\n") == Place(MISSING)
+
+
+ALPHABET = st.text("ab \n\u00e9e\u0301\ufb01f\u00a0", max_size=60)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(ALPHABET, min_size=1, max_size=5), st.data())
+def test_it_finds_what_a_plain_search_finds(texts: list[str], data: st.DataObject) -> None:
+    """The hashes of all texts at once against str.find, document by document."""
+    documents = {f"d{number}": text for number, text in enumerate(texts)}
+    whole = data.draw(st.sampled_from(texts))
+    start = data.draw(st.integers(0, len(whole)))
+    text = whole[start : data.draw(st.integers(start, len(whole)))]
+    expected = [
+        (name, at, at + len(text))
+        for name, document in documents.items()
+        for at in range(len(document))
+        if text and document.startswith(text, at)
+    ]
+    (found,) = locate([Hit(text=text)], documents)
+    if not text.strip():
+        assert found == Place(MISSING)
+    elif len(expected) == 1:
+        assert found == Place(EXACT, *expected[0])
+    else:
+        assert found.how == AMBIGUOUS
+
+
+@settings(deadline=None)
+@given(st.text(max_size=80))
+def test_offsets_are_of_the_characters_that_a_normalised_one_was_made_of(text: str) -> None:
+    alike, offsets = normalised(text), offsets_of(text)
+    assert len(alike) == len(offsets)
+    assert [one for one, _ in offsets] == sorted(one for one, _ in offsets)
+    for made, (start, end) in zip(alike, offsets, strict=True):
+        own = text[start:end]
+        assert (
+            own.isspace()
+            if made == " " and own.isspace()
+            else made in unicodedata.normalize("NFKC", own)
+        )
+
+
+def test_documents_are_searched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locating, "BLOCK_CHARACTERS", 5)
+    documents = {f"d{n}": f"number {n} is here" for n in range(20)}
+    hits = [Hit(text=f"{n} is here") for n in range(10, 20)]
+    assert locate(hits, documents) == [Place(EXACT, f"d{n}", 7, 17) for n in range(10, 20)]
+
+
+@dataclass
+class LangChainDocument:
+    page_content: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class HaystackDocument:
+    content: str | None
+    meta: dict[str, Any] = field(default_factory=dict)
+    score: float | None = None
+
+
+@dataclass
+class LlamaNode:
+    text: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    ref_doc_id: str | None = None
+    start_char_idx: int | None = None
+
+    def get_content(self) -> str:
+        return f"metadata: {self.metadata}\n{self.text}"
+
+
+@dataclass
+class NodeWithScore:
+    node: LlamaNode
+    score: float | None
+
+
+class OnlyContent:
+    """A node of another class, whose text is behind a method."""
+
+    def get_content(self) -> str:
+        return "t"
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        ("a.md", Hit("a.md")),
+        (("a.md", 2), Hit("a.md", score=2.0)),
+        (["a.md", np.float32(0.5)], Hit("a.md", score=0.5)),
+        (("a.md", None), Hit("a.md")),
+        (("a.md", 3, 9), Hit(document_id="a.md", start=3, end=9)),
+        ({"text": "t", "source": "a", "score": 1}, Hit(text="t", source="a", score=1.0)),
+        ({"doc_id": "a", "start": 0, "end": 2}, Hit(document_id="a", start=0, end=2)),
+        ({"text": "t", "doc_id": "a", "start": 4}, Hit(text="t", document_id="a", start=4)),
+        (Hit(text="t"), Hit(text="t")),
+        (LangChainDocument("t"), Hit(text="t")),
+        (
+            LangChainDocument("t", {"source": "/x/a.md", "start_index": 7}),
+            Hit(text="t", source="/x/a.md", start=7),
+        ),
+        ((LangChainDocument("t"), 0.3), Hit(text="t", score=0.3)),
+        (
+            HaystackDocument("t", {"file_path": "a.md", "split_idx_start": 2}, 1.5),
+            Hit(text="t", source="a.md", start=2, score=1.5),
+        ),
+        (
+            NodeWithScore(LlamaNode("t", {"file_name": "a.md"}, "uuid", 5), 0.9),
+            Hit(text="t", source="a.md", start=5, score=0.9),
+        ),
+        (NodeWithScore(LlamaNode("t", {}, "a.md"), None), Hit(text="t", source="a.md")),
+        (OnlyContent(), Hit(text="t")),
+        # A whole number is an id, also one of numpy.
+        ([np.int64(7), 1], Hit("7", score=1.0)),
+        ({"id": 5}, Hit("5")),
+    ],
+)
+def test_a_hit_has_many_forms(one: object, expected: Hit) -> None:
+    assert hits_of([one], 5) == [expected]
+
+
+def test_lists_are_cut_and_may_be_any_iterable() -> None:
+    assert hits_of(iter("abc"), 2) == [Hit("a"), Hit("b")]
+    assert hits_of({"documents": [HaystackDocument("t")]}, 3) == [Hit(text="t")]
+    assert hits_of([], 3) == []
+    assert hits_of(["a", ("b", 1)], 3, as_texts=True) == [Hit(text="a"), Hit(text="b", score=1.0)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (None, "returned nothing, not a list of hits"),
+        ("a.md", 'returned "a.md", not a list of hits'),
+        ({"a.md": 0.5}, "returned an object with the keys a.md, not a list of hits"),
+        (17, "returned 17, not a list of hits"),
+        ([1.5], "hit 1 is 1.5; a hit is an id, (id, score)"),
+        ([("a", "b")], 'hit 1: `score` is "b"; it must be a finite number'),
+        ([{"id": "a", "score": float("nan")}], "hit 1: `score` is NaN; it must be a finite number"),
+        ([{"key": "a"}], "hit 1 has the key 'key'; allowed: id, text, document_id, start, end"),
+        (["b", {"id": ["a"]}], "hit 2: `id` is a list of 1; it must be a text or a whole number"),
+        ([{"document_id": "a"}], "hit 1: has only document_id; a hit is one of three"),
+        ([{"id": "a", "text": "t"}], "hit 1: has only id, text; a hit is one of three"),
+        ([("a", -1, 4)], "hit 1: `start` is -1; it must be a whole number from 0, below 2**31"),
+        ([("a", 0, 2**31)], "hit 1: `end` is 2147483648; it must be a whole number from 0"),
+        ([HaystackDocument(None)], "hit 1 is HaystackDocument "),
+    ],
+)
+def test_what_is_no_list_of_hits_is_said(answer: object, problem: str) -> None:
+    with pytest.raises(Rejected) as raised:
+        hits_of(answer, 5)
+    assert problem in str(raised.value)
+    assert len(str(raised.value)) < 400

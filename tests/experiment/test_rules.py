@@ -1,0 +1,241 @@
+"""Rules between blocks of an experiment: answers, judges, models, grids, tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.errors import ConfigError
+from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment.config import ChecksConfig, DriftConfig
+from rag_assets.experiment.grids import MAX_MEMBERS
+from rag_assets.judges.base import CORRECTNESS, RELEVANCE
+from rag_assets.pipeline.evaluation_record import configuration_of
+from tests.answers.answering import with_answers
+from tests.tiny_experiment import Tiny
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Tiny:
+    return Tiny(tmp_path).write()
+
+
+def configured(tiny: Tiny, **judge: Any) -> Tiny:
+    tiny.config["judges"] = {"one": judge}
+    tiny.write_config()
+    return tiny
+
+
+def test_a_judge_judges_what_there_is(tiny: Tiny) -> None:
+    configured(tiny, type="words")
+    experiment = load_experiment(tiny.folder)
+    assert (experiment.judges["one"].judges, experiment.judged_depth) == (("relevance",), 5)
+    with_answers(tiny)
+    experiment = load_experiment(tiny.folder)
+    assert experiment.judges_of(RELEVANCE) == experiment.judges_of(CORRECTNESS) == ("one",)
+    configured(tiny, type="words", judges=["correctness"])
+    experiment = load_experiment(tiny.folder)
+    assert (experiment.judges_of(RELEVANCE), experiment.judged_depth) == ((), 0)
+
+
+def test_without_labels_judged_passages_are_read_all_the_same(tiny: Tiny) -> None:
+    (tiny.folder / "judgments.jsonl").unlink()
+    tiny.config["metrics"] = ["hit_rate"]
+    assert not load_experiment(tiny.folder).measures_texts
+    assert load_experiment(configured(tiny, type="words").folder).measures_texts
+
+
+@pytest.mark.parametrize(
+    ("top_k", "depth", "cutoffs"),
+    [
+        ([1, 3, 5, 10, 100], 5, (1, 3, 5)),
+        ([1, 3, 10, 100], 5, (1, 3, 10)),
+        ([10, 100], 5, (10,)),
+        ([3, 5], 5, (3, 5)),
+    ],
+)
+def test_runs_are_judged_down_to_the_first_that_is_deep_enough(
+    tiny: Tiny, top_k: list[int], depth: int, cutoffs: tuple[int, ...]
+) -> None:
+    del tiny.config["retrievers"]["shallow"]
+    tiny.config |= {"top_k": top_k, "primary": f"ndcg@{top_k[0]}"}
+    experiment = load_experiment(configured(tiny, type="words", depth=depth).folder)
+    assert experiment.judged_cutoffs == experiment.passage_cutoffs == cutoffs
+
+
+def test_all_runs_are_judged_where_ranks_depend_on_the_cutoff(tiny: Tiny) -> None:
+    tiny.config["top_k"] = [1, 3, 5, 50]
+    experiment = load_experiment(configured(tiny, type="words", depth=3).folder)
+    assert experiment.judged_cutoffs == (1, 3, 5, 50)
+
+
+@pytest.mark.parametrize(
+    ("judge", "problem"),
+    [
+        ({"type": "wrds"}, "`judges.one.type`: unknown type 'wrds' (did you mean 'words'?)"),
+        ({"type": "words", "deep": 3}, "`judges.one.deep`: unknown key 'deep' (did you mean"),
+        ({"type": "words", "depth": 6}, "is 6, and the deepest run has 5; allowed: 1 to 5"),
+        ({"type": "words", "judges": ["style"]}, "should be 'relevance' or 'correctness'"),
+        ({"type": "words", "judges": ["correctness"]}, "the experiment has none; add the key"),
+        ({"type": "llm"}, "add the key `llm`"),
+        ({"type": "llm", "llm": "big"}, "unknown model 'big'"),
+        ({"type": "recorded"}, "needs the key 'path'"),
+        ({"type": "recorded", "path": "no.jsonl"}, "no such file"),
+    ],
+)
+def test_what_cannot_be_is_refused(tiny: Tiny, judge: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_experiment(configured(tiny, **judge).folder)
+    assert problem in str(error.value)
+    assert ".yaml:" in str(error.value)
+
+
+def test_options_of_the_other_kind_are_refused(tiny: Tiny) -> None:
+    with_answers(tiny, llm={"type": "openai", "base_url": "http://127.0.0.1:9", "model": "m"})
+    prompt = tiny.folder / "prompt.txt"
+    prompt.write_text("version: 1\n[user]\n{question} {passage}\n", encoding="utf-8")
+    only = {"type": "llm", "judges": ["correctness"]}
+    with pytest.raises(ConfigError, match="depth`: is of the passages of runs"):
+        load_experiment(configured(tiny, **only, depth=2).folder)
+    with pytest.raises(ConfigError, match="relevance_prompt`: this judge does not judge relevance"):
+        load_experiment(configured(tiny, **only, relevance_prompt="prompt.txt").folder)
+    with pytest.raises(ConfigError, match=r"correctness_prompt`: .*write \{answer\}"):
+        load_experiment(configured(tiny, **only, correctness_prompt="prompt.txt").folder)
+    configured(tiny, type="llm", relevance_prompt="prompt.txt")
+    assert load_experiment(tiny.folder).judges["one"].files() == {"relevance_prompt": prompt}
+
+
+Load = Callable[[str | bytes], Experiment]
+Problem = Callable[[str | bytes], str]
+
+
+def test_a_list_is_a_retriever_a_value(load: Load) -> None:
+    text = "retrievers:\n  bm25: {type: bm25, k1: [0.9, 1.2], b: [0, 1.0]}\n  x: {type: bm25}\n"
+    retrievers = load(text).retrievers
+    assert list(retrievers) == [
+        "bm25-k1-0.9-b-0",
+        "bm25-k1-0.9-b-1.0",
+        "bm25-k1-1.2-b-0",
+        "bm25-k1-1.2-b-1.0",
+        "x",
+    ]
+    assert [(r.k1, r.b) for r in retrievers.values()] == [  # type: ignore[attr-defined]
+        (0.9, 0),
+        (0.9, 1),
+        (1.2, 0),
+        (1.2, 1),
+        (1.2, 0.75),
+    ]
+
+
+def test_texts_chunkings_and_inputs(load: Load) -> None:
+    text = (
+        "chunking: {whole: {strategy: none}, cut: {strategy: recursive, max_characters: 50, "
+        "overlap: 0}}\n"
+        "retrievers:\n"
+        "  words: {type: bm25, chunking: [whole, cut], analyzer: [english]}\n"
+        "  both: {type: rrf, inputs: [words-chunking-whole-analyzer-english, "
+        "words-chunking-cut-analyzer-english], k: [1, 60], candidates: [top_k, 9]}\n"
+        "  best: {type: maxsim, input: [words-chunking-cut-analyzer-english, "
+        "both-k-1-candidates-9]}\n"
+    )
+    retrievers = load(text).retrievers
+    assert [name for name in retrievers if name.startswith("both")] == [
+        "both-k-1-candidates-top_k",
+        "both-k-1-candidates-9",
+        "both-k-60-candidates-top_k",
+        "both-k-60-candidates-9",
+    ]
+    assert retrievers["best-input-both-k-1-candidates-9"].input_names == ("both-k-1-candidates-9",)
+
+
+PROBLEMS = {
+    "value of another type": (
+        "retrievers:\n  a:\n    type: bm25\n    k1:\n      - 1.2\n      - high\n",
+        ":6: `retrievers.a-k1-high.k1`: should be a valid number; found 'high'",
+    ),
+    "another key of the block": (
+        "retrievers:\n  a:\n    type: bm25\n    k1: [1, 2]\n    c: 3\n",
+        ":5: `retrievers.a-k1-1.c`: unknown key 'c'",
+    ),
+    "no value": (
+        "retrievers:\n  a:\n    type: bm25\n    k1: []\n",
+        ":4: `retrievers.a.k1`: needs a value, or a list of values",
+    ),
+    "twice": (
+        "retrievers:\n  a: {type: bm25, k1: [1, 1]}\n",
+        ":2: `retrievers.a`: two members of this grid are 'a-k1-1'; every value stands once",
+    ),
+    "a name that is taken": (
+        "retrievers:\n  a-k1-1: {type: bm25}\n  a: {type: bm25, k1: [1, 2]}\n",
+        ":3: `retrievers.a`: grid member 'a-k1-1' has the name of another retriever",
+    ),
+    "a fusion of a grid": (
+        "retrievers:\n  a: {type: bm25, k1: [1, 2]}\n  x: {type: bm25}\n"
+        "  f:\n    type: rrf\n    inputs:\n      - x\n      - a\n",
+        ":8: `retrievers.f.inputs.1`: unknown retriever 'a'; allowed: a-k1-1, a-k1-2",
+    ),
+    "a reranker of a grid": (
+        "retrievers:\n  a: {type: bm25, k1: [1, 2]}\n  m: {type: maxsim, input: a}\n",
+        ":3: `retrievers.m.input`: unknown retriever 'a'; allowed: a-k1-1, a-k1-2",
+    ),
+    "a baseline that is a grid": (
+        "retrievers:\n  a: {type: bm25, k1: [1, 2]}\nbaseline: a\n",
+        ":3: `baseline`: unknown retriever 'a'; allowed: a-k1-1, a-k1-2",
+    ),
+    "a list in a list": (
+        "retrievers:\n  a: {type: bm25, k1: [[1], 2]}\n",
+        ":2: `retrievers.a-k1-1.k1`: should be a valid number; found [1]",
+    ),
+    "a name that breaks the rule": (
+        "retrievers:\n  A: {type: bm25, k1: [1, 2]}\n",
+        ":2: `retrievers.A-k1-1`: 'A-k1-1' is not a name",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_problems_are_named_where_they_stand(problem: Problem, case: str) -> None:
+    text, expected = PROBLEMS[case]
+    assert problem(text).startswith(expected)
+
+
+def test_the_largest_grid(load: Load, problem: Problem) -> None:
+    values = list(range(1, MAX_MEMBERS // 2 + 1))
+    text = "retrievers: {{a: {{type: bm25, k1: {}, b: {}}}}}\n"
+    assert len(load(text.format(values, [0, 1])).retrievers) == MAX_MEMBERS
+    assert problem(text.format([*values, 99], [0, 1])) == (
+        ":1: `retrievers.a`: is a grid of 66 retrievers (33 of k1 x 2 of b); allowed: at most 64"
+    )
+
+
+def test_checks_are_read(load: Load) -> None:
+    text = "checks: {regression: error, drift: {psi: 0.1, far_below: {bm25: 2}}}\n"
+    found = load(f"retrievers: {{bm25: {{type: bm25}}}}\n{text}")
+    drift = DriftConfig(psi=0.1, far_below={"bm25": 2})
+    assert found.config.checks == ChecksConfig(regression="error", drift=drift)
+    assert load("top_k: [3]\n").config.checks.drift.severity == "warning"
+
+
+def test_no_configuration_of_an_evaluation_holds_them(load: Load) -> None:
+    plain, strict = load("top_k: [3]\n"), load("top_k: [3]\nchecks: {drift: {psi: 0.1}}\n")
+    assert configuration_of(plain) == configuration_of(strict)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("checks: {drift: {psi: 0}}\n", ":1: `checks.drift.psi`: "),
+        ("checks:\n  drift:\n    far_share: 1.5\n", ":3: `checks.drift.far_share`: "),
+        ("checks: {drift: {severity: fatal}}\n", ":1: `checks.drift.severity`: "),
+        (
+            "retrievers: {bm25: {type: bm25}}\nchecks: {drift: {far_below: {bm2: 1}}}\n",
+            ":2: `checks.drift.far_below.bm2`: unknown retriever 'bm2' (did you mean 'bm25'?)",
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_line(problem: Problem, text: str, expected: str) -> None:
+    assert problem(text).startswith(expected)

@@ -1,0 +1,141 @@
+"""Which hosts are asked, when a request is sent again, and the server of this machine."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rag_assets.servers.client import Retries
+from rag_assets.servers.failures import retry_after
+from rag_assets.servers.local_server import HOST, LocalServer
+from rag_assets.servers.secrets import is_loopback
+from tests.llm.requests import asking, completion, model
+from tests.llm.server import serving
+from tests.running_server import running
+
+HERE = [
+    "http://127.0.0.1:8080/v1",
+    "http://127.8.9.1",
+    "https://LOCALHOST/v1",
+    "http://[::1]:80/",
+    "http://me:secret@localhost:1",
+]
+ELSEWHERE = [
+    "https://api.openai.com/v1",
+    "http://192.168.0.7",
+    "http://0.0.0.0:80",
+    "http://localhost.example.org",
+    "http://127.0.0.1.example.org",
+    "http://127.0.0.1@example.org/v1",
+    "http://example.org/127.0.0.1",
+    "http://2130706433/",  # 127.0.0.1 as some write it: not ours to guess
+    "localhost:80",
+    "http://[::1",
+    "",
+]
+
+
+@pytest.mark.parametrize("address", HERE)
+def test_this_machine(address: str) -> None:
+    assert is_loopback(address)
+
+
+@pytest.mark.parametrize("address", ELSEWHERE)
+def test_other_machines_and_no_addresses(address: str) -> None:
+    assert not is_loopback(address)
+
+
+def test_no_proxy_sees_what_is_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as server, serving() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.root)
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        assert completion(model(server).answer(asking("a"))).text == "answer to: a"
+        assert (len(server.received), len(proxy.received)) == (1, 0)
+
+
+async def _slow(_: Request) -> Response:
+    time.sleep(1)
+    return Response("slow")
+
+
+@pytest.fixture
+def server() -> Iterator[LocalServer]:
+    served = LocalServer()
+    served.serve(Starlette(routes=[Route("/slow", _slow)]))
+    with running(served):
+        yield served
+
+
+def exchanged(server: LocalServer, sent: str) -> bytes:
+    """Return all that comes until the server ends the connection."""
+    with socket.create_connection((HOST, server.port), timeout=20) as client:
+        client.sendall(sent.format(host=f"{HOST}:{server.port}\r\nConnection: close").encode())
+        return b"".join(iter(lambda: client.recv(65_536), b""))
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ("GET http://[::1/ HTTP/1.1\r\nHost: {host}\r\n\r\n", b" 404 "),
+        (
+            "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+            b" 404 ",
+        ),
+        ("no HTTP\r\n\r\n", b" 400 "),
+        ("GET /slow HTTP/1.1\r\nHost: {host}\r\n\r\n", b" 200 "),
+        ("GET /slow HTTP/1.1\r\nHost: evil.example\r\n\r\n", b" 404 "),
+    ],
+)
+def test_each_request_is_answered_without_a_line(
+    server: LocalServer, capfd: pytest.CaptureFixture[str], sent: str, status: bytes
+) -> None:
+    assert status in exchanged(server, sent).split(b"\r\n")[0]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("3", 3.0),
+        ("0.5", 0.5),
+        (" 2 ", 2.0),
+        ("-1", 0.0),
+        ("", None),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        (formatdate(1_000_030, usegmt=True), 30.0),
+        (formatdate(999_990, usegmt=True), 0.0),
+    ],
+)
+def test_retry_after(value: str, seconds: float | None) -> None:
+    assert retry_after({"retry-after": value}, now=1_000_000.0) == seconds
+    assert retry_after({}) is None
+
+
+@pytest.mark.parametrize(
+    ("attempt", "asked", "wait"),
+    [
+        (0, None, 1.0),
+        (3, None, 8.0),
+        (9, None, 20.0),
+        (5000, None, 20.0),
+        (0, 5.0, 5.0),
+        (4, 5.0, 16.0),
+        (0, 20.0, 20.0),
+        (0, 20.1, None),
+    ],
+)
+def test_wait_before(attempt: int, asked: float | None, wait: float | None) -> None:
+    assert Retries(4, 1.0, 20.0).wait_before(attempt, asked) == wait
