@@ -31,6 +31,7 @@ from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Dataset, Read
+from rag_assets.sources.problems import FIRST, Problems
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey, ArtifactStore
 
@@ -125,7 +126,7 @@ class _QuestionDataset:
     def query_files(self) -> list[Path]:
         return []
 
-    def read_queries(self) -> Read:
+    def read_queries(self, problems: Problems = FIRST) -> Read:
         row: dict[str, object] = {"query_id": QUERY_ID, "text": self._question, "tags": []}
         row["metadata"] = "{}"
         return Read(QUERIES.from_rows([row]), [])
