@@ -345,7 +345,7 @@ def test_repeated_documents_are_reported(invoke: Invoke, tmp_path: Path) -> None
             ("--dialect", "beir", "--metrics", "ndcg@10"),
             "dialect beir: unknown metric 'ndcg@10'",
         ),
-        (("--dialect", "beir", "--metrics", "NDCG"), "'NDCG' needs a cut-off, such as NDCG@10"),
+        (("--dialect", "beir", "--metrics", "NDCG"), "'NDCG' needs a cut-off: NDCG@10"),
         (("--dialect", "autorag", "--metrics", "retrieval_f1@0"), "must be at least 1"),
         (("--dialect", "beir", "--metrics", ","), "--metrics names no metric"),
         (("--dialect", "beir", "--trec-mean"), "--trec-mean is our own mean"),

@@ -184,7 +184,7 @@ ORIGINAL = {"query_sets original"}
         ("trec_lines.py", "    return grade\n", "    return max(grade, 1)\n", {"qrels trec"}),
         ("retrieval/lexical/analyzers/stemmed.py", '"such", ', "", ENGLISH),
         ("retrieval/lexical/analyzers/stemmed.py", "token] or token", "token]", SNOWBALL),
-        ("retrieval/lexical/bm25.py", "EPSILON = 0.25", "EPSILON = 0.5", BM25),
+        ("retrieval/lexical/bm25.py", "log(1 + (n - held", "log(2 + (n - held", BM25),
         ("retrieval/lexical/analyzers/auto.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
         ("sources/document_files.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/metric_sql.py", "nth_group) + 1", "nth_group) + 2", {"metrics"}),
