@@ -258,14 +258,14 @@ def read_evaluation(file: Path) -> Evaluation:
                 f"{file}: schema version {data['schema_version']}, this program writes "
                 f"{SCHEMA_VERSION}; evaluate the experiment again: rag-assets evaluate {source}"
             )
-        if data.pop(CHECKSUM, None) != fingerprint(data):
+        if data.pop(CHECKSUM, None) not in (None, fingerprint(data)):  # older ones have none
             raise ValueError("it is damaged")
         for name in ("entries", RANKINGS):
             data[name] = tuple(SnapshotEntry(**fields) for fields in data.get(name, ()))
         for name in ("dagster_runs", "remarks"):
             data[name] = tuple(data.get(name, ()))
         data["origin"] = Origin(**data.get("origin", {}))
-        del data["content"]
+        data.pop("content", None)
         return Evaluation(**data)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(

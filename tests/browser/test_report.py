@@ -66,7 +66,7 @@ def test_nothing_goes_wrong_and_nothing_is_asked_for(desktop: Opened) -> None:
 def test_numbers_are_those_of_the_leaderboard(desktop: Opened, tiny_report: Report) -> None:
     result, _ = tiny_report
     board = {row["retriever"]: row for row in result.leaderboard.to_pylist() if row["top_k"] == 5}
-    table = "table.board[data-top-k='5']"
+    table = "[data-top-k='5'] table.board"
     names = desktop.page.evaluate(COLUMN, [table, 1])
     shown = desktop.page.evaluate(COLUMN, [table, 2])
     assert shown == [f"{board[name]['ndcg']:.4f}" for name in names]
@@ -84,7 +84,7 @@ def test_charts_draw_the_leaderboard(desktop: Opened, tiny_report: Report) -> No
 
 
 def test_a_heading_sorts_with_the_keyboard(desktop: Opened) -> None:
-    table = "table.board[data-top-k='5']"
+    table = "[data-top-k='5'] table.board"
     heading = desktop.page.locator(f"{table} thead th").nth(2)
     heading.locator("button").focus()
     desktop.page.keyboard.press("Enter")
@@ -302,8 +302,10 @@ def test_the_history_is_drawn_and_breaks_where_labels_changed(
 ) -> None:
     wanted = means(history_report, "ndcg", 5)
     drawn = over_time.page.evaluate(HISTORY)
-    assert set(drawn) == {"bm25-whole", "tfidf", "bm25 (baseline)", "okapi"}
+    assert set(drawn) == {"bm25-whole", "tfidf", "bm25 (baseline)"}  # okapi is there no more
     for name, values in wanted.items():
+        if name == "okapi":
+            continue
         points = drawn.get(name) or drawn[f"{name} (baseline)"]
         known: dict[float, Any] = {2.5: None}
         known |= {n: pytest.approx(v, abs=1e-6) for n, v in enumerate(values, 1) if v is not None}
@@ -363,7 +365,7 @@ LONG = "## Rules for **dogs**\n\n" + "\n".join(
 )
 
 
-def test_markdown_is_read_as_text_and_short_on_paper(browser: Browser, tmp_path: Path) -> None:
+def test_passages_are_as_they_are_stored_and_short_on_paper(browser: Browser, tmp_path: Path) -> None:
     tiny = Tiny(tmp_path / "markdown")
     tiny.config["retrievers"] = {
         name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole")
@@ -379,16 +381,14 @@ def test_markdown_is_read_as_text_and_short_on_paper(browser: Browser, tmp_path:
     page = opened.page
     page.select_option("#left", label="bm25-whole")
     page.locator("#query-list button", has_text="ticket for a dog").click()
-    assert set(page.locator("#query .side mark").all_inner_texts()) == {"A dog pays 10 crowns"}
-    hit = page.locator("#query .side .hit", has_text="A dog pays").first
+    assert set(page.locator("#query .side mark").all_inner_texts()) == {quote["quote"]}
+    hit = page.locator("#query .side .hit", has_text="A *dog* pays").first
     shown = hit.locator("p").inner_text()
-    assert "Rules for dogs" in shown
-    assert "\u2022 Rule 7: see page 7." in shown
+    assert "Rules for **dogs**" in shown
     assert "left out" not in shown
-    assert not {"#", "*", "`", "["} & set(shown)
     page.emulate_media(media="print")
     printed = hit.locator("p").inner_text()
-    assert "A dog pays 10 crowns, always." in printed
+    assert quote["quote"] in printed
     said = re.search(r"\((\d+) of (\d+) characters left out\)", printed)
     assert said is not None
     left, whole = map(int, said.groups())
