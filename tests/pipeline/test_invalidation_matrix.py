@@ -63,7 +63,7 @@ NEW_MODEL = Cost(
     to.retriever("dense", model="../models/second"),
     (*DENSE, "embedding_queries/dense", *of_both("dense")),
     N_TEXTS,
-    {"embedding_index/dense": "the files of the model changed"},
+    {"embedding_index/dense": "the model's files changed"},
 )
 
 OF_DOCUMENTS: dict[str, Cost] = {
