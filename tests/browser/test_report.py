@@ -365,7 +365,9 @@ LONG = "## Rules for **dogs**\n\n" + "\n".join(
 )
 
 
-def test_passages_are_as_they_are_stored_and_short_on_paper(browser: Browser, tmp_path: Path) -> None:
+def test_passages_are_as_they_are_stored_and_short_on_paper(
+    browser: Browser, tmp_path: Path
+) -> None:
     tiny = Tiny(tmp_path / "markdown")
     tiny.config["retrievers"] = {
         name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole")

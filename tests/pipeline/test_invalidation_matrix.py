@@ -395,7 +395,7 @@ def test_a_change_costs_what_the_table_says(
     for name, expected in cost.reasons.items():
         said = reasons(plan, name)
         start, dots, _ = expected.partition("...")
-        assert (said.startswith(start) if dots else said == expected), said
+        assert said.startswith(start) if dots else said == expected, said
     assert {step.action for step in planned(matrix).steps} == {REUSE}
 
 
