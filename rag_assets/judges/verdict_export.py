@@ -75,10 +75,6 @@ def _rows(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Mapping[str, Any]]:
         }
 
 
-def _truth(grade: int | None) -> bool | None:
-    return None if grade is None else bool(grade)
-
-
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row.get(n) for n in ("query_id", "document_id", "start", "end", "answer"))
 

@@ -122,7 +122,7 @@ def _is_there(source: str) -> bool:
     """Return whether a source exists; one that nobody may look at does."""
     try:
         Path(source).stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
     except OSError:
         return True
