@@ -72,16 +72,21 @@ def travel(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> Iterator[Callable[[Row], Journey]]:
-    """Return a function that makes the folder of a row, above which commands then run."""
+    """Return a function that makes the folder of a row, above which commands then run.
+
+    Each row has a working directory of its own.
+    """
     for name in ("RAG_ASSETS_STORE", "RAG_ASSETS_STATE_DIR", "DAGSTER_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
     started: list[Journey] = []
 
     def start(row: Row) -> Journey:
+        root = tmp_path / str(len(started))
+        root.mkdir()
+        monkeypatch.chdir(root)
         if row.store == "other":
-            shutil.copytree(other_store, tmp_path / "data" / "store")
-        started.append(travel_in(tmp_path, row))
+            shutil.copytree(other_store, root / "data" / "store")
+        started.append(travel_in(root, row))
         return started[-1]
 
     yield start

@@ -130,12 +130,21 @@ def test_in_every_order(evaluated: Pipeline, first: str, n: int) -> None:
         for file in folder.glob("labelling*"):
             file.unlink()
         page = Page(evaluated)
-        for event in (first, *events):
-            page.do(event)
         try:
+            for event in (first, *events):
+                page.do(event)
             page.check()
         except Exception as error:
             pytest.fail(f"after {first}, {', '.join(events)}: {error!r}")
+
+
+def test_what_was_skipped_twice_can_be_taken_back_after_a_restart(evaluated: Pipeline) -> None:
+    for file in evaluated.experiment.judgments_log.parent.glob("labelling*"):
+        file.unlink()
+    page = Page(evaluated)
+    for event in ("later", "undo", "later", "restart", "undo"):
+        page.do(event)
+    page.check()
 
 
 def test_a_killed_page_has_lost_nothing(travel: Travel, forks: Forks) -> None:

@@ -161,9 +161,11 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
         if line.is_hint:
             return
         key = (line.item, line.source == SEARCH)
+        before = self._last.get(key)
         self._count(key, line, line.by, line.at)
         past = self._past.setdefault(line.by, [])
-        is_taken_back = key in past and line.status == SKIPPED
+        was_answered = before is not None and before.status != SKIPPED
+        is_taken_back = key in past and was_answered and line.status == SKIPPED
         if key in past:
             past.remove(key)
         if not is_taken_back:
