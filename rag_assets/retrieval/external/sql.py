@@ -253,7 +253,8 @@ class DuckDBFile:
         """
         import duckdb
 
-        self._error, self._config, self._statement = duckdb.Error, config, Statement(sql)
+        self._error, self._interrupted = duckdb.Error, duckdb.InterruptException
+        self._config, self._statement = config, Statement(sql)
         self._idle: deque[Any] = deque()
         options: dict[str, Any] = {
             "autoinstall_known_extensions": False,
@@ -295,9 +296,9 @@ class DuckDBFile:
             cursor.execute(self._statement.written(lambda name: f"${name}"), given)
             rows, seconds = cursor.fetchall(), time.perf_counter() - started
             return Rows([column[0] for column in cursor.description], rows), seconds
+        except self._interrupted:
+            raise late(timeout) from None
         except self._error as error:
-            if time.perf_counter() - started >= timeout:
-                raise late(timeout) from None
             raise ServerFailure(f"the database says: {self.line(str(error))}", "refused") from None
         finally:
             timer.cancel()
