@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from rag_assets.answers.contexts_stage import check_budget
@@ -16,53 +13,49 @@ from rag_assets.errors import ConfigError, DataError, ModelUnavailable
 from rag_assets.evaluation.contexts_stage import contexts_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.labels.health.findings import ERROR, WARNING, Finding, findings_table
+from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 ANSWERS, MISSING = "answers", "missing_prediction"
 
 
 def answer_findings(pipeline: Pipeline) -> tuple[pa.Table, list[str]]:
     """Return findings about answerers, and what could not be looked at with its reason."""
+    experiment = pipeline.experiment
     findings, skipped = list[Finding](), list[str]()
     try:
         facts = pipeline.materialize(QUERY_FACTS_KEY.asset, [QUERY_FACTS_KEY])[0].artifact.table()
-        check_golds(pipeline.experiment, facts)
+        check_golds(experiment, facts)
     except (ConfigError, DataError) as error:
         findings.append(Finding(ERROR, ANSWERS, str(error)))
-    findings += _of_files(pipeline)
-    for name, options in pipeline.experiment.answerers.items():
+    used = {options.generator for options in experiment.answerers.values()}
+    ids = pipeline.artifact(QUERIES_KEY).table()["query_id"].to_pylist()
+    for name, generator in experiment.generators.items():
+        if name not in used or not isinstance(generator, FileGenerator):
+            continue
+        try:
+            missing = read_predictions(generator.path, ids).missing
+        except DataError as error:
+            findings.append(Finding(ERROR, ANSWERS, str(error)))
+            continue
+        message = f"{name} has no prediction for it; the answer counts as failed"
+        file = str(generator.path)
+        findings += [
+            Finding(WARNING, MISSING, message, query_id, file=file) for query_id in missing
+        ]
+    for name, options in experiment.answerers.items():
         if options.budget is None:
             continue
-        if options.retriever is not None and pipeline.experiment.located_of(options.retriever):
+        if options.retriever is not None and experiment.located_of(options.retriever):
             skipped.append(f"the budget of {name}: its search has chunks of its own")
             continue
         try:
-            check_budget(pipeline.experiment, name, _units(pipeline, name))
+            check_budget(experiment, name, _units(pipeline, name))
         except ConfigError as error:
             findings.append(Finding(ERROR, ANSWERS, str(error)))
         except (DataError, ModelUnavailable) as error:
             skipped.append(f"the budget of {name}: {error}")
     return findings_table(findings), skipped
-
-
-def _of_files(pipeline: Pipeline) -> Iterator[Finding]:
-    """Yield what is wrong with files of answers, and which questions they lack."""
-    used = {options.generator for options in pipeline.experiment.answerers.values()}
-    ids = pipeline.artifact(QUERIES_KEY).table()["query_id"].to_pylist()
-    for name, generator in pipeline.experiment.generators.items():
-        if name not in used or not isinstance(generator, FileGenerator):
-            continue
-        try:
-            found = read_predictions(generator.path, ids)
-        except DataError as error:
-            yield Finding(ERROR, ANSWERS, str(error))
-            continue
-        for query_id in found.missing:
-            message = f"{name} has no prediction for it; the answer counts as failed"
-            yield Finding(WARNING, MISSING, message, query_id, file=str(generator.path))
 
 
 def _units(pipeline: Pipeline, answerer: str) -> pa.Table:

@@ -6,7 +6,7 @@ evaluation names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,16 +14,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import StoreError
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.health.findings import ERROR, WARNING
 from rag_assets.pipeline.evaluation_names import anchor_id
 from rag_assets.pipeline.evaluation_record import configuration_of
 from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
+MAX_EXAMPLES = 20
+"""Problems that a result holds in words; all are counted."""
+
 NO_ANCHOR = "there is no anchor; `rag-assets anchor PATH` pins an evaluation"
+
+__all__ = ["ERROR", "WARNING", "Check", "CheckOutcome", "CheckResult"]
 
 
 @dataclass(frozen=True)
@@ -39,19 +44,13 @@ class State:
     artifact: Callable[[ArtifactKey], Artifact | None]
 
 
-def of_pipeline(pipeline: Pipeline) -> State:
-    """Return what is up to date now."""
-    return State(configuration_of(pipeline.experiment), pipeline.current)
-
-
 def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> State:
     """Return what an evaluation of the same experiment names."""
     paths = {entry.key: pipeline.settings.store / entry.path for entry in evaluation.entries}
-
-    def artifact(key: ArtifactKey) -> Artifact | None:
-        return pipeline.store.read(paths[key]) if key in paths else None
-
-    return State(evaluation.origin.configuration, artifact)
+    return State(
+        evaluation.origin.configuration,
+        lambda key: pipeline.store.read(paths[key]) if key in paths else None,
+    )
 
 
 def anchor_of(pipeline: Pipeline) -> State | str:
@@ -66,16 +65,22 @@ def anchor_of(pipeline: Pipeline) -> State | str:
         return f"the anchor cannot be read: {error}"
 
 
-_UNITS = ["chunk_id", "document_id", "parent_chunk_id"]
-
-
 class CheckInputs:
-    """The tables behind the checks of some partitions, which share them."""
+    """The tables behind the checks of some partitions, each read once.
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        """Read nothing yet."""
+    Reading one that is not in the store raises MissingArtifact.
+    """
+
+    def __init__(self, pipeline: Pipeline, now: State | None = None) -> None:
+        """Read nothing yet; ``now`` is compared with the anchor, by default what is up to date."""
         self.pipeline = pipeline
-        self._units: dict[tuple[ArtifactKey, ...], pa.Table] = {}
+        self._now = now
+        self._tables: dict[object, pa.Table] = {}
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment that is checked."""
+        return self.pipeline.experiment
 
     @cached_property
     def anchor(self) -> State | str:
@@ -84,53 +89,43 @@ class CheckInputs:
 
     @cached_property
     def now(self) -> State:
-        """What is up to date."""
-        return of_pipeline(self.pipeline)
+        """What is compared with the anchor."""
+        return self._now or State(configuration_of(self.experiment), self.pipeline.current)
 
-    @cached_property
+    def table(self, key: ArtifactKey, *columns: str) -> pa.Table:
+        """Return some columns of a partition, or all."""
+        if (key, columns) not in self._tables:
+            artifact = self.pipeline.artifact(key)
+            self._tables[key, columns] = artifact.table(list(columns) if columns else None)
+        return self._tables[key, columns]
+
+    @property
     def queries(self) -> pa.Table:
-        """All queries.
+        """All queries."""
+        return self.table(QUERIES_KEY)
 
-        Raises:
-            MissingArtifact: they are not in the store.
-        """
-        return self.pipeline.artifact(QUERIES_KEY).table()
-
-    @cached_property
+    @property
     def documents(self) -> pa.Table:
-        """All documents.
-
-        Raises:
-            MissingArtifact: they are not in the store.
-        """
-        return self.pipeline.artifact(DOCUMENTS_KEY).table()
-
-    @cached_property
-    def document_ids(self) -> pa.Table:
-        """The ids of all documents.
-
-        Raises:
-            MissingArtifact: they are not in the store.
-        """
-        return self.pipeline.artifact(DOCUMENTS_KEY).table(["document_id"])
-
-    def units(self, retriever: str) -> pa.Table:
-        """Return the ids of all chunks that a retriever can find, their documents and parents.
-
-        Raises:
-            MissingArtifact: a chunking is not in the store.
-        """
-        keys = tuple(chunk_keys(self.pipeline.experiment, retriever))
-        if keys not in self._units:
-            tables = [self.pipeline.artifact(key).table(_UNITS) for key in keys]
-            self._units[keys] = pa.concat_tables(tables)
-        return self._units[keys]
+        """All documents."""
+        return self.table(DOCUMENTS_KEY)
 
 
-MAX_EXAMPLES = 20
-"""Problems that a result holds in words; all are counted."""
+class Partition(NamedTuple):
+    """What a check looks at."""
 
-__all__ = ["ERROR", "WARNING", "Check", "CheckOutcome", "CheckResult"]
+    inputs: CheckInputs
+    key: ArtifactKey
+    artifact: Artifact
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment of the partition."""
+        return self.inputs.experiment
+
+    @property
+    def table(self) -> pa.Table:
+        """All rows of the partition."""
+        return self.artifact.table()
 
 
 @dataclass(frozen=True)
@@ -141,17 +136,19 @@ class CheckOutcome:
         problems: a sentence each, the gravest first; empty: nothing is wrong.
         severity: ``error`` or ``warning``; means nothing without problems.
         numbers: values that Dagster plots over time.
+        passes: True if the check passes in spite of its problems; None: it passes without any.
+        not_checked: why the check could not run: then it does not pass, warns, and blocks nothing.
+        shown: Markdown for people, by title.
+        queries: id and sentence of each query that the problems are about.
     """
 
-    problems: list[str]
+    problems: Sequence[str] = ()
     severity: str = ERROR
     numbers: Mapping[str, float] = field(default_factory=dict)
     passes: bool | None = None
-    """True if the check passes in spite of its problems; None: it passes without any."""
     not_checked: str | None = None
-    """Why the check could not run: then it does not pass, warns, and blocks nothing."""
     shown: Mapping[str, str] = field(default_factory=dict)
-    """Markdown for people, by title."""
+    queries: Sequence[tuple[str, str]] = ()
 
 
 class Check(NamedTuple):
@@ -166,7 +163,7 @@ class Check(NamedTuple):
 
     name: str
     meaning: str
-    find: Callable[[CheckInputs, ArtifactKey, Artifact], CheckOutcome | None]
+    find: Callable[[Partition], CheckOutcome | None]
     blocking: bool = False
 
 

@@ -7,7 +7,7 @@ computes next: the command line, a run of the UI, a worker on another machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from functools import partial
 
 from rag_assets.checks.check import MAX_EXAMPLES, CheckResult
 from rag_assets.pipeline.pipeline import Pipeline
@@ -69,17 +69,20 @@ class FailedChecks:
             name = self._name(key)
             if key in failed and name is not None:
                 content = {"partition": str(key), "problems": failed[key]}
-                self._write(self._folder / name, sealed_json(content))
+                text = sealed_json(content)
+                settings.write_record(self._folder / name, text, partial(_newest, text))
                 self._names.add(name)
             elif name in self._names:
                 self._names.discard(str(name))
                 settings.remove([self._folder / str(name)])
-
-    def _write(self, file: Path, text: str) -> None:
-        self._pipeline.settings.write_record(file, text, lambda _: text)
 
     def _name(self, key: ArtifactKey) -> str | None:
         artifact = self._pipeline.current(key)
         if artifact is None:
             return None
         return f"{fingerprint([str(key), artifact.manifest.fingerprint])[:32]}.json"
+
+
+def _newest(text: str, _: object) -> str:
+    """Return the record that is written, whatever another process wrote meanwhile."""
+    return text

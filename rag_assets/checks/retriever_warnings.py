@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import retriever_prompts
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, Documents
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.text_files import GZIP, suffix
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
@@ -51,29 +51,23 @@ def prompt_warnings(experiment: Experiment) -> list[str]:
     """
     lines = []
     for name, config in experiment.retrievers.items():
-        try:
-            told = _prompt_warning(config)
-        except ModelUnavailable:
-            continue
-        if told is not None:
-            lines.append(f"retriever '{name}': {told}")
+        with suppress(ModelUnavailable):
+            if (warning := _prompt_warning(config)) is not None:
+                lines.append(f"retriever '{name}': {warning}")
     return lines
 
 
 def _prompt_warning(config: Retriever) -> str | None:
     embedding: QueryEmbedding | None = getattr(config, "embedding", None)
     if embedding is not None:  # of a search that is not ours, which has the documents' vectors
-        told = embedding.prompts().warning(embedding.model, ("query",))
-        return f"embedding: {told}" if told else None
+        warning = embedding.prompts().warning(embedding.model, ("query",))
+        return f"embedding: {warning}" if warning else None
     served = isinstance(config, EmbeddingRetriever) and config.asks_server
     prompts = retriever_prompts(config, served=served)
     return prompts.warning(str(getattr(config, "model", ""))) if prompts is not None else None
 
 
 QUICKLY_READ = frozenset({".jsonl", ".json", ".csv", ".tsv", ".md", ".markdown", ".txt"})
-COMPRESSION_RATIO = 5
-"""Typical size of a text over its compressed size."""
-
 MAX_BYTES = 20_000_000
 """Larger corpora, and other kinds of files, are not read before the evaluation for a warning."""
 
@@ -125,7 +119,9 @@ def _texts(pipeline: Pipeline) -> Mapping[str, Sequence[str]]:
 def _read(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> list[str]:
     artifact = pipeline.current(key)
     try:
-        table = artifact.table() if artifact is not None else _ahead(pipeline, key, read).table
+        if artifact is None:
+            pipeline.read_ahead[key.asset] = read()
+        table = pipeline.read_ahead[key.asset].table if artifact is None else artifact.table()
     except RagAssetsError:
         return []
     step = max(1, table.num_rows // SAMPLE)
@@ -133,17 +129,6 @@ def _read(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> lis
     return texts
 
 
-def _ahead(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> Read:
-    pipeline.read_ahead[key.asset] = content = read()
-    return content
-
-
 def _quickly_read(files: Sequence[Path]) -> bool:
-    sizes = [_size(file) for file in files if suffix(file) in QUICKLY_READ]
-    return 0 < len(sizes) == len(files) and sum(sizes) <= MAX_BYTES
-
-
-def _size(file: Path) -> int:
-    """Return about how many bytes a file unpacks to."""
-    is_compressed = file.name.lower().endswith(GZIP)
-    return file.stat().st_size * (COMPRESSION_RATIO if is_compressed else 1)
+    quick = all(file.suffix.lower() in QUICKLY_READ for file in files)
+    return quick and 0 < sum(file.stat().st_size for file in files) <= MAX_BYTES

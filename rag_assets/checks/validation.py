@@ -6,10 +6,10 @@ need not read and cut it again. What is not sound is read to the end, and every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +30,6 @@ from rag_assets.labels.health.duplicates import (
 )
 from rag_assets.labels.health.findings import (
     ERROR,
-    FINDINGS,
     Finding,
     findings_table,
     reading_problems,
@@ -47,10 +46,10 @@ from rag_assets.labels.health.unusable_labels import (
     unreachable_evidence,
 )
 from rag_assets.pipeline.circular_models import circle_warnings
-from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
+from rag_assets.pipeline.evaluations import read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.search_steps_stage import uses_filters
-from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
+from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.problems import Problems, RowError
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
@@ -85,17 +84,6 @@ class Validation:
         return len(self.findings) - self.n_errors
 
 
-@dataclass(frozen=True)
-class _Sources:
-    documents: pa.Table
-    queries: pa.Table
-    qrels: pa.Table
-    problems: pa.Table
-    broken: frozenset[str]
-    documents_sound: bool
-    notes: tuple[str, ...]
-
-
 def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD) -> Validation:
     """Run every check of :mod:`rag_assets.labels.health` on an experiment.
 
@@ -106,261 +94,227 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     Raises:
         StoreError: the store cannot be written, or the last evaluation cannot be read.
     """
-    sources = _read(pipeline)
-    evaluation = _last_evaluation(pipeline)
-    tables = [sources.problems, *_duplicate_checks(sources)]
-    experiment = pipeline.experiment
-    filtered = any(uses_filters(experiment, name) for name in experiment.retrievers)
-    tables.append(unmatched_filters(sources.queries, sources.documents, used=filtered))
-    skipped = []
-    if experiment.questions is not None and not sources.queries.num_rows:
-        skipped.append("labels: a language model has not written the questions yet")
-    elif pipeline.experiment.has_qrels:
-        tables += _label_checks(sources, keeps_unknown=experiment.keeps_unknown)
-        tables += _fact_checks(pipeline, sources)
-        used = experiment.config.split or experiment.weight or experiment.statistics.cluster != NONE
-        if sources.problems.num_rows and used:
-            skipped.append("splits, weights and clusters: the files have errors")
-        try:
-            tables.append(_coverage(pipeline, sources))
-        except (DataError, ModelUnavailable) as error:
-            skipped.append(f"evidence that no chunk covers: {error}")
-    else:
-        unread = experiment.unread_labels
-        skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
-    if sources.documents_sound:
-        try:
-            tables += _index_text_files(pipeline)
-        except ModelUnavailable as error:
-            skipped.append(f"files of index_texts: {error}")
-    if experiment.answerers and not sources.problems.num_rows:
-        answers, notes = answer_findings(pipeline)
-        tables.append(answers)
-        skipped += notes
-    compared, not_compared = _evaluation_checks(pipeline, sources, evaluation, judged_threshold)
-    tables += compared
-    skipped += not_compared
-    beside = [f"{DOCUMENTS_KEY.asset}: {line}" for line in experiment.unread_files]
-    remarks = (*beside, *sources.notes, *circle_warnings(experiment))
-    parts = {"documents": sources.documents, "queries": sources.queries, "qrels": sources.qrels}
-    counts = {name: table.num_rows for name, table in parts.items()}
-    return Validation(_ordered(tables, sources.broken), counts, tuple(skipped), remarks)
-
-
-def _evaluation_checks(
-    pipeline: Pipeline,
-    sources: _Sources,
-    evaluation: Evaluation | None,
-    judged_threshold: float,
-) -> tuple[list[pa.Table], list[str]]:
-    """Return what the last evaluation tells, and what it cannot."""
-    if evaluation is None:
-        return [], ["judged@k, label churn and drift: there is no evaluation yet"]
-    skipped = []
-    if not evaluation.entries_of("metrics_summary"):
-        skipped.append("judged@k: the last evaluation had no labels")
-    if not evaluation.entries_of(QRELS_KEY.asset):
-        skipped.append("label churn: the last evaluation had no labels")
-    drift, not_compared = drift_findings(pipeline, evaluation)
-    judged = _judged(pipeline, evaluation, judged_threshold)
-    churn = _churn(pipeline, evaluation, sources)
-    return [judged, churn, drift], [*skipped, *not_compared]
-
-
-def _read(pipeline: Pipeline) -> _Sources:
-    dataset = pipeline.experiment.dataset
-    problems = Problems(collect=True)
-    documents = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents, problems)
-    if pipeline.experiment.questions is not None:
-        return _with_generated(pipeline, documents)
-    queries = _part(pipeline, QUERIES_KEY, QUERIES, pipeline.experiment.read_queries, problems)
-    parts = [documents, queries]
-    for kind, part in (("document", documents), ("query", queries)):
-        if not part.to_the_end:
-            problems.record_incomplete(kind)
-    if pipeline.experiment.has_qrels:
-        read = partial(pipeline.experiment.read_qrels, documents.table, queries.table)
-        # Broken documents or queries are not in the store, and labels are checked against both.
-        in_store = not (documents.problems or queries.problems)
-        parts.append(_part(pipeline, QRELS_KEY, QRELS, read, problems, in_store=in_store))
-    errors = [error for part in parts for error in part.problems]
-    queried = (error.query_id for error in errors if isinstance(error, RowError))
-    return _Sources(
-        documents.table,
-        queries.table,
-        parts[2].table if len(parts) > 2 else QRELS.empty(),
-        reading_problems(errors),
-        frozenset(query_id for query_id in queried if query_id is not None),
-        not documents.problems,
-        tuple(note for part in parts for note in part.notes),
+    checked = _Checked(pipeline)
+    checked.read()
+    checked.check_duplicates()
+    checked.check_labels()
+    checked.check_files()
+    checked.check_evaluation(judged_threshold)
+    beside = [f"{DOCUMENTS_KEY.asset}: {line}" for line in pipeline.experiment.unread_files]
+    return Validation(
+        checked.findings(),
+        {name: table.num_rows for name, table in checked.sources.items()},
+        tuple(checked.skipped),
+        (*beside, *checked.notes, *circle_warnings(pipeline.experiment)),
     )
 
 
-def _with_generated(pipeline: Pipeline, documents: _Part) -> _Sources:
-    """Return queries and labels where a model wrote them already; nothing is asked."""
-    tables = {QUERIES_KEY: QUERIES.empty(), QRELS_KEY: QRELS.empty()}
-    if _are_written(pipeline, documents):
-        for key in tables:
-            tables[key] = pipeline.materialize(key.asset, [key])[0].artifact.table()
-    problems = reading_problems(documents.problems)
-    return _Sources(
-        documents.table,
-        tables[QUERIES_KEY],
-        tables[QRELS_KEY],
-        problems,
-        frozenset(),
-        not documents.problems,
-        tuple(documents.notes),
+@dataclass
+class _Checked:
+    """What was read and found so far."""
+
+    pipeline: Pipeline
+    sources: dict[str, pa.Table] = field(
+        default_factory=lambda: {
+            "documents": DOCUMENTS.empty(),
+            "queries": QUERIES.empty(),
+            "qrels": QRELS.empty(),
+        }
     )
+    problems: dict[str, list[DataError]] = field(default_factory=dict)
+    """What is wrong with the rows of each table."""
+    tables: list[pa.Table] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
+    @property
+    def errors(self) -> list[DataError]:
+        """Everything that could not be read."""
+        return [error for errors in self.problems.values() for error in errors]
 
-def _are_written(pipeline: Pipeline, documents: _Part) -> bool:
-    questions = pipeline.experiment.questions
-    if questions is None or documents.problems:
-        return False
-    key = chunks_key(str(questions.chunking))
-    pipeline.materialize(key.asset, [key])
-    return pipeline.current(QUESTIONS_KEY) is not None
-
-
-class _Part(NamedTuple):
-    """One table: its sound rows, what is wrong with others, what is odd, and if all was read."""
-
-    table: pa.Table
-    problems: list[DataError]
-    notes: list[str]
-    to_the_end: bool = True
-
-
-def _part(
-    pipeline: Pipeline,
-    key: ArtifactKey,
-    schema: TableSchema,
-    read: Callable[[Problems], Read],
-    problems: Problems,
-    *,
-    in_store: bool = True,
-) -> _Part:
-    """Return a table from the store, or all rows that can be read and what is wrong with others."""
-    first: list[DataError] = []
-    if in_store:
+    @contextmanager
+    def skipping(self, what: str) -> Iterator[None]:
+        """Say that ``what`` could not be checked, and why."""
         try:
-            artifact = pipeline.materialize(key.asset, [key])[0].artifact
-            return _Part(
-                artifact.table(), first, _named_notes(key, artifact.manifest.facts["notes"])
-            )
-        except DataError as error:
-            first = [error]
-    content: Read | None = None
-    part = problems.next_part()
-    with part:
-        content = read(part)
-    errors = part.collected or first
-    if content is None:
-        return _Part(schema.empty(), errors, [], to_the_end=False)
-    return _Part(content.table, errors, _named_notes(key, content.notes))
+            yield
+        except (ModelUnavailable, DataError) as error:
+            self.skipped.append(f"{what}: {error}")
 
+    def materialized(self, key: ArtifactKey) -> pa.Table:
+        """Return a partition, brought up to date."""
+        return self.pipeline.materialize(key.asset, [key])[0].artifact.table()
 
-def _named_notes(key: ArtifactKey, notes: Iterable[str]) -> list[str]:
-    """Name the table of each note; queries without a relevant document are findings."""
-    return [f"{key.asset}: {note}" for note in notes if WITHOUT_RELEVANT not in note]
+    def read(self) -> None:
+        """Read documents, queries and qrels, and collect what is wrong with them."""
+        experiment, problems = self.pipeline.experiment, Problems(collect=True)
+        self._read(DOCUMENTS_KEY, "document", experiment.dataset.read_documents, problems)
+        if experiment.questions is not None:
+            if not self.errors and self._are_written(str(experiment.questions.chunking)):
+                for key in (QUERIES_KEY, QRELS_KEY):
+                    self.sources[key.asset] = self.materialized(key)
+        else:
+            self._read(QUERIES_KEY, "query", experiment.read_queries, problems)
+            if experiment.has_qrels:
+                documents, queries = self.sources["documents"], self.sources["queries"]
+                read = partial(experiment.read_qrels, documents, queries)
+                # Broken documents or queries are not in the store; labels are checked with both.
+                self._read(QRELS_KEY, "judgment", read, problems, in_store=not self.errors)
+        self.tables.append(reading_problems(self.errors))
 
+    def _are_written(self, chunking: str) -> bool:
+        """Return whether a model wrote the questions already; nothing is asked."""
+        self.materialized(chunks_key(chunking))
+        return self.pipeline.current(QUESTIONS_KEY) is not None
 
-def _label_checks(sources: _Sources, *, keeps_unknown: bool) -> Iterable[pa.Table]:
-    tables = (sources.qrels, sources.documents, sources.queries)
-    yield dangling_ids(*tables, keeps_unknown=keeps_unknown)
-    yield queries_without_relevant(sources.qrels, sources.queries)
+    def _read(
+        self,
+        key: ArtifactKey,
+        kind: str,
+        read: Callable[[Problems], Read],
+        problems: Problems,
+        *,
+        in_store: bool = True,
+    ) -> None:
+        """Take a table from the store, or all rows that can be read and what is wrong with others.
 
-
-def _fact_checks(pipeline: Pipeline, sources: _Sources) -> Iterable[pa.Table]:
-    """Yield what is wrong with splits, weights and clusters, where all files can be read."""
-    if sources.problems.num_rows:
-        return
-    try:
-        pipeline.materialize(QUERY_FACTS_KEY.asset, [QUERY_FACTS_KEY])
-    except DataError as error:
-        yield findings_table([Finding(ERROR, QUERY_FACTS_KEY.asset, str(error))])
-
-
-def _duplicate_checks(sources: _Sources) -> Iterable[pa.Table]:
-    yield duplicate_queries(sources.queries, sources.qrels)
-    yield duplicate_documents(sources.documents)
-    pairs = near_duplicates(sources.documents.column("text"))
-    yield near_duplicate_documents(sources.documents, pairs)
-    yield unjudged_twins(sources.qrels, sources.documents, pairs)
-
-
-def _coverage(pipeline: Pipeline, sources: _Sources) -> pa.Table:
-    if not sources.documents_sound:
-        raise DataError("the documents have errors")
-    # Where no document is, no chunk can be: that is counted in a note.
-    corpus = sources.documents["document_id"].combine_chunks()
-    qrels = sources.qrels.filter(pc.is_in(sources.qrels["document_id"], value_set=corpus))
-    judged = {}
-    for name in pipeline.experiment.chunkings:
-        key = chunks_key(name)
-        chunks = pipeline.materialize(key.asset, [key])[0].artifact.table()
-        judged[name] = relevant_units(qrels, chunks, pipeline.experiment.judge)
-    return unreachable_evidence(judged, qrels)
-
-
-def _index_text_files(pipeline: Pipeline) -> list[pa.Table]:
-    """Return what is wrong with the files of texts by which chunks are found."""
-    tables = []
-    for name, config in pipeline.experiment.chunkings.items():
-        files = {one.file: one for one in config.index_texts or () if one.file is not None}
-        if not files:
-            continue
-        key = chunks_key(name)
-        chunks = pipeline.materialize(key.asset, [key])[0].artifact.table()
-        for file, option in files.items():
+        Queries without a relevant document are findings, no notes.
+        """
+        first: list[DataError] = []
+        table: pa.Table | None = None
+        notes: list[str] = []
+        if in_store:
             try:
-                texts_from_file(option, file, chunks)
+                artifact = self.pipeline.materialize(key.asset, [key])[0].artifact
+                table, notes = artifact.table(), artifact.manifest.facts["notes"]
             except DataError as error:
-                tables.append(reading_problems([error]))
-    return tables
+                first = [error]
+        if table is None:
+            part = problems.next_part()
+            with part:
+                table, notes, _ = read(part)
+            first = part.collected or first
+        if table is None:
+            problems.record_incomplete(kind)
+        else:
+            self.sources[key.asset] = table
+        self.problems[key.asset] = first
+        self.notes += [f"{key.asset}: {note}" for note in notes if WITHOUT_RELEVANT not in note]
 
-
-def _last_evaluation(pipeline: Pipeline) -> Evaluation | None:
-    try:
-        return read_current(pipeline.root)
-    except NotEvaluated:
-        return None
-
-
-def _judged(pipeline: Pipeline, evaluation: Evaluation, threshold: float) -> pa.Table:
-    root = pipeline.root
-    summaries = {
-        entry.partition["retriever"]: table_of(root, evaluation, entry)
-        for entry in evaluation.entries_of("metrics_summary")
-    }
-    return judged_at_k(summaries, threshold)
-
-
-def _churn(pipeline: Pipeline, evaluation: Evaluation, sources: _Sources) -> pa.Table:
-    """Follow the labels of the last evaluation, those of queries that are still asked."""
-    parts = {
-        asset: table_of(pipeline.root, evaluation, entry)
-        for asset in ("documents", "qrels")
-        for entry in evaluation.entries_of(asset)
-    }
-    if len(parts) < 2:
-        return FINDINGS.empty()
-    asked = set(sources.queries.column("query_id").to_pylist())
-    churn = label_churn(parts["qrels"], parts["documents"], sources.documents)
-    findings = [finding for finding in rows(churn.findings) if finding.query_id in asked]
-    since = f"since evaluation {evaluation.evaluation_id}"
-    return findings_table(f._replace(message=f"{since}: {f.message}") for f in findings)
-
-
-def _ordered(tables: Iterable[pa.Table], broken: Collection[str]) -> pa.Table:
-    """Unite findings, errors first; drop what only follows from a judgment that was not read."""
-    findings: list[Finding] = []
-    for table in tables:
-        findings += [
-            f
-            for f in rows(table)
-            if f.severity == ERROR or f.query_id not in broken or f.check != "no_relevant_document"
+    def check_duplicates(self) -> None:
+        """Look for queries and documents that are alike, and for filters that match nothing."""
+        documents, queries, qrels = self.sources.values()
+        pairs = near_duplicates(documents.column("text"))
+        experiment = self.pipeline.experiment
+        used = any(uses_filters(experiment, name) for name in experiment.retrievers)
+        self.tables += [
+            duplicate_queries(queries, qrels),
+            duplicate_documents(documents),
+            near_duplicate_documents(documents, pairs),
+            unjudged_twins(qrels, documents, pairs),
+            unmatched_filters(queries, documents, used=used),
         ]
-    findings.sort(key=lambda finding: finding.severity != ERROR)
-    return findings_table(findings)
+
+    def check_labels(self) -> None:
+        """Check that judgments can be used, and what splits, weights and clusters need."""
+        experiment = self.pipeline.experiment
+        documents, queries, qrels = self.sources.values()
+        if experiment.questions is not None and not queries.num_rows:
+            self.skipped.append("labels: a language model has not written the questions yet")
+            return
+        if not experiment.has_qrels:
+            unread = experiment.unread_labels
+            self.skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
+            return
+        keeps = experiment.keeps_unknown
+        self.tables.append(dangling_ids(qrels, documents, queries, keeps_unknown=keeps))
+        self.tables.append(queries_without_relevant(qrels, queries))
+        if not self.errors:
+            try:
+                self.materialized(QUERY_FACTS_KEY)
+            except DataError as error:
+                finding = Finding(ERROR, QUERY_FACTS_KEY.asset, str(error))
+                self.tables.append(findings_table([finding]))
+        elif experiment.config.split or experiment.weight or experiment.statistics.cluster != NONE:
+            self.skipped.append("splits, weights and clusters: the files have errors")
+        what = "evidence that no chunk covers"
+        if self.problems["documents"]:
+            self.skipped.append(f"{what}: the documents have errors")
+            return
+        with self.skipping(what):
+            # Where no document is, no chunk can be: that is counted in a note.
+            corpus = documents["document_id"].combine_chunks()
+            judged = qrels.filter(pc.is_in(qrels["document_id"], value_set=corpus))
+            units = {
+                name: relevant_units(judged, self.materialized(chunks_key(name)), experiment.judge)
+                for name in experiment.chunkings
+            }
+            self.tables.append(unreachable_evidence(units, judged))
+
+    def check_files(self) -> None:
+        """Check files of index texts, and answerers with their files."""
+        experiment = self.pipeline.experiment
+        if not self.problems["documents"]:
+            with self.skipping("files of index_texts"):
+                for name, config in experiment.chunkings.items():
+                    options = {text.file: text for text in config.index_texts or () if text.file}
+                    for file, option in options.items():
+                        chunks = self.materialized(chunks_key(name))
+                        try:
+                            texts_from_file(option, file, chunks)
+                        except DataError as error:
+                            self.tables.append(reading_problems([error]))
+        if experiment.answerers and not self.errors:
+            answers, notes = answer_findings(self.pipeline)
+            self.tables.append(answers)
+            self.skipped += notes
+
+    def check_evaluation(self, judged_threshold: float) -> None:
+        """Compare the last evaluation with the labels of today and with the anchor."""
+        root = self.pipeline.root
+        try:
+            evaluation = read_current(root)
+        except NotEvaluated:
+            self.skipped.append("judged@k, label churn and drift: there is no evaluation yet")
+            return
+        summaries = {
+            entry.partition["retriever"]: table_of(root, evaluation, entry)
+            for entry in evaluation.entries_of("metrics_summary")
+        }
+        self.tables.append(judged_at_k(summaries, judged_threshold))
+        if not summaries:
+            self.skipped.append("judged@k: the last evaluation had no labels")
+        before = {
+            asset: table_of(root, evaluation, entry)
+            for asset in ("documents", "qrels")
+            for entry in evaluation.entries_of(asset)
+        }
+        if "qrels" not in before:
+            self.skipped.append("label churn: the last evaluation had no labels")
+        elif "documents" in before:
+            asked = set(self.sources["queries"].column("query_id").to_pylist())
+            churn = label_churn(before["qrels"], before["documents"], self.sources["documents"])
+            since = f"since evaluation {evaluation.evaluation_id}"
+            self.tables.append(
+                findings_table(
+                    finding._replace(message=f"{since}: {finding.message}")
+                    for finding in rows(churn.findings)
+                    if finding.query_id in asked
+                )
+            )
+        drift, not_compared = drift_findings(self.pipeline, evaluation)
+        self.tables.append(drift)
+        self.skipped += not_compared
+
+    def findings(self) -> pa.Table:
+        """Return all findings, errors first, without what only follows from a refused judgment."""
+        broken = {error.query_id for error in self.errors if isinstance(error, RowError)} - {None}
+        findings = [
+            finding
+            for table in self.tables
+            for finding in rows(table)
+            if finding.severity == ERROR
+            or finding.query_id not in broken
+            or finding.check != "no_relevant_document"
+        ]
+        findings.sort(key=lambda finding: finding.severity != ERROR)
+        return findings_table(findings)

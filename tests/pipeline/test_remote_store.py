@@ -372,7 +372,7 @@ def test_a_failed_check_stops_every_machine(machines: Machines) -> None:
     materialize(pipeline)
     key = ArtifactKey.of("documents")
     found = CheckOutcome(["no text"])
-    check = Check("readable", "has text", lambda reads, key, artifact: found, blocking=True)
+    check = Check("readable", "has text", lambda _: found, blocking=True)
     FailedChecks(pipeline).record([key], [CheckResult(check, key, found)])
     assert FailedChecks(b.pipeline()).failed(key)
     FailedChecks(pipeline).record([key], [])
