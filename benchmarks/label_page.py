@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.page.passages import Passages
-from rag_assets.labels.page.server import LabelPage, LabelServer
+from rag_assets.labels.page.server import LabelServer
 from rag_assets.labels.page.session import LabelSession
 from rag_assets.labels.sampling.design import new_design
 from rag_assets.labels.sampling.label_pool import label_pool
@@ -57,7 +57,9 @@ def made_session(n_documents: int, n_retrievers: int, n_questions: int, log: Pat
         passages[f"r{retriever}"] = pa.table(columns)
     pool = label_pool(passages, question_ids, DEPTH)
     design = new_design(pool.items, pool.weights(Metric("dcg", DEPTH)))
-    return LabelSession(pool, design, log, Passages(documents, queries, "english"))
+    return LabelSession(
+        *(pool, design, log), Passages(documents, queries, "english"), Metric("dcg", DEPTH)
+    )
 
 
 @click.command()
@@ -72,8 +74,7 @@ def main(documents: int, retrievers: int, questions: int, judgments: int) -> Non
         session = made_session(documents, retrievers, questions, Path(folder) / "log.jsonl")
         n_items = len(session.pool.items)
         click.echo(f"{n_items} items, opened in {time.perf_counter() - started:.1f} s")
-        page = LabelPage(session, session.passages.literal, Metric("dcg", DEPTH), "made")
-        server = LabelServer(page)
+        server = LabelServer(session, "made")
         thread = threading.Thread(target=server.run)
         thread.start()
         address = urlsplit(server.address)

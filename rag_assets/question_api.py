@@ -89,9 +89,8 @@ def import_questions(
     """Write the questions of a sheet that people want to keep as a dataset folder.
 
     Args:
-        path: as for :func:`generate`: the documents, and what was decided on the labelling page.
-        sheet: what :func:`generate` wrote, with ``yes`` or ``no`` under ``keep``; where nothing
-            stands there, the decision on the page counts.
+        path: as for :func:`generate`: the documents.
+        sheet: what :func:`generate` wrote, with ``yes`` or ``no`` under ``keep``.
         out: the dataset folder to write.
         force: replace a generated dataset that is there.
 
@@ -106,9 +105,9 @@ def import_questions(
     check_free(Path(out), force=force)
     experiment = load_experiment(path)
     documents = experiment.dataset.read_documents().table
-    reviewed = read_review(Path(sheet), documents, experiment.question_marks())
+    reviewed = read_review(Path(sheet), documents)
     if not reviewed.questions.num_rows:
-        problem = "no row says yes under `keep`, and none was kept on the page; nothing is written"
+        problem = "no row says yes under `keep`; nothing is written"
         raise DataError(problem, file=Path(sheet))
     write_folder(reviewed.questions, documents, Path(out), force=force)
     return reviewed

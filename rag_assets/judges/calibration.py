@@ -32,9 +32,9 @@ import pyarrow as pa
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.judges.answer_labels import drawn_so_far, labelled_questions, needs_person
-from rag_assets.labels.pooling.pool import PooledUnit, units_in
+from rag_assets.labels.pooling.pool import PooledUnit, SamePassages, units_in
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import LabelPool, SamePassages
+from rag_assets.labels.sampling.label_pool import LabelPool
 from rag_assets.schemas import RELEVANT_UNITS, RUNS
 from rag_assets.statistics.calibration import (
     Estimate,

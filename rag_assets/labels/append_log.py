@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -24,13 +24,12 @@ Name = Annotated[
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One line; a log's rows declare their fields, which are the keys of the JSON object.
+    """One line; a log's rows declare their fields, which are the keys of the JSON object."""
 
-    Attributes:
-        left_out: a field that is not written where it is empty.
-    """
-
-    left_out: ClassVar[str] = ""
+    def row(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        row: dict[str, Any] = msgspec.to_builtins(self)
+        return row
 
     def problem(self) -> tuple[str, str] | None:
         """Return a key, and what is wrong with it that its type does not say; None: nothing."""
@@ -46,12 +45,8 @@ def append_lines(file: Path, lines: Sequence[LogLine]) -> None:
     Raises:
         StoreError: the file cannot be written.
     """
-    rows = [msgspec.to_builtins(line) for line in lines]
-    for line, row in zip(lines, rows, strict=True):
-        if not row.get(line.left_out, True):
-            del row[line.left_out]
-    if rows:
-        append_line(file, "\n".join(map(canonical_json, rows)))
+    if lines:
+        append_line(file, "\n".join(canonical_json(line.row()) for line in lines))
 
 
 def read_log(file: Path, kind: type[Line]) -> list[Line]:

@@ -5,17 +5,17 @@ Both are taken from stored runs; nothing is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import MissingArtifact, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.page.passages import Hit, Passages
+from rag_assets.labels.page.passages import Hit, Passages, Search
 from rag_assets.labels.pooling.label_import import not_answered
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit, units_in
 from rag_assets.labels.question_marks import acted_marks, left_out, read_marks
@@ -44,9 +44,6 @@ from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
-
-Search: TypeAlias = Callable[[str, int], Sequence[Hit]]
-"""Text, n -> the n best hits."""
 
 
 class SampledPool(NamedTuple):

@@ -3,7 +3,7 @@
     {"query_id": "q7", "mark": "duplicate", "of": "q2", "by": "ada", "at": "2026-03-01T09:30:00Z"}
 
 ``mark`` is one of :data:`MARKS`, or null: taken back. ``of`` may name the question that a duplicate
-repeats, ``text`` a better wording of one that is kept. The last line of a question counts.
+repeats. The last line of a question counts.
 
 Marks of :data:`LEFT_OUT` take a question out of the next evaluation and of what a sample of labels
 estimates. One that is ``unanswerable`` stays, because whether a system says so is measured too; it
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,14 +35,11 @@ LEFT_OUT = (REFUSED, UNCLEAR, DUPLICATE)
 class QuestionMark(LogLine, frozen=True):
     """One line; the fields are those of the module's head."""
 
-    left_out: ClassVar[str] = "text"
-
     query_id: Name
     mark: MarkName | None
     of: Text | None = None
     by: Text | None = None
     at: Text | None = None
-    text: Text | None = None
 
 
 def marks_file(log: Path) -> Path:
@@ -76,61 +73,47 @@ def left_out(marks: Mapping[str, QuestionMark]) -> list[str]:
     return sorted(query_id for query_id, line in marks.items() if line.mark in LEFT_OUT)
 
 
-def acting(marks: Mapping[str, QuestionMark]) -> dict[str, Any]:
+def acting(marks: Mapping[str, QuestionMark]) -> dict[str, list[str]]:
     """Return what of marks changes an evaluation, as a recipe holds it: nothing where nothing does.
 
     Returns:
-        ``left_out``: the ids of :func:`left_out`; ``wordings``: question -> its better wording;
-        ``unanswerable``: the ids of those marked so.
+        ``left_out``: the ids of :func:`left_out`; ``unanswerable``: the ids of those marked so.
     """
-    lines = sorted(marks.items())
-    parts = {
-        "left_out": left_out(marks),
-        "wordings": {name: one.text for name, one in lines if one.mark == KEPT and one.text},
-        "unanswerable": [name for name, one in lines if one.mark == UNANSWERABLE],
-    }
-    return {name: part for name, part in parts.items() if part}
+    impossible = sorted(name for name, line in marks.items() if line.mark == UNANSWERABLE)
+    parts = {"left_out": left_out(marks), "unanswerable": impossible}
+    return {name: ids for name, ids in parts.items() if ids}
 
 
 def acted_marks(recipe: Mapping[str, Any]) -> dict[str, QuestionMark]:
     """Return marks that act as those did of which a recipe holds :func:`acting`."""
-    wordings = recipe.get("wordings", {}).items()
-    lines = [
-        *(QuestionMark(name, REFUSED) for name in recipe.get("left_out", ())),
-        *(QuestionMark(name, KEPT, text=text) for name, text in wordings),
-        *(QuestionMark(name, UNANSWERABLE) for name in recipe.get("unanswerable", ())),
-    ]
-    return {line.query_id: line for line in lines}
+    gone = {name: QuestionMark(name, REFUSED) for name in recipe.get("left_out", ())}
+    impossible = recipe.get("unanswerable", ())
+    return gone | {name: QuestionMark(name, UNANSWERABLE) for name in impossible}
 
 
 def marked_queries(read: Read, marks: Mapping[str, QuestionMark], file: Path) -> Read:
-    """Return the questions as people want them: without those left out, in their new wording.
+    """Return the questions without those left out; one that is unanswerable gets this tag.
 
-    A question marked ``unanswerable`` has the tag ``unanswerable``. ``file`` is that of the marks.
+    ``file`` is that of the marks.
 
     Raises:
         DataError: no question is left.
     """
-    table = read.table
-    parts = acting(marks)
-    wordings, impossible = parts.get("wordings", {}), parts.get("unanswerable", [])
-    rows = table.to_pylist()
+    parts, rows = acting(marks), read.table.to_pylist()
     for row in rows:
-        row["text"] = wordings.get(row["query_id"], row["text"])
-        if row["query_id"] in impossible and UNANSWERABLE not in row["tags"]:
+        if row["query_id"] in parts.get("unanswerable", ()) and UNANSWERABLE not in row["tags"]:
             row["tags"] = [*row["tags"], UNANSWERABLE]
     out = pa.array(parts.get("left_out", []), pa.string())
-    changed = pa.Table.from_pylist(rows, table.schema)
+    changed = pa.Table.from_pylist(rows, read.table.schema)
     remaining = changed.filter(pc.invert(pc.is_in(changed["query_id"], out)))
     if rows and not remaining.num_rows:
         raise DataError("leaves every question out; none is left to ask", file=file)
     notes = list(read.notes)
     n_gone = len(rows) - remaining.num_rows
     if n_gone:
-        ids = {row["query_id"] for row in rows}
-        there = {query_id: mark for query_id, mark in marks.items() if query_id in ids}
-        gone = {name: n for name, n in mark_counts(there).items() if name in LEFT_OUT}
-        notes.append(f"{n_gone} left out, as {file.name} says: {mark_counts_text(gone)}")
+        ids = {row["query_id"] for row in rows}.intersection(parts["left_out"])
+        gone = mark_counts_text(mark_counts({query_id: marks[query_id] for query_id in ids}))
+        notes.append(f"{n_gone} left out, as {file.name} says: {gone}")
     return read._replace(table=remaining, notes=notes)
 
 

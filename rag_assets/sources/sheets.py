@@ -6,15 +6,8 @@ longer it cuts, or refuses the file.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import NamedTuple
-
-from rag_assets.sources.fields import Place
-from rag_assets.sources.row_files import read_csv
+from collections.abc import Callable
 
 # A spreadsheet program takes such a cell for a formula; an apostrophe before it says that it is
 # text. One more is put before a text that has apostrophes there itself, so it can be undone.
@@ -77,38 +70,3 @@ def _beginning(text: str, units: int) -> str:
 def _lines_alike(text: str) -> str:
     """Return text with one kind of line end: spreadsheet programs write their own."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-class Sheet(NamedTuple):
-    """A CSV file that people fill in with a spreadsheet program.
-
-    Attributes:
-        columns: in the order in which they are written.
-        optional: those that a sheet that comes back may lack.
-    """
-
-    columns: tuple[str, ...]
-    optional: frozenset[str] = frozenset()
-
-    def text(self, rows: Iterable[Iterable[object]]) -> str:
-        """Return the sheet of some rows, with a byte order mark; no cell of it is a formula."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\r\n")
-        writer.writerow(self.columns)
-        for row in rows:
-            writer.writerow([shielded(cell) if isinstance(cell, str) else cell for cell in row])
-        return f"\ufeff{stream.getvalue()}"
-
-    def rows(self, file: Path) -> Iterator[tuple[Place, dict[str, str]]]:
-        """Yield place and cells of every row, as they were before they were shielded.
-
-        Raises:
-            DataError: the file is no CSV, or lacks a column.
-        """
-        for place, cells in read_csv(file):
-            missing = [c for c in self.columns if c not in cells and c not in self.optional]
-            if missing:
-                needed = ", ".join(c for c in self.columns if c not in self.optional)
-                problem = f"lacks the columns {', '.join(missing)}; needed: {needed}"
-                raise Place(file, 1).error(problem)
-            yield place, {name: plain(cell) for name, cell in cells.items()}

@@ -13,21 +13,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from rag_assets.labels.append_log import read_log
-from rag_assets.labels.generation.question_generation import QUESTIONS as GENERATED
-from rag_assets.labels.question_marks import QuestionMark, marks_file, read_marks
+from rag_assets.labels.question_marks import marks_file, read_marks
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment, read_judgments
 from tests.browser.conftest import HOSTILE, OPTIONS, browser_program
 from tests.browser.test_report import CONTRAST
-from tests.labels.page.served import (
-    QUESTIONS,
-    TEXTS,
-    Client,
-    questions_of,
-    reviewing,
-    serving,
-    session_of,
-)
+from tests.labels.page.served import QUESTIONS, TEXTS, Client, serving, session_of
 
 pytestmark = pytest.mark.browser
 
@@ -315,78 +305,6 @@ def test_hostile_texts_run_nothing(browser: Browser, log: Path) -> None:
         opened.close()
     for line in read_judgments(log):
         assert line.evidence
-
-
-def test_questions_of_a_model_are_reviewed_by_keys(browser: Browser, log: Path) -> None:
-    """Keep with a better wording, refuse, take back, leave for later; the last one decides."""
-    with reviewing(log) as client:
-        opened = Labelling(browser, client.address)
-        assert opened.text("#question") == "What does a ticket cost?"
-        assert opened.text("#passage") == "A ticket costs 40 crowns."
-        assert opened.text("#answer") == "The model's answer: 40 crowns"
-        for hidden in ("#actions", "#marks", "#searching", "#show-standing"):
-            assert opened.page.locator(hidden).is_hidden()
-        opened.press("w")
-        opened.page.keyboard.press("End")
-        opened.page.keyboard.type(" Today, not n or d.")
-        opened.press("Escape", "y")
-        opened.says("Saved: kept.")
-        opened.press("s")
-        opened.says("Left for later.")
-        opened.press("n")
-        opened.says("Saved: refused.")
-        opened.press("u")
-        opened.says("Taken back: refused. Decide again.")
-        assert opened.text("#question") == "When does the last one leave?"
-        opened.page.get_by_role("button", name="unclear").click()
-        opened.says("Saved: unclear.")
-        assert "2 of 3 questions decided, 1 kept, 1 unclear" in opened.text("#progress")
-        opened.press("d")  # of gen-1: the dialog's answer is no question of the sheet
-        opened.page.locator("#trouble", has_text="no question 'q1'").wait_for()
-        opened.press("n")
-        opened.page.get_by_text("Every question has a decision.").wait_for()
-        opened.press("u")
-        opened.says("Taken back: refused. Decide again.")
-        opened.press("n")
-        opened.page.get_by_text("Every question has a decision.").wait_for()
-        assert opened.wrong == ["Failed to load resource: " + BAD_REQUEST]
-        opened.close()
-    lines = list(read_log(marks_file(log), QuestionMark))
-    assert [(line.query_id, line.mark) for line in lines] == [
-        ("gen-1", "kept"),
-        ("gen-3", "refused"),
-        ("gen-3", None),
-        ("gen-3", "unclear"),
-        ("gen-2", "refused"),
-        ("gen-2", None),
-        ("gen-2", "refused"),
-    ]
-    assert lines[0].text == "What does a ticket cost? Today, not n or d."
-    assert all(line.by == "ada" and (line.at or "").endswith("Z") for line in lines)
-    assert not log.exists()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_hostile_questions_on_a_phone_run_nothing(browser: Browser, log: Path, scheme: str) -> None:
-    texts = {**TEXTS, "crew": f"# {HOSTILE[0]}\n{HOSTILE[0]}"}
-    rows = questions_of(texts).to_pylist()
-    hostile = [{**row, "text": text, "answer": text} for row, text in zip(rows, HOSTILE)]  # noqa: B905
-    with reviewing(log, GENERATED.from_rows(hostile), texts) as client:
-        opened = Labelling(browser, client.address, viewport=PHONE, color_scheme=scheme)
-        for number in range(len(hostile)):
-            assert opened.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-            heights = opened.page.evaluate(
-                "[...document.querySelectorAll('#decisions button')]"
-                ".map((b) => b.getBoundingClientRect().height)"
-            )
-            assert min(heights) >= 44
-            opened.page.get_by_role("button", name="refuse").click()
-            opened.page.locator("#progress", has_text=f"{number + 1} of").wait_for()
-        assert opened.page.evaluate("window.attacked") is None
-        assert opened.page.locator("main script, main img, main svg, main a").count() == 0
-        assert opened.wrong == []
-        opened.close()
-    assert all(line.text is None for line in read_log(marks_file(log), QuestionMark))
 
 
 def test_another_page_cannot_ask(browser: Browser, client: Client, log: Path) -> None:

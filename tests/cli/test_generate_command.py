@@ -231,7 +231,7 @@ def test_nothing_of_the_user_is_overwritten(ferry: Path, server: Server) -> None
     assert invoke("ferry", "--sheet", "review.csv", "--force").exit_code == 0
     nothing = invoke("ferry", "--import", "review.csv", "--out", "new")
     assert nothing.exit_code == 1
-    assert "review.csv: no row says yes under `keep`, and none was kept" in nothing.stderr
+    assert "review.csv: no row says yes under `keep`; nothing is written" in nothing.stderr
     assert not Path("new").exists()
 
 

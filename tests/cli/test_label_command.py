@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -18,7 +17,6 @@ from click.testing import Result
 from rag_assets.experiment import load_experiment
 from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.experiment_pool import labelling_pipeline, sampled_pool
-from rag_assets.labels.generation.question_files import review_sheet
 from rag_assets.labels.question_marks import MarkName, QuestionMark, marks_file
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.estimates import Estimator
@@ -31,7 +29,7 @@ from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.formats import LABELLING_LOG as LOG
 from rag_assets.sources.stage import QUERIES_KEY
 from tests.cli.test_sampled import METRIC, evaluated, judge, made
-from tests.labels.page.served import Client, moment, questions_of, tables
+from tests.labels.page.served import Client, moment
 from tests.tiny_experiment import Tiny
 
 
@@ -139,9 +137,9 @@ def pipeline_of(tiny: Tiny) -> Pipeline:
     return Pipeline(open_experiment(tiny.folder, tiny.settings), tiny.settings)
 
 
-def mark(tiny: Tiny, query_id: str, name: MarkName | None, text: str | None = None) -> None:
+def mark(tiny: Tiny, query_id: str, name: MarkName | None) -> None:
     file = marks_file(tiny.folder / LABELLING_LOG)
-    append_lines(file, [QuestionMark(query_id, name, None, "ada", "2026-03-01T09:00:00Z", text)])
+    append_lines(file, [QuestionMark(query_id, name, None, "ada", "2026-03-01T09:00:00Z")])
 
 
 def asked(tiny: Tiny) -> dict[str, str]:
@@ -156,15 +154,12 @@ def test_a_refused_question_is_left_out_until_it_is_taken_back(
     tiny = made(tmp_path, labels=True)
     evaluated(tiny)
     before = asked(tiny)
-    mark(tiny, "q1", "kept", "What must a passenger pay?")
+    mark(tiny, "q1", "kept")
     mark(tiny, "q2", "refused")
     mark(tiny, "q3", "unanswerable")
     done = invoke("evaluate", tiny.folder, "--store", tiny.settings.store)
     assert done.exit_code == 0, done.output
-    assert asked(tiny) == {
-        **{name: text for name, text in before.items() if name != "q2"},
-        "q1": "What must a passenger pay?",
-    }
+    assert asked(tiny) == {name: text for name, text in before.items() if name != "q2"}
     status = invoke("label", tiny.folder, "--status", "--store", tiny.settings.store)
     counts = "questions: 1 kept, 1 refused, 1 unanswerable; 1 left out of evaluations"
     assert counts in status.stdout.splitlines()
@@ -213,50 +208,3 @@ def test_a_question_that_is_left_out_leaves_the_estimates(tmp_path: Path, invoke
     assert told["question_marks"] == {"unclear": 1}
     board = invoke("leaderboard", tiny.folder, "--store", tiny.settings.store)
     assert f"mean over {n_questions - 1} queries" in board.stdout
-
-
-def test_what_was_decided_on_the_page_counts_for_a_sheet(
-    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tiny = made(tmp_path, labels=False)
-    documents = pipeline_of(tiny).experiment.dataset.read_documents().table
-    texts = dict(
-        zip(*(documents[name].to_pylist() for name in ("document_id", "text")), strict=True)
-    )
-    rows = questions_of().to_pylist()
-    for row, name in zip(rows, texts, strict=False):
-        row |= {"document_id": name, "start": 0, "end": min(40, len(texts[name]))}
-    sheet = tmp_path / "review.csv"
-    generated = questions_of().schema
-    table = type(questions_of()).from_pylist(rows, schema=generated)
-    sheet.write_bytes(review_sheet(table, documents).encode())
-    mark(tiny, "gen-1", "kept", "Worded better?")
-    mark(tiny, "gen-2", "kept")
-    mark(tiny, "gen-3", "duplicate")
-    told = invoke("label", tiny.folder, "--review", "--sheet", sheet, "--status")
-    assert told.stdout == "tiny: 3 of 3 questions decided: 2 kept, 1 duplicate\n"
-    with sheet.open(encoding="utf-8-sig", newline="") as stream:
-        cells = list(csv.DictReader(stream))
-    cells[1]["keep"] = "no"  # the sheet itself goes before the page
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, cells[0])
-        writer.writeheader()
-        writer.writerows(cells)
-    done = invoke("generate", tiny.folder, "--import", sheet, "--out", tmp_path / "asked")
-    assert done.exit_code == 0, done.output
-    assert "1 questions kept, 2 refused, 0 without yes or no left out" in done.stdout
-    (line,) = (tmp_path / "asked" / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-    assert json.loads(line)["text"] == "Worded better?"
-    again = invoke("label", tmp_path / "asked", "--review", "--status", "--format", "json")
-    assert json.loads(again.stdout) == {"n_questions": 1, "question_marks": {}}
-
-
-def test_without_a_question_of_a_model_there_is_nothing_to_review(
-    tmp_path: Path, invoke: Invoke
-) -> None:
-    tiny = made(tmp_path, labels=True)
-    told = invoke("label", tiny.folder, "--review", "--status")
-    assert told.exit_code == 2
-    assert "there is no question to review; --sheet names a sheet" in " ".join(told.output.split())
-    for wrong in (["--depth", 3, "--review"], ["--sheet", tables()[0].schema and "x.csv"]):
-        assert invoke("label", tiny.folder, *wrong).exit_code == 2

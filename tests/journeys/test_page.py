@@ -19,7 +19,6 @@ from rag_assets.labels.experiment_pool import (
     readable_texts,
     sampled_pool,
 )
-from rag_assets.labels.page.server import LabelPage
 from rag_assets.labels.page.session import LabelSession
 from rag_assets.labels.sampling.label_pool import sampled_metrics
 from rag_assets.pipeline.pipeline import Pipeline
@@ -48,10 +47,12 @@ class Page:
     def restart(self) -> None:
         pool, design, earlier, log = sampled_pool(self._pipeline, DEPTH)
         texts, search = readable_texts(self._pipeline)
-        session = LabelSession(pool, design, log, texts, earlier)
         metric, *_ = sampled_metrics(self._pipeline.experiment.primary, DEPTH)
         clusters = question_clusters(self._pipeline, pool)
-        self._actions = LabelPage(session, search, metric, "ada", clusters).actions()
+        session = LabelSession(
+            *(pool, design, log, texts, metric, earlier), search=search, clusters=clusters
+        )
+        self._actions = session.actions("ada")
 
     def ask(self, path: str, **body: Any) -> Any:
         """Send a request, and return the answer as JSON."""

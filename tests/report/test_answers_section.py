@@ -17,7 +17,6 @@ from rag_assets.evaluation.attribution import PLACES
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.append_log import append_lines
-from rag_assets.labels.page.server import LabelPage
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.report.answer_waterfall import (
@@ -464,7 +463,7 @@ def test_the_page_says_the_same(tmp_path: Path, experiment: Experiment) -> None:
     answers = [drawn_line(item, n % 3) for n, item in enumerate(order[:6])]
     append_lines(session.log, answers)
     metric = Metric("dcg", 4)
-    page = LabelPage(session, session.passages.literal, metric, "ada")._standing()
+    page = session.standing()
     sample, lines = session.sample()
     status = LabelStatus.of(replace(experiment, primary=metric), sample, lines, 4, None).as_row()
     own = [row for row in status["estimates"] if row["metric"] == "dcg@4"]  # type: ignore[attr-defined]

@@ -20,7 +20,6 @@ from rag_assets.labels.generation.question_generation import QUESTIONS
 from rag_assets.labels.generation.question_tables import TAG, query_fields
 from rag_assets.labels.pooling.pool import texts_of
 from rag_assets.labels.pooling.sheet import Cells, CsvSheet, whole_number
-from rag_assets.labels.question_marks import KEPT, QuestionMark
 from rag_assets.sources.fields import Place, checked_id, shown
 from rag_assets.sources.folder_queries import QUERIES
 from rag_assets.sources.labelled_folder import JSONL_DOCUMENTS, JUDGMENTS
@@ -70,13 +69,10 @@ def review_sheet(questions: pa.Table, documents: pa.Table) -> str:
     return SHEET.text(rows)
 
 
-def read_review(
-    file: Path, documents: pa.Table, marks: Mapping[str, QuestionMark] | None = None
-) -> Reviewed:
+def read_review(file: Path, documents: pa.Table) -> Reviewed:
     """Return the questions that people want to keep, in the order of the sheet.
 
-    Rows may be missing, moved, and questions be worded better. Where nothing stands under ``keep``,
-    the question's mark, which was given on the page, counts.
+    Rows may be missing, moved, and questions be worded better.
 
     Raises:
         DataError: a column is missing, a question is there twice, ``keep`` is no yes and no no, or
@@ -86,16 +82,10 @@ def read_review(
     accepted: list[dict[str, object]] = []
     n_refused = n_open = 0
     for row in _rows(file):
-        mark = (marks or {}).get(row.query_id)
-        wording = None
-        verdict = row.verdict
-        if verdict is None and mark is not None:
-            verdict, wording = mark.mark == KEPT, mark.text
-        if verdict:
-            question = _question(row, texts)
-            accepted.append({**question, "text": wording or question["text"]})
-        n_refused += verdict is False
-        n_open += verdict is None
+        if row.verdict:
+            accepted.append(_question(row, texts))
+        n_refused += row.verdict is False
+        n_open += row.verdict is None
     return Reviewed(QUESTIONS.from_rows(accepted), n_refused, n_open)
 
 
@@ -120,16 +110,6 @@ def reviewed_questions(questions: pa.Table, file: Path) -> tuple[pa.Table, list[
     notes = [f"{n_refused} left out: refused by people"] if n_refused else []
     notes += [f"{n_open} of {len(rows)} not reviewed by people"] if n_open else []
     return QUESTIONS.from_rows(left), notes
-
-
-def sheet_questions(file: Path, documents: pa.Table) -> pa.Table:
-    """Return all questions of a sheet, whatever stands under ``keep``: table of :data:`QUESTIONS`.
-
-    Raises:
-        DataError: see :func:`read_review`.
-    """
-    texts = texts_of(documents)
-    return QUESTIONS.from_rows([_question(row, texts) for row in _rows(file)])
 
 
 def _rows(file: Path) -> Iterator[SheetQuestion]:

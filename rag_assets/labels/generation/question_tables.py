@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.labels.generation.question_generation import QUESTIONS
-from rag_assets.labels.pooling.pool import PLACE, texts_of
+from rag_assets.labels.pooling.pool import PLACE
 from rag_assets.plain_text import shortened
 from rag_assets.schemas import QRELS, QUERIES
 from rag_assets.store.canonical import canonical_json
@@ -76,38 +76,3 @@ def authors_note(queries: pa.Table) -> str | None:
         f"{n} of {queries.num_rows} questions and their labels were written by a model, not by "
         f"people: {models}; such questions are easier than those of people"
     )
-
-
-def dataset_questions(queries: pa.Table, qrels: pa.Table, documents: pa.Table) -> pa.Table:
-    """Return the questions of a dataset that a model wrote, table of :data:`QUESTIONS`.
-
-    The passage of a question is the first one that its labels call relevant; a question without one
-    is left out.
-    """
-    lengths = {name: len(text) for name, text in texts_of(documents).items()}
-    spans: dict[str, Mapping[str, object]] = {}
-    for row in qrels.to_pylist():
-        if row["grade"] > 0 and row["document_id"] in lengths:
-            spans.setdefault(row["query_id"], row)
-    rows: list[dict[str, object]] = []
-    for query in queries.to_pylist():
-        span = spans.get(query["query_id"])
-        if TAG not in query["tags"] or span is None:
-            continue
-        fields, document_id = json.loads(query["metadata"]), str(span["document_id"])
-        is_whole = span["start"] is None
-        start, end = (0, lengths[document_id]) if is_whole else (span["start"], span["end"])
-        answers = fields.get("answers")
-        rows.append(
-            {
-                "query_id": query["query_id"],
-                "text": query["text"],
-                "answer": str(answers[0]) if isinstance(answers, list) and answers else None,
-                "chunk_id": f"{document_id}#{start}-{end}",
-                "document_id": document_id,
-                "start": start,
-                "end": end,
-                "source": str(fields.get("source", "")),
-            }
-        )
-    return QUESTIONS.from_rows(rows)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +17,6 @@ from rag_assets.sources.fields import shown
 WINDOW = 20_000
 """Characters that are sent at once; a browser is slow with a line of a million."""
 
-HEADING_WITHIN = 20_000
-"""Characters before a passage in which its heading is looked for."""
-
 _SAMPLE = 200
 """Documents from which the language is detected."""
 
@@ -30,9 +27,6 @@ _WORD = re.compile(rf"\w[\w{_MARKS}]*")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _HEADING = re.compile(r"^ {0,3}#{1,6} +(.{1,200})", re.MULTILINE)
 
-Part = tuple[str, bool]
-"""A piece of a text, and whether it is a word that is marked."""
-
 
 class Hit(NamedTuple):
     """Something that a free search found."""
@@ -40,6 +34,10 @@ class Hit(NamedTuple):
     document_id: str
     start: int
     end: int
+
+
+Search: TypeAlias = Callable[[str, int], Sequence[Hit]]
+"""Text, n -> the n best hits."""
 
 
 class Passages:
@@ -55,7 +53,7 @@ class Passages:
         self._rows = {name: row for row, name in enumerate(self._ids)}
         self._lengths = pc.utf8_length(self._texts).to_pylist()
         columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
-        self.questions: dict[str, str] = dict(zip(*columns, strict=True))
+        self._questions: dict[str, str] = dict(zip(*columns, strict=True))
         sample = [text[:WINDOW] for text in self._texts.slice(0, _SAMPLE).to_pylist()]
         self._analyzer = resolve_analyzer(analyzer, sample)
 
@@ -65,24 +63,20 @@ class Passages:
         Raises:
             UsageError: there is none with this id.
         """
-        if query_id not in self.questions:
+        if query_id not in self._questions:
             raise UsageError(f"there is no question {shown(query_id)}")
-        return self.questions[query_id]
+        return self._questions[query_id]
 
     def holds(self, item: PooledUnit) -> bool:
         """Return whether the question and the span are still there."""
-        row = self._rows.get(item.document_id)
-        return (
-            item.query_id in self.questions
-            and row is not None
-            and item.start < item.end <= self._lengths[row]
-        )
+        length = self._lengths[self._rows[item.document_id]] if item[1] in self._rows else 0
+        return item.query_id in self._questions and item.start < item.end <= length
 
     def checked(self, item: PooledUnit) -> PooledUnit:
         """Return the item.
 
         Raises:
-            UsageError: there is no such question, document or span.
+            UsageError: its question, document or span is not there.
         """
         if not self.holds(item):
             self.question(item.query_id)
@@ -94,8 +88,7 @@ class Passages:
         """Return where a passage stands: title, heading above it, line, length of the document."""
         row = self._rows[item.document_id]
         text = self._texts[row].as_py()
-        above = text[max(0, item.start - HEADING_WITHIN) : item.start]
-        headings = _HEADING.findall(above)
+        headings = _HEADING.findall(text[max(0, item.start - WINDOW) : item.start])
         return {
             "document_id": item.document_id,
             "title": self._titles[row].as_py()[:1000],
@@ -113,11 +106,7 @@ class Passages:
         return {**lead, **self.place(item), "text": self.marked_text(item)}
 
     def marked_text(self, item: PooledUnit) -> dict[str, Any]:
-        """Return a part of a document, with the words of a question marked.
-
-        Raises:
-            UsageError: there is no such question or document.
-        """
+        """Return a part of a document, with the words of a question marked; see :meth:`window`."""
         return self.window(self.question(item.query_id)[:WINDOW], *item[1:])
 
     def window(self, wanted: str, document_id: str, start: int, end: int) -> dict[str, Any]:
@@ -128,42 +117,38 @@ class Passages:
         """
         if document_id not in self._rows:
             raise UsageError(f"there is no document {shown(document_id)}")
-        row = self._rows[document_id]
-        last = min(end, start + WINDOW, self._lengths[row])
-        text = self._texts[row].as_py()[start:last]
+        text = self._texts[self._rows[document_id]].as_py()[start : min(end, start + WINDOW)]
         parts = list(marked(text, wanted, self._analyzer))
         return {"start": start, "end": start + len(text), "parts": parts}
 
     def literal(self, text: str, n: int) -> list[Hit]:
         """Return the first documents that hold a text, letter for letter but for upper case."""
-        found = pc.find_substring(self._texts, text, ignore_case=True)
-        rows = pc.indices_nonzero(pc.greater_equal(found, 0)).to_pylist()[:n]
+        places = pc.find_substring(self._texts, text, ignore_case=True)
         hits = []
-        for row in rows:
-            own = self._texts[row].as_py()
-            at = max(own.lower().find(text.lower()), 0)
-            start, end = max(0, at - 200), min(len(own), at + len(text) + 400)
+        for row in pc.indices_nonzero(pc.greater_equal(places, 0)).to_pylist()[:n]:
+            document = self._texts[row].as_py()
+            at = max(document.lower().find(text.lower()), 0)
+            start, end = max(0, at - 200), min(len(document), at + len(text) + 400)
             hits.append(Hit(self._ids[row], start, end))
         return hits
 
 
-def marked(text: str, wanted: str, analyzer: str) -> Iterator[Part]:
-    """Yield a text in parts; words that the analyzer takes for words of ``wanted`` are marked.
+def marked(text: str, wanted: str, analyzer: str) -> Iterator[tuple[str, bool]]:
+    """Yield a text in parts, each with whether it is marked: a word of ``wanted``.
 
-    Of scripts without blanks between words those pieces are marked that are tokens of ``wanted``.
+    The analyzer says which words are the same. Of scripts without blanks between words those pieces
+    are marked that are tokens of ``wanted``.
     """
     tokens = set(analyze(analyzer, wanted))
-    pieces = [token for token in tokens if _CJK.search(token)]
-    inside = re.compile("|".join(map(re.escape, sorted(pieces, key=len, reverse=True))))
+    pieces = sorted((token for token in tokens if _CJK.search(token)), key=len, reverse=True)
+    inside = re.compile("|".join(map(re.escape, pieces)) or r"(?!)")
     words = sorted(set(_WORD.findall(text)))
-    of_word = zip(words, analyze_all(analyzer, words), strict=True)
-    same = {word for word, own in of_word if not tokens.isdisjoint(own)}
+    tokens_of = dict(zip(words, analyze_all(analyzer, words), strict=True))
     edges: list[tuple[int, int]] = []
     for match in _WORD.finditer(text):
         if _CJK.search(match[0]):
-            own = inside.finditer(match[0]) if pieces else ()
-            edges += [(match.start() + each.start(), match.start() + each.end()) for each in own]
-        elif match[0] in same:
+            edges += [piece.span() for piece in inside.finditer(text, *match.span())]
+        elif not tokens.isdisjoint(tokens_of[match[0]]):
             edges.append(match.span())
     last = 0
     for start, end in edges:

@@ -9,11 +9,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from rag_assets.errors import UsageError
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.question_marks import DUPLICATE, KEPT, MarkName, QuestionMark
+from rag_assets.labels.question_marks import DUPLICATE, QuestionMark
 from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE, Range, Status
 
-MAX_ID_CHARACTERS = 10_000
-MAX_WORDING_CHARACTERS = 10_000
+MAX_CHARACTERS = 10_000
 MAX_SECONDS = 86_400
 
 
@@ -22,7 +21,7 @@ def _time(text: str) -> str:
     return text
 
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHARACTERS)]
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
 Time = Annotated[
     str,
@@ -30,9 +29,6 @@ Time = Annotated[
     AfterValidator(_time),
 ]
 Position = Annotated[int, Field(ge=0, le=2**40)]
-Wording = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_WORDING_CHARACTERS)
-]
 
 
 class EmptyBody(BaseModel):
@@ -102,41 +98,9 @@ class MarkBody(UndoBody):
         Raises:
             UsageError: a question is called a duplicate of itself.
         """
-        return _mark(self, self.query_id, self.mark, self.of)
-
-
-class DecisionBody(UndoBody):
-    """What somebody decides of a question, of which the file of marks had ``n_lines``."""
-
-    query_id: Id
-    mark: Literal["kept", "refused", "unclear", "duplicate"]
-    of: Id | None = None
-    text: Wording | None = None
-    n_lines: Position
-
-    def question_mark(self) -> QuestionMark:
-        """Return the decision as a mark; only what is kept is worded better.
-
-        Raises:
-            UsageError: a question is called a duplicate of itself.
-        """
-        text = " ".join(self.text.split()) if self.text and self.mark == KEPT else None
-        of = self.of if self.mark == DUPLICATE else None
-        return _mark(self, self.query_id, self.mark, of, text)
-
-
-def _mark(
-    who: UndoBody, query_id: str, mark: MarkName | None, of: str | None, text: str | None = None
-) -> QuestionMark:
-    if mark == DUPLICATE and of == query_id:
-        raise UsageError("a question is no duplicate of itself")
-    return QuestionMark(query_id, mark, of, who.by, who.at, text)
-
-
-class PassBody(NextBody):
-    """Which question somebody leaves for later."""
-
-    query_id: Id
+        if self.mark == DUPLICATE and self.of == self.query_id:
+            raise UsageError("a question is no duplicate of itself")
+        return QuestionMark(self.query_id, self.mark, self.of, self.by, self.at)
 
 
 class SearchBody(EmptyBody):

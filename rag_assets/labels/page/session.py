@@ -1,20 +1,30 @@
-"""What the labelling page asks and is told: the next item for each person, and the log."""
+"""What the labelling page asks and is told: the next item for each person, and the log.
+
+The log is the only memory, and other processes may write to it. An item is shown to one person at a
+time. What a request writes carries the time at which the key was pressed; the same person and time
+again is the same request, sent again because no answer came, and writes nothing. What somebody else
+answered meanwhile is refused, so that no answer is lost or counted twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
 
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.append_log import append_lines
-from rag_assets.labels.page.followed_log import AnsweredMeanwhile, FollowedLog
-from rag_assets.labels.page.passages import Passages
-from rag_assets.labels.page.requests import AnswerBody, SpanBody
-from rag_assets.labels.pooling.pool import Judgment
+from rag_assets.labels.page import requests
+from rag_assets.labels.page.passages import Passages, Search
+from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.labels.question_marks import QuestionMark, left_out, marks_file, read_marks
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
@@ -23,18 +33,42 @@ from rag_assets.labels.sampling.judgment_log import (
     SKIPPED,
     LoggedJudgment,
     lock_file,
+    read_judgments,
 )
 from rag_assets.labels.sampling.label_pool import Flags, LabelPool
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
+from rag_assets.labels.sampling.standing import ITEMS, PRICE, QUESTIONS, sample_status
+from rag_assets.store.locks import locked
+
+MAX_HITS = 10
+
+HELD_SECONDS = 1800.0
+"""After so long without an answer an item is shown to somebody else."""
+
+Reply: TypeAlias = dict[str, Any]
+
+Actions: TypeAlias = dict[str, tuple[type[requests.EmptyBody], Callable[[Any], Any]]]
+"""Name of a request -> its body, and what answers it."""
+
+_Asked: TypeAlias = tuple[PooledUnit, bool]
+"""What a line is about, and whether it was searched for."""
 
 
-class LabelSession(FollowedLog[LoggedJudgment, int]):
+class AnsweredMeanwhile(UsageError):
+    """Somebody else answered while it was read."""
+
+
+class LabelSession:
     """The state of one server; items are known by their numbers.
 
     Args:
         log: the file of judgments; marks of questions lie beside it.
         passages: the texts.
+        metric: by which it is told how things stand.
         earlier: labels of the dataset.
+        search: a free search; without one, texts are found letter for letter.
+        clusters: one name a question; None: each is its own.
+        level: of what is told.
     """
 
     def __init__(
@@ -43,12 +77,21 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
         design: Design,
         log: Path,
         passages: Passages,
+        metric: Metric,
         earlier: Iterable[Judgment] = (),
+        *,
+        search: Search | None = None,
+        clusters: Sequence[str] | None = None,
+        level: float = 0.95,
     ) -> None:
-        super().__init__(log, LoggedJudgment, lock_file(log))
         self.pool, self.design, self.log, self.passages = pool, design, log, passages
-        self.earlier = tuple(earlier)
-        self._marks_file = marks_file(log)
+        self.earlier, self._metric = tuple(earlier), metric
+        self._search = search or passages.literal
+        self._clusters, self._level = clusters, level
+        self._marks_file, self._lock = marks_file(log), Lock()
+        self._held: dict[str, tuple[int, float]] = {}
+        self._undone: set[tuple[str | None, str | None]] = set()
+        self._size = -1
         self._order = design.order()
         self._number = {item: number for number, item in enumerate(pool.items)}
         self._gone = np.array([not passages.holds(item) for item in pool.items], np.bool_)
@@ -56,7 +99,27 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
         with self._following():
             pass
 
-    def answer(self, answer: AnswerBody) -> dict[str, Any]:
+    def actions(self, user: str) -> Actions:
+        """Return what the page may ask for; ``user`` is who labels, unless it says another name."""
+        start = {"by": user, "metric": str(self._metric)}
+        return {
+            "start": (requests.EmptyBody, lambda _: start),
+            "next": (requests.NextBody, lambda body: self.next_task(body.by)),
+            "answer": (requests.AnswerBody, self.answer),
+            "undo": (requests.UndoBody, lambda body: self.undo(body.by, body.at)),
+            "mark": (requests.MarkBody, lambda body: self.mark(body.question_mark())),
+            "label": (requests.SpanBody, self.label),
+            "text": (requests.TextBody, lambda body: self.passages.marked_text(body.item)),
+            "search": (requests.SearchBody, self._hits),
+            "standing": (requests.EmptyBody, lambda _: self.standing()),
+        }
+
+    def next_task(self, by: str) -> Reply:
+        """Return what a person is to read, and how far everybody is."""
+        with self._following():
+            return self._task(by)
+
+    def answer(self, answer: requests.AnswerBody) -> Reply:
         """Write an answer; it is on the disk when the next task is returned.
 
         Raises:
@@ -64,10 +127,10 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
             UsageError: the item was not asked, or the evidence does not lie in it.
             StoreError: the log cannot be written.
         """
-        item, by, grade = answer.item, answer.by, _grade(answer, answer.status == JUDGED)
-        with self._writing():
-            if (by, answer.at) in self._handled:
-                return self._task(by)
+        item, by = answer.item, answer.by
+        grade = _grade(answer) if answer.status == JUDGED else None
+
+        def write() -> None:
             number = self._number.get(item)
             if number is None:
                 raise UsageError("this passage is not in the sample")
@@ -77,9 +140,8 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
             changed = self._n_lines[item, False] != answer.n_lines
             self._held.pop(by, None)
             if changed and self._done[number] and last is not None and last.by != by:
-                raise AnsweredMeanwhile(
-                    f"{last.by} answered this passage meanwhile; here is the next one"
-                )
+                problem = f"{last.by} answered this passage meanwhile; here is the next one"
+                raise AnsweredMeanwhile(problem)
             self._write(
                 LoggedJudgment(
                     *(*item, grade, answer.status, self._probability(number)),
@@ -87,31 +149,30 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
                     evidence=answer.ranges if grade is not None else (),
                 )
             )
-            return self._task(by)
 
-    def label(self, answer: SpanBody) -> None:
+        return self._once(by, answer.at, write)
+
+    def label(self, answer: requests.SpanBody) -> None:
         """Write a label of a span that somebody searched for; it is no part of the sample.
 
         Raises:
             UsageError: there is no such question or span.
             StoreError: the log cannot be written.
         """
-        span, grade = self.passages.checked(answer.item), _grade(answer, needed=True)
-        with self._writing():
-            if (answer.by, answer.at) not in self._handled:
-                who = (answer.by, answer.at, round(answer.seconds, 1))
-                self._write(LoggedJudgment(*span, grade, JUDGED, None, *who, SEARCH))
+        span, grade = self.passages.checked(answer.item), _grade(answer)
+        who = (answer.by, answer.at, round(answer.seconds, 1))
+        line = LoggedJudgment(*span, grade, JUDGED, None, *who, SEARCH)
+        self._once(answer.by, answer.at, lambda: self._write(line))
 
-    def undo(self, by: str, at: str) -> dict[str, Any]:
+    def undo(self, by: str, at: str) -> Reply:
         """Take back what a person did last, and show that item again.
 
         Raises:
             UsageError: there is nothing to take back.
             StoreError: the log cannot be written.
         """
-        with self._writing():
-            if (by, at) in self._handled:
-                return self._task(by)
+
+        def write() -> Reply:
             past = self._past.get(by, [])
             if not past:
                 raise UsageError("there is nothing to undo")
@@ -125,9 +186,11 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
             self._handled.add((by, at))
             number = self._number.get(last.item)
             if number is not None and last.was_drawn:
-                self._hold(by, number)
+                self._held[by] = (number, time.monotonic())
             was = {"status": last.status, "grade": last.grade, "evidence": last.evidence}
-            return {**self._task(by), "undone": {**last.item._asdict(), **was}}
+            return {"undone": {**last.item._asdict(), **was}}
+
+        return self._once(by, at, write)
 
     def mark(self, mark: QuestionMark) -> None:
         """Write what somebody says of a question.
@@ -149,12 +212,60 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
             lines = list(self._lines)
         return label_sample(self.pool, self.design, lines, self.earlier), lines
 
-    def _restart(self, lines: list[LoggedJudgment]) -> None:
-        n = len(self.pool.items)
-        self._past: dict[str | None, list[tuple[object, bool]]] = {}
+    def standing(self) -> Reply:
+        """Return what the labels so far say of the retrievers."""
+        sample, lines = self.sample()
+        now = sample_status(sample, self._metric, lines, self._clusters, self._level)
+        return {
+            **now._asdict(),
+            "metric": str(self._metric),
+            "level": self._level,
+            "n_labels": int((sample.judged | (sample.certain & sample.pool.counted)).sum()),
+            "targets": {"items": ITEMS, "questions": QUESTIONS},
+            "price": PRICE,
+        }
+
+    def _hits(self, body: requests.SearchBody) -> list[Reply]:
+        items = [PooledUnit(body.query_id, *hit) for hit in self._search(body.text, MAX_HITS)]
+        return [
+            {**self.passages.place(item), "text": self.passages.window(body.text, *item[1:])}
+            for item in items
+            if self.passages.holds(item)
+        ]
+
+    @contextmanager
+    def _following(self) -> Iterator[None]:
+        """Hold the state, with all that other processes wrote."""
+        with self._lock:
+            self._follow()
+            yield
+
+    def _once(self, by: str, at: str, write: Callable[[], Reply | None]) -> Reply:
+        """Do what a person asked for at a time, unless it was done; return the next task.
+
+        What ``write`` returns stands beside the task. The log is locked meanwhile.
+        """
+        with self._lock, locked(lock_file(self.log)):
+            self._follow()
+            more = None if (by, at) in self._handled else write()
+            return {**self._task(by), **(more or {})}
+
+    def _follow(self) -> None:
+        size = self.log.stat().st_size if self.log.is_file() else 0
+        if size == self._size:
+            return
+        n, lines = len(self.pool.items), read_judgments(self.log)
+        self._lines: list[LoggedJudgment] = []
+        self._last: dict[_Asked, LoggedJudgment] = {}
+        self._n_lines: Counter[_Asked] = Counter()
+        self._handled = set(self._undone)
+        self._past: dict[str | None, list[_Asked]] = {}
         self._touched, self._done = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         self._certain = label_sample(self.pool, self.design, lines, self.earlier).certain
         self._marks = read_marks(self._marks_file)
+        for line in lines:
+            self._apply(line)
+        self._size = size
 
     def _apply(self, line: LoggedJudgment) -> None:
         self._lines.append(line)
@@ -162,7 +273,9 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
             return
         key = (line.item, line.source == SEARCH)
         before = self._last.get(key)
-        self._count(key, line, line.by, line.at)
+        self._last[key] = line
+        self._n_lines[key] += 1
+        self._handled.add((line.by, line.at))
         past = self._past.setdefault(line.by, [])
         was_answered = before is not None and before.status != SKIPPED
         is_taken_back = key in past and was_answered and line.status == SKIPPED
@@ -175,14 +288,27 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
             self._touched[number] = True
             self._done[number] = line.status != SKIPPED
 
+    def _write(self, line: LoggedJudgment) -> None:
+        append_lines(self.log, [line])
+        self._apply(line)
+        self._size = self.log.stat().st_size
+
     def _probability(self, number: int) -> float:
         """Return the probability of an item to be asked by now, it being the last one asked."""
         touched = self._touched & ~self._certain
         touched[number] = True
         return float(self.design.drawn_probabilities(touched)[number])
 
-    def _shown(self, thing: int) -> dict[str, Any]:
-        item = self.pool.items[thing]
+    def _task(self, by: str) -> Reply:
+        number = self._choice(by)
+        if number is None:
+            self._held.pop(by, None)
+            return {"task": None, "progress": self._progress()}
+        self._held[by] = (number, time.monotonic())
+        return {"task": self._shown(number), "progress": self._progress()}
+
+    def _shown(self, number: int) -> Reply:
+        item = self.pool.items[number]
         last = self._last.get((item, False))
         mark = self._marks.get(item.query_id)
         return {
@@ -194,10 +320,10 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
 
     def _choice(self, by: str) -> int | None:
         free = self._waiting()
-        own = self._held_by(by)
-        if own is not None and free[own]:
-            return own
-        free[list(self._held_by_others(by))] = False
+        now = time.monotonic()
+        if by in self._held and free[self._held[by][0]]:
+            return self._held[by][0]
+        free[[n for n, since in self._held.values() if now - since < HELD_SECONDS]] = False
         waiting = self._order[free[self._order]]
         fresh = waiting[~self._touched[waiting]]
         if len(fresh):
@@ -216,7 +342,7 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
         is_left_out = np.array([item.query_id in out for item in self.pool.items], np.bool_)
         return np.asarray(~(self._done | self._certain | self._gone | is_left_out))
 
-    def _progress(self) -> dict[str, Any]:
+    def _progress(self) -> Reply:
         return {
             "answered": int((self._done & ~self._certain).sum()),
             "left": int(self._waiting().sum()),
@@ -225,7 +351,7 @@ class LabelSession(FollowedLog[LoggedJudgment, int]):
         }
 
 
-def _grade(answer: SpanBody, needed: bool) -> int | None:
-    if needed and answer.grade is None:
+def _grade(answer: requests.SpanBody) -> int:
+    if answer.grade is None:
         raise UsageError("a judgment has a grade")
-    return answer.grade if needed else None
+    return answer.grade

@@ -15,9 +15,6 @@ it gives them new grades, and takes back those of units that are undecided now.
 
 Votes are not judgments by somebody who read all candidates: people vote on what they were shown,
 mostly the first ranks. So each keeps its votes as its source, and labels that exist stay.
-
-Votes change, so labels that came from feedback may be replaced: each line of ``judgments.jsonl``
-names its source.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ STRONG_VOTES = 3
 
 _CHUNK = re.compile(r"(?P<document>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})", re.DOTALL)
 
-SOURCE = "feedback"
+SOURCE = "feedback: "
 """How the source of a judgment from feedback begins."""
 
 
@@ -72,13 +69,35 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
         DataError: a line breaks the format, or names a query, document or span that does not
             exist; the first problem is told, the others are counted.
     """
-    place_of = _Units(documents, queries)
+    known_queries = KnownIds("query", queries.column("query_id"))
+    known_documents = KnownIds("document", documents.column("document_id"))
+    texts = documents.column("text")
+
+    def unit_of(line: _Line, place: Place) -> PooledUnit:
+        query_id = checked_id(line.query_id, place, "query_id")
+        known_queries.row(query_id, place, "query_id")
+        if (line.doc_id is UNSET) == (line.chunk_id is UNSET):
+            raise place.error("needs either doc_id or chunk_id", "doc_id")
+        key = "chunk_id" if line.doc_id is UNSET else "doc_id"
+        unit_id = checked_id(getattr(line, key), place, key)
+        is_chunk = key == "chunk_id" and unit_id not in known_documents
+        chunk = _CHUNK.fullmatch(unit_id) if is_chunk else None
+        document_id = unit_id if chunk is None else chunk["document"]
+        length = len(texts[known_documents.row(document_id, place, key)].as_py())
+        if chunk is None:
+            return PooledUnit(query_id, document_id, 0, length)
+        start, end = int(chunk["start"]), int(chunk["end"])
+        if not start < end <= length:
+            document = f"{shown(document_id)}, of {length} characters"
+            raise place.error(f"the span {start}-{end} is not in {document}", key)
+        return PooledUnit(query_id, document_id, start, end)
+
     votes: dict[PooledUnit, dict[object, tuple[str, int]]] = {}
     lines: dict[PooledUnit, int] = {}
     problems = Problems(collect=True)
     for place, line in read_declared(file, _Line, problems):
         with problems:
-            unit, user = place_of.unit(line, place), _user(line, place)
+            unit, user = unit_of(line, place), _user(line, place)
             lines.setdefault(unit, place.line or 0)
             count = 1 if line.count is UNSET else line.count
             # of one user only the last vote counts
@@ -89,7 +108,7 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
         up, down = (sum(n for vote, n in cast.values() if vote == way) for way in ("up", "down"))
         grade = grade_of(up, down)
         if grade is not None:
-            judgments.append(Judgment(unit, grade, f"{SOURCE}: {up} up, {down} down", lines[unit]))
+            judgments.append(Judgment(unit, grade, f"{SOURCE}{up} up, {down} down", lines[unit]))
     return Votes(judgments, len(votes) - len(judgments), frozenset(votes))
 
 
@@ -100,35 +119,6 @@ def grade_of(up: int, down: int) -> int | None:
     if up < down:
         return 0
     return 2 if up >= STRONG_VOTES and up >= STRONG_VOTES * down else 1
-
-
-class _Units:
-    """What feedback may be about."""
-
-    def __init__(self, documents: pa.Table, queries: pa.Table) -> None:
-        self._queries = KnownIds("query", queries.column("query_id"))
-        self._documents = KnownIds("document", documents.column("document_id"))
-        self._texts = documents.column("text")
-
-    def unit(self, line: _Line, place: Place) -> PooledUnit:
-        """Return the query and the span that a line is about."""
-        query_id = checked_id(line.query_id, place, "query_id")
-        self._queries.row(query_id, place, "query_id")
-        if (line.doc_id is UNSET) == (line.chunk_id is UNSET):
-            raise place.error("needs either doc_id or chunk_id", "doc_id")
-        key = "chunk_id" if line.doc_id is UNSET else "doc_id"
-        unit_id = checked_id(getattr(line, key), place, key)
-        is_chunk = key == "chunk_id" and unit_id not in self._documents
-        chunk = _CHUNK.fullmatch(unit_id) if is_chunk else None
-        document_id = unit_id if chunk is None else chunk["document"]
-        length = len(self._texts[self._documents.row(document_id, place, key)].as_py())
-        if chunk is None:
-            return PooledUnit(query_id, document_id, 0, length)
-        start, end = int(chunk["start"]), int(chunk["end"])
-        if not start < end <= length:
-            document = f"{shown(document_id)}, of {length} characters"
-            raise place.error(f"the span {start}-{end} is not in {document}", key)
-        return PooledUnit(query_id, document_id, start, end)
 
 
 def _user(line: _Line, place: Place) -> str | None:
@@ -146,30 +136,20 @@ class Earlier(NamedTuple):
     grade: int
     source: str
 
-    def says(self, judgment: Judgment | None) -> bool:
-        """Return whether a judgment is this label, votes and all."""
-        return judgment is not None and judgment[1:3] == self[1:3]
-
 
 def earlier_feedback(file: Path, documents: pa.Table, keys: Collection[Key]) -> dict[Key, Earlier]:
-    """Return the labels from feedback that are about some of ``keys``.
-
-    Args:
-        file: ``judgments.jsonl``, which is there and valid.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        keys: the units of interest.
-    """
+    """Return the labels from feedback that are about some of ``keys``; a valid file is there."""
     rows = {name: row for row, name in enumerate(documents.column("document_id").to_pylist())}
     quotes = Quotes(documents)
     labels: dict[Key, Earlier] = {}
     for place, row in read_objects(file):
-        if not str(row.get("source", "")).startswith(f"{SOURCE}: "):
-            continue
         query_id, document_id = str(row["query_id"]), str(row["doc_id"])
         key: Key = (query_id, document_id, None, None)
+        if not str(row.get("source", "")).startswith(SOURCE):
+            continue
         if row.get("quote") is not None:
             if document_id not in rows:
-                continue  # kept, though it is not in the corpus
+                continue  # it may be a label of a document that is not in the corpus
             span = quotes.find(row["quote"], rows[document_id], row.get("start"))
             if isinstance(span, Unlocated):
                 continue

@@ -22,7 +22,14 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.labels.pooling.feedback import earlier_feedback
-from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit, texts_of
+from rag_assets.labels.pooling.pool import (
+    PLACE,
+    Judgment,
+    Key,
+    PooledUnit,
+    SamePassages,
+    texts_of,
+)
 from rag_assets.labels.question_marks import left_out, marks_file, read_marks
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.judgment_log import (
@@ -33,7 +40,6 @@ from rag_assets.labels.sampling.judgment_log import (
     design_file,
 )
 from rag_assets.labels.sampling.judgment_log import read_judgments as read_log
-from rag_assets.labels.sampling.label_pool import SamePassages
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.fields import shown
@@ -45,7 +51,6 @@ FORMATS = ("markdown", "jsonl", "csv", "parquet")
 """Formats whose judgments lie in ``judgments.jsonl``; to others nothing is added."""
 
 JsonRow = dict[str, Any]
-Span = tuple[int, int]
 Labels = list[tuple[Key, Judgment]]
 
 
@@ -92,22 +97,28 @@ def add_judgments(
     whole = judge == "document"
     labels = by_key(judgments, whole)
     named = {_key(unit, whole) for unit in renewed}
-    earlier = earlier_feedback(file, documents, named) if named and dataset.has_qrels else {}
-    outdated = {key: one for key, one in earlier.items() if not one.says(labels.get(key))}
+    outdated = earlier_feedback(file, documents, named) if named and dataset.has_qrels else {}
+    for key, label in labels.items():
+        if key in outdated and outdated[key][1:] == label[1:3]:
+            del outdated[key]  # it says the same, votes and all
     problems = Problems(keeps_unknown=keeps_unknown)
     read = dataset.read_qrels(documents, queries, problems) if dataset.has_qrels else None
-    old = read.table.to_pylist() if read is not None else []
-    grades = {key: row["grade"] for row in old if (key := _key_of(row)) not in outdated}
+    old = [
+        row
+        for row in (read.table.to_pylist() if read is not None else ())
+        if _key_of(row) not in outdated
+    ]
+    grades = {_key_of(row): row["grade"] for row in old}
     for key, judgment in labels.items():
         if grades.get(key, judgment.grade) != judgment.grade:
             on_conflict(_conflict(judgment, grades[key]))
     new = [(key, judgment) for key, judgment in labels.items() if key not in grades]
-    chosen = without_covered(new, [row for row in old if _key_of(row) not in outdated])
+    chosen = without_covered(new, old)
     if chosen or outdated:
         texts = texts_of(documents)
         rows = {key: _row(key, judgment, texts) for key, judgment in chosen}
         added = [row for key, row in rows.items() if key not in outdated]
-        replaced = {one.line: rows.get(key) for key, one in outdated.items()}
+        replaced = {label.line: rows.get(key) for key, label in outdated.items()}
         check = partial(read_judgments, documents=documents, queries=queries, problems=problems)
         _write(file, added, replaced, check)
     n_changed = sum(key in outdated for key, _ in chosen)
@@ -122,8 +133,7 @@ def add_judgments(
 
 
 def _key(unit: PooledUnit, whole: bool) -> Key:
-    query_id, document_id, start, end = unit
-    return (query_id, document_id, None if whole else start, None if whole else end)
+    return (*unit[:2], None, None) if whole else unit
 
 
 def _key_of(row: Mapping[str, Any]) -> Key:
@@ -165,46 +175,29 @@ def _row(key: Key, judgment: Judgment, texts: Mapping[str, str]) -> JsonRow:
     return {**row, "quote": quote} if is_unique else {**row, "quote": quote, "start": start}
 
 
-def without_covered(new: Labels, old: Sequence[Mapping[str, Any]]) -> Labels:
-    """Leave out relevant spans that a shorter, or an older, relevant span says already."""
-    old_spans: dict[tuple[str, str], list[Span]] = {}
+def without_covered(new: Labels, old: Iterable[Mapping[str, Any]] = ()) -> Labels:
+    """Leave out relevant spans of which an older or a shorter relevant span shares half.
+
+    Of equally long ones that stays which begins first; what the labels hold already stays.
+    """
+    spans: dict[tuple[str, str], list[PooledUnit]] = {}
     for row in old:
         if row["grade"] > 0 and row["start"] is not None:
-            spans = old_spans.setdefault((row["query_id"], row["document_id"]), [])
-            spans.append((row["start"], row["end"]))
-    new_spans: dict[tuple[str, str], list[Span]] = {}
-    for (query_id, document_id, start, end), judgment in new:
-        if judgment.grade > 0 and start is not None and end is not None:
-            new_spans.setdefault((query_id, document_id), []).append((start, end))
-    covered = {
-        (*place, *span)
-        for place, spans in new_spans.items()
-        for span in covered_spans(spans, old_spans.get(place, ()))
+            span = PooledUnit(*(row[name] for name in PLACE))
+            spans.setdefault(span[:2], []).append(span)
+    covered: set[Key] = set()
+    relevant = {
+        PooledUnit(query_id, document_id, start, end)
+        for (query_id, document_id, start, end), label in new
+        if label.grade > 0 and start is not None and end is not None
     }
-    return [(k, judgment) for k, judgment in new if judgment.grade <= 0 or k not in covered]
-
-
-def covered_spans(spans: Iterable[Span], labelled: Iterable[Span] = ()) -> set[Span]:
-    """Return the spans that share at least half of the shorter one with one that is kept.
-
-    Args:
-        spans: relevant spans ``[start, end)`` of one document for one query. The shortest is kept
-            first, among equals the one that begins first.
-        labelled: relevant spans that the labels hold already; all are kept.
-    """
-    shortest = list(labelled)
-    covered: set[Span] = set()
-    for span in sorted(set(spans), key=lambda s: (s[1] - s[0], s)):
-        if any(_share_half(span, other) for other in shortest):
+    for span in sorted(relevant, key=lambda span: (span.length, span)):
+        others = spans.setdefault(span[:2], [])
+        if any(span.shares_half(other) for other in others):
             covered.add(span)
         else:
-            shortest.append(span)
-    return covered
-
-
-def _share_half(first: Span, other: Span) -> bool:
-    shared = min(first[1], other[1]) - max(first[0], other[0])
-    return shared > 0 and 2 * shared >= min(first[1] - first[0], other[1] - other[0])
+            others.append(span)
+    return [(key, label) for key, label in new if label.grade <= 0 or key not in covered]
 
 
 def label_file(dataset: Dataset) -> Path:
@@ -228,7 +221,7 @@ def label_file(dataset: Dataset) -> Path:
 
 def _write(
     file: Path,
-    rows: Sequence[JsonRow],
+    rows: Iterable[JsonRow],
     replaced: Mapping[int, JsonRow | None],
     check: Callable[[Path], object],
 ) -> None:
@@ -297,18 +290,15 @@ def with_graded_pool(qrels: pa.Table, log: Path, documents: pa.Table, judge: str
     answers = [x for x in _answers(read_log(log)) if x.end <= ends.get(x.document_id, -1)]
     old = qrels.to_pylist()
     there = set(map(_key_of, old))
-    labels = by_key((one for line in answers for one in _labels(line)), judge != "evidence")
+    labels = by_key((label for line in answers for label in _labels(line)), judge != "evidence")
     new = [(key, label) for key, label in labels.items() if key not in there]
     rows: list[dict[str, object]] = [
         {
-            "query_id": query_id,
-            "evidence_id": document_id if start is None else f"{document_id}#{start}-{end}",
-            "document_id": document_id,
-            "start": start,
-            "end": end,
+            **dict(zip(("query_id", "document_id", "start", "end"), key, strict=True)),
+            "evidence_id": key[1] if key[2] is None else f"{key[1]}#{key[2]}-{key[3]}",
             "grade": label.grade,
         }
-        for (query_id, document_id, start, end), label in without_covered(new, old)
+        for key, label in without_covered(new, old)
     ]
     return pa.concat_tables([qrels, QRELS.from_rows(rows)]).combine_chunks()
 

@@ -7,7 +7,7 @@ Retrieval", MIT Press 2005, chapter 2): the union of the first k ranks of all ru
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -32,6 +32,16 @@ class PooledUnit(NamedTuple):
     start: int
     end: int
 
+    @property
+    def length(self) -> int:
+        """Characters of the span."""
+        return self.end - self.start
+
+    def shares_half(self, other: PooledUnit) -> bool:
+        """Return whether two spans of one document share half of the shorter one."""
+        shared = min(self.end, other.end) - max(self.start, other.start)
+        return shared > 0 and 2 * shared >= min(self.length, other.length)
+
 
 PLACE = PooledUnit._fields
 """Columns of a table in which a unit stands."""
@@ -44,6 +54,22 @@ class Judgment(NamedTuple):
     grade: int
     source: str
     line: int
+
+
+class SamePassages:
+    """Finds the items that are the same passage as a span: one holds half of the other."""
+
+    def __init__(self, items: Sequence[PooledUnit]) -> None:
+        """Index items by question and document."""
+        self._items = items
+        self._places: dict[tuple[str, str], list[int]] = {}
+        for number, item in enumerate(items):
+            self._places.setdefault(item[:2], []).append(number)
+
+    def numbers(self, span: PooledUnit) -> list[int]:
+        """Return the numbers of the items that are the same passage."""
+        items = ((number, self._items[number]) for number in self._places.get(span[:2], ()))
+        return [number for number, item in items if span == item or span.shares_half(item)]
 
 
 def units_in(table: pa.Table) -> list[PooledUnit]:
@@ -97,13 +123,7 @@ def _belongs_to(unit: PooledUnit, last: PooledUnit) -> bool:
 def in_blind_order(
     pooled: Iterable[PooledUnit], query_ids: Iterable[str], seed: int = 0
 ) -> list[PooledUnit]:
-    """Return units query by query, within a query in an order that tells nothing about ranks.
-
-    Args:
-        pooled: the units.
-        query_ids: all queries, in the order in which they are to be judged.
-        seed: another one gives another order; the same one always the same.
-    """
+    """Return units query by query, within one in an order by hashes that tells nothing of ranks."""
     place = {query_id: number for number, query_id in enumerate(query_ids)}
 
     def key(unit: PooledUnit) -> tuple[int, bytes]:

@@ -8,6 +8,8 @@ A row asks about one passage. Where only a part of it answers the query, people 
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,12 +21,12 @@ import pyarrow as pa
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit, texts_of
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
-from rag_assets.sources.sheets import Sheet, fitting, is_shown_as
+from rag_assets.sources.row_files import read_csv
+from rag_assets.sources.sheets import fitting, is_shown_as, plain, shielded
 from rag_assets.sources.tables import KnownIds
 
 EVIDENCE = "evidence"
 GRADE = "grade"
-TEXTS = ("query_id", "query", "document_id", "start", "end", "title", "text")
 
 SOURCE = "pool"
 """Who judged what a sheet says."""
@@ -53,15 +55,26 @@ class CsvSheet:
 
     def text(self, rows: Iterable[Iterable[object]]) -> str:
         """Return the sheet of some rows, with a byte order mark; no cell of it is a formula."""
-        return Sheet(self.columns, self.optional).text(rows)
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\r\n")
+        writer.writerow(self.columns)
+        for row in rows:
+            writer.writerow([shielded(cell) if isinstance(cell, str) else cell for cell in row])
+        return f"\ufeff{stream.getvalue()}"
 
     def rows(self, file: Path) -> Iterator[tuple[Place, dict[str, str]]]:
-        """Yield place and cells of every row.
+        """Yield place and cells of every row, as they were before they were shielded.
 
         Raises:
             DataError: the file is no CSV, or lacks a column.
         """
-        return Sheet(self.columns, self.optional).rows(file)
+        needed = [name for name in self.columns if name not in self.optional]
+        for place, cells in read_csv(file):
+            missing = [name for name in needed if name not in cells]
+            if missing:
+                problem = f"lacks the columns {', '.join(missing)}; needed: {', '.join(needed)}"
+                raise Place(file, 1).error(problem)
+            yield place, {name: plain(cell) for name, cell in cells.items()}
 
     def filled(
         self,
@@ -101,22 +114,14 @@ class CsvSheet:
 
 
 def refuse(problems: list[DataError]) -> None:
-    """Raise the first problem, with the number of others.
-
-    Raises:
-        DataError: there is a problem.
-    """
+    """Raise a DataError for the first problem, with the number of others; nothing without one."""
     if problems:
         others = f" (and {len(problems) - 1} more rows)" if len(problems) > 1 else ""
         raise DataError(f"{problems[0]}{others}; nothing was imported")
 
 
 def whole_number(cells: Cells, key: str, place: Place) -> int:
-    """Return a cell as a number from 0 on.
-
-    Raises:
-        DataError: it is none.
-    """
+    """Return a cell as a number from 0 on; anything else is a DataError."""
     text = cells[key].strip()
     if not _INTEGER.fullmatch(text) or int(text) >= GRADE_LIMIT:
         raise place.error(f"is {shown(cells[key])}; must be an integer from 0 on", key)
@@ -147,7 +152,11 @@ class GradedUnit(NamedTuple):
         return [part, Judgment(self.unit, 0, SOURCE, self.line)]
 
 
-SHEET = CsvSheet((*TEXTS, EVIDENCE, GRADE), (EVIDENCE, GRADE), frozenset({EVIDENCE}))
+SHEET = CsvSheet(
+    ("query_id", "query", "document_id", "start", "end", "title", "text", EVIDENCE, GRADE),
+    (EVIDENCE, GRADE),
+    frozenset({EVIDENCE}),
+)
 
 
 def sheet_text(units: Iterable[PooledUnit], documents: pa.Table, queries: pa.Table) -> str:
@@ -166,10 +175,11 @@ def sheet_rows(
     titles = dict(zip(*(documents[c].to_pylist() for c in ("document_id", "title")), strict=True))
     texts = texts_of(documents)
     for unit in units:
-        query, title = questions[unit.query_id], titles[unit.document_id]
-        place = (unit.query_id, fitting(query, cut_note), *unit[1:])
+        query, title = (
+            fitting(text, cut_note) for text in (questions[unit.query_id], titles[unit.document_id])
+        )
         passage = _passage(unit, texts[unit.document_id])
-        yield (*place, fitting(title, cut_note), passage, "", "")
+        yield unit.query_id, query, *unit[1:], title, passage, "", ""
 
 
 def cut_texts(units: Iterable[PooledUnit], documents: pa.Table) -> int:
@@ -191,10 +201,9 @@ def read_sheet(file: Path, documents: pa.Table, queries: pa.Table) -> tuple[list
     """Return the graded rows of a sheet, and how many have no grade.
 
     Raises:
-        DataError: a column is missing, or a graded row has a grade that is no integer from 0 on,
-            an unknown id, a span that the document has not, a text that is no longer at its span,
-            a second, different grade, or evidence that is not in its text; the first problem is
-            told, the others are counted.
+        DataError: a column is missing, or a graded row has a grade that is no integer from 0 on, or
+            is refused by :class:`SheetCheck`, or by an earlier row on the same passage; the first
+            problem is told, the others are counted.
     """
     check = SheetCheck(documents, queries)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
@@ -49,8 +49,6 @@ Range: TypeAlias = tuple[int, int]
 class LoggedJudgment(LogLine, frozen=True):
     """One line; the fields are those of the module's head."""
 
-    left_out: ClassVar[str] = "evidence"
-
     query_id: Name
     document_id: Name
     start: Position
@@ -65,6 +63,11 @@ class LoggedJudgment(LogLine, frozen=True):
     evidence: Annotated[
         tuple[Range, ...], Meta(description="a list of [start, end] in the item")
     ] = ()
+
+    def row(self) -> dict[str, Any]:
+        """Return the JSON object; without evidence it has no such key."""
+        row = super().row()
+        return row if self.evidence else {key: row[key] for key in row if key != "evidence"}
 
     @property
     def item(self) -> PooledUnit:

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.labels.pooling.pool import PLACE, PooledUnit, merged
+from rag_assets.labels.pooling.pool import PLACE, PooledUnit, SamePassages, merged
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -165,28 +165,6 @@ def label_pool(
         np.array([item_of[passage] for _, passage, _ in rows], np.int64),
         np.array([rank for _, _, rank in rows], np.int64),
     )
-
-
-class SamePassages:
-    """Finds the items that are the same passage as a span: one holds half of the other."""
-
-    def __init__(self, items: Sequence[PooledUnit]) -> None:
-        """Index items by question and document."""
-        self._items = items
-        self._places: dict[tuple[str, str], list[int]] = {}
-        for number, item in enumerate(items):
-            self._places.setdefault(item[:2], []).append(number)
-
-    def numbers(self, span: PooledUnit) -> list[int]:
-        """Return the numbers of the items that are the same passage."""
-        near = self._places.get(span[:2], ())
-        return [number for number in near if _is_same(span, self._items[number])]
-
-
-def _is_same(first: PooledUnit, second: PooledUnit) -> bool:
-    overlap = min(first.end, second.end) - max(first.start, second.start)
-    shorter = min(first.end - first.start, second.end - second.start)
-    return first == second or (overlap > 0 and 2 * overlap >= shorter)
 
 
 def _matches(spans: set[PooledUnit], items: Sequence[PooledUnit]) -> dict[PooledUnit, int]:

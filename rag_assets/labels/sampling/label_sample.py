@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.labels.pooling.pool import Judgment, units_in
+from rag_assets.labels.pooling.pool import Judgment, SamePassages, units_in
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
     CANNOT_TELL,
@@ -38,7 +38,6 @@ from rag_assets.labels.sampling.label_pool import (
     Floats,
     Integers,
     LabelPool,
-    SamePassages,
     label_pool,
 )
 from rag_assets.schemas import SAMPLED_LABELS

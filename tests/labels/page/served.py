@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,8 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.generation.question_generation import QUESTIONS as GENERATED
 from rag_assets.labels.page.passages import Passages
-from rag_assets.labels.page.question_review import QuestionReview
-from rag_assets.labels.page.server import LabelPage, LabelServer, ReviewPage
+from rag_assets.labels.page.server import LabelServer
 from rag_assets.labels.page.session import LabelSession
 from rag_assets.labels.pooling.pool import Judgment
 from rag_assets.labels.sampling.design import new_design
@@ -71,7 +69,7 @@ def session_of(
     pool = pool_of(texts, questions)
     design = new_design(pool.items, pool.weights(Metric("dcg", 4)))
     passages = Passages(*tables(texts, questions), "english")
-    return LabelSession(pool, design, log, passages, earlier)
+    return LabelSession(pool, design, log, passages, Metric("dcg", 4), earlier)
 
 
 @dataclass
@@ -109,47 +107,10 @@ class Client:
         return status, json.loads(content)
 
 
-def questions_of(texts: Mapping[str, str] = TEXTS) -> pa.Table:
-    """Return three questions that a model wrote of made documents."""
-    spans = {"fares": "A ticket costs 40 crowns.", "crew": texts["crew"], "winter": texts["winter"]}
-    asked = (
-        "What does a ticket cost?",
-        "How many sail a ferry?",
-        "When does the last one leave?",
-    )
-    rows: list[dict[str, object]] = [
-        {
-            "query_id": f"gen-{number}",
-            "text": question,
-            "answer": "40 crowns" if number == 1 else None,
-            "chunk_id": f"{name}#0",
-            "document_id": name,
-            "start": texts[name].index(span),
-            "end": texts[name].index(span) + len(span),
-            "source": "tiny questions/1",
-        }
-        for number, (question, (name, span)) in enumerate(zip(asked, spans.items(), strict=True), 1)
-    ]
-    return GENERATED.from_rows(rows)
-
-
-def reviewing(
-    log: Path, questions: pa.Table | None = None, texts: Mapping[str, str] = TEXTS
-) -> AbstractContextManager[Client]:
-    """Serve a review of questions until the block ends."""
-    asked = questions_of(texts) if questions is None else questions
-    review = QuestionReview(asked, tables(texts)[0], log)
-    return _served(ReviewPage(review, "ada"))
-
-
-def serving(session: LabelSession) -> AbstractContextManager[Client]:
-    """Serve a session until the block ends."""
-    return _served(LabelPage(session, session.passages.literal, Metric("dcg", 4), "ada"))
-
-
 @contextmanager
-def _served(page: LabelPage | ReviewPage) -> Iterator[Client]:
-    with running(LabelServer(page)) as server:
+def serving(session: LabelSession) -> Iterator[Client]:
+    """Serve a session until the block ends."""
+    with running(LabelServer(session, "ada")) as server:
         yield Client(server.address)
 
 

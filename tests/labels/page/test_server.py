@@ -250,13 +250,12 @@ SERVER = """
 import sys
 import threading
 from pathlib import Path
-from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.page.server import LabelPage, LabelServer
+from rag_assets.labels.page.server import LabelServer
 from tests.labels.page.served import session_of
 texts = {f"d{n}": f"text {n} of many" for n in range(4)}
 questions = {f"q{n}": f"question {n}" for n in range(int(sys.argv[2]))}
 session = session_of(Path(sys.argv[1]), texts, questions)
-server = LabelServer(LabelPage(session, session.passages.literal, Metric("dcg", 4), "ada"))
+server = LabelServer(session, "ada")
 print(server.address, flush=True)
 server.run()
 """

@@ -9,14 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.errors import UsageError
-from rag_assets.labels.page.followed_log import AnsweredMeanwhile
+from rag_assets.errors import DataError, UsageError
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.page.passages import Passages, marked
 from rag_assets.labels.page.requests import AnswerBody
-from rag_assets.labels.page.session import LabelSession
+from rag_assets.labels.page.session import AnsweredMeanwhile, LabelSession
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
-from rag_assets.labels.question_marks import QuestionMark, marks_file, read_marks
+from rag_assets.labels.question_marks import (
+    KEPT,
+    LEFT_OUT,
+    UNANSWERABLE,
+    QuestionMark,
+    marked_queries,
+    marks_file,
+    read_marks,
+)
 from rag_assets.labels.sampling.judgment_log import Status, read_judgments
+from rag_assets.schemas import QUERIES
+from rag_assets.sources.dataset import Read
 from tests.labels.page.served import TEXTS, moment, session_of, tables
 
 
@@ -167,7 +177,7 @@ def test_labels_of_the_dataset_are_not_asked(tmp_path: Path) -> None:
 def test_texts_that_are_gone_are_not_shown(tmp_path: Path) -> None:
     session = session_of(tmp_path / "log.jsonl")
     passages = Passages(*tables({**TEXTS, "crew": "short"}), "english")
-    changed = LabelSession(session.pool, session.design, session.log, passages)
+    changed = LabelSession(session.pool, session.design, session.log, passages, Metric("dcg", 4))
     items = {give(changed, "ada", number).document_id for number in range(6)}
     assert items == TEXTS.keys() - {"crew"}
     assert changed.next_task("ada")["progress"]["gone"] == 2
@@ -190,6 +200,28 @@ def test_marks_of_questions(tmp_path: Path) -> None:
     file.write_text(json.dumps({"query_id": "q", "mark": "bad"}), encoding="utf-8")
     with pytest.raises(Exception, match="1: `mark`: is 'bad'; must be one of kept, refused"):
         read_marks(file)
+
+
+def test_marks_act_on_the_questions_of_an_evaluation(tmp_path: Path) -> None:
+    log = tmp_path / "labelling.jsonl"
+    ids = ["a", "b", "c", "d", "e"]
+    rows: list[dict[str, object]] = [
+        {"query_id": name, "text": name, "tags": [], "metadata": "{}"} for name in ids
+    ]
+    table = QUERIES.from_rows(rows)
+    decisions = zip(ids, (*LEFT_OUT, UNANSWERABLE, KEPT), strict=True)
+    marks = {name: QuestionMark(name, mark) for name, mark in decisions}
+    read = marked_queries(Read(table, ["odd"]), marks, log)
+    assert read.table.schema == table.schema
+    tags = dict(zip(*(read.table[c].to_pylist() for c in ("query_id", "tags")), strict=True))
+    assert tags == {"d": ["unanswerable"], "e": []}
+    told = "3 left out, as labelling.jsonl says: 1 refused, 1 unclear, 1 duplicate"
+    assert read.notes == ["odd", told]
+    everything = {name: QuestionMark(name, "refused") for name in ids}
+    with pytest.raises(DataError, match="leaves every question out"):
+        marked_queries(Read(table, []), everything, log)
+    nothing = marked_queries(Read(table, []), {"x": QuestionMark("x", "refused")}, log)
+    assert (nothing.table, nothing.notes) == (table, [])
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.label_import import covered_spans
+from rag_assets.labels.pooling.label_import import without_covered
 from rag_assets.labels.pooling.pool import (
     MAX_UNION_CHARACTERS,
+    PLACE,
+    Judgment,
     PooledUnit,
     in_blind_order,
     merged,
@@ -257,7 +259,17 @@ def test_a_sheet_of_an_older_version_is_read(tmp_path: Path) -> None:
 
 def test_the_shortest_span_of_a_passage_is_enough() -> None:
     """Of 0-100, 0-20 and 60-80 the long one holds both others; 15-35 shares 5 of 20 with 0-20."""
-    assert covered_spans([(0, 100), (0, 20), (60, 80), (15, 35)]) == {(0, 100)}
-    assert covered_spans([(0, 20), (10, 30)]) == {(10, 30)}  # 10 of 20: half
-    assert covered_spans([(0, 20), (11, 31)]) == set()
-    assert covered_spans([(40, 50)], labelled=[(0, 100)]) == {(40, 50)}
+
+    def covered(*spans: tuple[int, int], labelled: tuple[int, int] | None = None) -> set[object]:
+        units = [PooledUnit("q", "d", *span) for span in spans]
+        place = dict(zip(PLACE, ("q", "d", *(labelled or ())), strict=False))
+        rest = without_covered(
+            [(unit, Judgment(unit, 1, "", 0)) for unit in units],
+            [{**place, "grade": 1}] if labelled else [],
+        )
+        return {key[2:] for key in {*units} - {key for key, _ in rest}}
+
+    assert covered((0, 100), (0, 20), (60, 80), (15, 35)) == {(0, 100)}
+    assert covered((0, 20), (10, 30)) == {(10, 30)}  # 10 of 20: half
+    assert covered((0, 20), (11, 31)) == set()
+    assert covered((40, 50), labelled=(0, 100)) == {(40, 50)}

@@ -9,7 +9,6 @@ let spans = [];      // evidence: [start, end] in the document, in characters
 let last = 0;        // end of the passage as far as it is shown
 let seconds = 0;     // in which the item could be read
 let since = 0;
-let reviewing = false;  // questions that a model wrote, not passages
 let busy = false;
 let failed = null;   // what is sent again, with the time of its key
 
@@ -65,10 +64,6 @@ function show(shown) {
   $("end").hidden = task !== null;
   if (task === null) return;
   $("question").textContent = task.question;
-  $("wording").value = task.question;
-  task.worded = $("wording").value;  // as the field shows it
-  $("answer").hidden = !task.answer;
-  $("answer").textContent = `The model's answer: ${task.answer}`;
   $("title").textContent = task.title || task.document_id;
   const where = [task.title && task.title !== task.document_id ? task.document_id : "", task.heading, `line ${task.line}`,
     `characters ${task.start}–${task.end} of ${task.length}`];
@@ -93,10 +88,8 @@ function show(shown) {
 }
 
 function arrive(reply) {
-  const { answered, left, questions, gone, marks } = reply.progress;
-  $("progress").textContent = reviewing
-    ? [`${answered} of ${questions} questions decided`, ...Object.entries(marks).map(([name, n]) => `${n} ${name}`)].join(", ")
-    : `${answered} answered, ${left} left; ${questions} questions${gone ? `; ${gone} texts are gone` : ""}`;
+  const { answered, left, questions, gone } = reply.progress;
+  $("progress").textContent = `${answered} answered, ${left} left; ${questions} questions${gone ? `; ${gone} texts are gone` : ""}`;
   sampled = reply.task;
   $("hits").replaceChildren();
   $("words").value = "";
@@ -131,26 +124,13 @@ function answer(status, grade) {
 const undo = () => send("undo", { by: by(), at: at() }, (reply) => {
   arrive(reply);
   const was = reply.undone;
-  const what = was && (was.mark ?? (was.status === "judged" ? was.grade : was.status.replace("_", " ")));
-  say(was ? `Taken back: ${what}. ${reviewing ? "Decide" : "Judge it"} again.` : "Taken back.");
+  const what = was && (was.status === "judged" ? was.grade : was.status.replace("_", " "));
+  say(was ? `Taken back: ${what}. Judge it again.` : "Taken back.");
 });
-
-const repeated = () => window.prompt("The id of the question that it repeats (may be empty)") || null;
-
-function decide(name) {
-  if (!task || busy) return;
-  const said = { by: by(), at: at(), query_id: task.query_id, mark: name, n_lines: task.n_lines };
-  said.of = name === "duplicate" ? repeated() : null;
-  const worded = $("wording").value;
-  said.text = name === "kept" && worded !== task.worded ? worded.trim() || null : null;
-  return send("decide", said, (reply) => { arrive(reply); say(`Saved: ${name}.`); });
-}
-
-const later = () => task && send("skip", { by: by(), query_id: task.query_id }, (reply) => { arrive(reply); say("Left for later."); });
 
 function mark(name) {
   const pressed = task.mark === name ? null : name;
-  const of = pressed === "duplicate" ? repeated() : null;
+  const of = pressed === "duplicate" ? window.prompt("The id of the question that it repeats (may be empty)") || null : null;
   return send("mark", { by: by(), at: at(), query_id: task.query_id, mark: pressed, of }, () => {
     for (const one of [task, sampled]) if (one && one.query_id === task.query_id) one.mark = pressed;
     for (const button of document.querySelectorAll("[data-mark]")) button.setAttribute("aria-pressed", String(button.dataset.mark === pressed));
@@ -307,22 +287,18 @@ async function standing() {
 const press = { e: markEvidence, c: () => answer("cannot_tell", null), s: () => answer("skipped", null), u: undo, b: before, a: after,
   j: () => sentence(1), k: () => sentence(-1), J: () => sentence(1, true), "/": () => $("words").focus() };
 for (const grade of [0, 1, 2, 3]) press[grade] = () => answer("judged", grade);
-const decisions = { y: () => decide("kept"), n: () => decide("refused"), x: () => decide("unclear"), d: () => decide("duplicate"), s: later, u: undo,
-  b: before, a: after, w: () => $("wording").focus() };
 
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input:not([type=checkbox])");
-  const keys = reviewing ? decisions : press;
   if (event.key === "Escape" && typing) { event.target.blur(); return $("passage").focus(); }
   if (event.key === "Escape" && task !== sampled && !$("standing").open) return show(sampled);
   if (typing || !$("keys").checked || $("standing").open || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  if ((task || event.key === "u") && Object.hasOwn(keys, event.key)) { event.preventDefault(); keys[event.key](); }
+  if ((task || event.key === "u") && Object.hasOwn(press, event.key)) { event.preventDefault(); press[event.key](); }
 });
 document.addEventListener("visibilitychange", clock);
 for (const button of document.querySelectorAll("[data-grade]")) button.addEventListener("click", press[button.dataset.grade]);
 for (const button of document.querySelectorAll("[data-mark]")) button.addEventListener("click", () => mark(button.dataset.mark));
-for (const button of document.querySelectorAll("[data-decision]")) button.addEventListener("click", () => decide(button.dataset.decision));
-const clicks = { later, "take-back": undo, "undo-last": undo, "mark-evidence": markEvidence, "cannot-tell": press.c, skip: press.s, undo, before, after, rest, back: () => show(sampled),
+const clicks = { "undo-last": undo, "mark-evidence": markEvidence, "cannot-tell": press.c, skip: press.s, undo, before, after, rest, back: () => show(sampled),
   retry: () => failed?.(), "show-standing": standing, close: () => $("standing").close() };
 for (const [id, action] of Object.entries(clicks)) $(id).addEventListener("click", action);
 $("search").addEventListener("submit", search);
@@ -330,12 +306,6 @@ $("by").addEventListener("change", () => { sessionStorage.setItem("by", by()); n
 
 send("start", {}, (start) => {
   $("by").value = sessionStorage.getItem("by") || start.by;
-  reviewing = start.review;
-  if (reviewing) {
-    for (const name of ["marks", "actions", "hints", "searching", "show-standing"]) $(name).hidden = true;
-    for (const name of ["decisions", "rewording"]) $(name).hidden = false;
-    $("end").firstElementChild.textContent = "Every question has a decision.";
-  }
   busy = false;
   return next();
 });
