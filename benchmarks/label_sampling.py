@@ -37,8 +37,8 @@ from rag_assets.labels.sampling.estimates import Estimate, Estimator
 from rag_assets.labels.sampling.label_pool import Flags, Floats, LabelPool, label_pool
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.labels.sampling.sample_stage import sampled_passages
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_to_read
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 

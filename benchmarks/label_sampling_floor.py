@@ -20,8 +20,8 @@ from label_sampling import DCG, Known, asked, between, known, redrawn, tau_and_l
 
 from rag_assets.labels.sampling.design import disagreement
 from rag_assets.labels.sampling.estimates import Estimator
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_to_read
 from rag_assets.store.settings import StoreSettings
 
 FLOORS = (0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 1.2, 2.0)

@@ -180,8 +180,8 @@ def _evaluate_path(
     from rag_assets.assets.evaluate import as_in_a_script
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
     from rag_assets.compute.compute import release_workers
+    from rag_assets.pipeline.evaluation_names import open_experiment
     from rag_assets.pipeline.pipeline import Pipeline
-    from rag_assets.pipeline.registry import open_experiment
     from rag_assets.pipeline.selection import Selection
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.html import write_report
@@ -229,8 +229,8 @@ def ask(
         RagAssetsError: invalid configuration or data, or a store that cannot be written.
     """
     from rag_assets.compute.compute import release_workers
+    from rag_assets.pipeline.evaluation_names import open_experiment
     from rag_assets.pipeline.pipeline import Pipeline
-    from rag_assets.pipeline.registry import open_experiment
     from rag_assets.report.question_hits import QuestionHits
     from rag_assets.retrieval.ask import ask as hits_of
     from rag_assets.store.settings import StoreSettings
@@ -255,7 +255,7 @@ def leaderboard(path: Path | str, store: Path | str | None = None) -> Evaluation
         UsageError: another experiment has its name in the store.
         RagAssetsError: invalid configuration, or a store that cannot be read.
     """
-    from rag_assets.pipeline.registry import open_to_read
+    from rag_assets.pipeline.evaluation_names import open_to_read
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.store.settings import StoreSettings
 
@@ -320,8 +320,8 @@ def history(
         NotEvaluated: no evaluation, or none with the metric.
         UsageError: an unknown metric or retriever.
     """
+    from rag_assets.pipeline.evaluation_names import open_to_read
     from rag_assets.pipeline.history import History
-    from rag_assets.pipeline.registry import open_to_read
     from rag_assets.report.metric_history import MetricHistory
     from rag_assets.store.settings import StoreSettings
 
@@ -365,8 +365,7 @@ def gate(
         NotEvaluated: there is nothing to compare, or nothing to compare with.
         UsageError: the evaluations are not comparable, or a name is unknown.
     """
-    from rag_assets.pipeline.evaluation_names import EvaluationNames
-    from rag_assets.pipeline.registry import open_to_read
+    from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
     from rag_assets.report.gate import gate as judge
     from rag_assets.report.gate_checks import Rules
     from rag_assets.report.result import EvaluationResult
@@ -406,9 +405,9 @@ def plan(
         UsageError: nothing at ``path``, or a retriever or cut-off is not the experiment's.
         RagAssetsError: invalid configuration or data, or a model that cannot be had.
     """
+    from rag_assets.pipeline.evaluation_names import open_experiment
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.plan import plan as plan_of
-    from rag_assets.pipeline.registry import open_experiment
     from rag_assets.pipeline.selection import Selection
     from rag_assets.store.settings import StoreSettings
 

@@ -19,8 +19,8 @@ from rag_assets.assets.execution import executor_of
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.unloadable import unloadable
 from rag_assets.errors import RagAssetsError
-from rag_assets.pipeline.registry import open_experiment
-from rag_assets.store.remote.address import Address
+from rag_assets.pipeline.evaluation_names import open_experiment
+from rag_assets.store.remote import Address
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 _logger = logging.getLogger("rag_assets")

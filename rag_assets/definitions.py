@@ -17,7 +17,7 @@ from rag_assets.assets.names import plain_name
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE
-from rag_assets.pipeline.registry import is_source, open_experiment, registered
+from rag_assets.pipeline.evaluation_names import is_source, open_experiment, registered
 from rag_assets.store.settings import StoreSettings
 
 DATA = Path("data")

@@ -114,8 +114,8 @@ def import_questions(
 
 
 def _opened(path: Path | str, store: Path | str | None, progress: Progress | None) -> Pipeline:
+    from rag_assets.pipeline.evaluation_names import open_experiment
     from rag_assets.pipeline.pipeline import Pipeline
-    from rag_assets.pipeline.registry import open_experiment
     from rag_assets.progress import no_progress
     from rag_assets.store.settings import StoreSettings
 

@@ -16,7 +16,7 @@ from rag_assets.pipeline.evaluations import Evaluation, fetch_experiments, read_
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.result import EvaluationResult
-from rag_assets.store.remote.objects import ANY, Objects
+from rag_assets.store.remote import ANY, Objects
 from rag_assets.store.settings import StoreSettings
 from tests.tiny_experiment import Tiny, materialize
 

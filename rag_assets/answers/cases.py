@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rag_assets.answers.answer_text import Language, is_refusal, normal_form, without_markers
 from rag_assets.schemas import ANSWERS as STORED_ANSWERS
-from rag_assets.schemas import Column, TableSchema
+from rag_assets.schemas import Column, OpenTableSchema, TableSchema
 
 _EVIDENCE = pa.struct(
     [
@@ -36,7 +36,7 @@ ANSWERS = TableSchema(
     STORED_ANSWERS.name,
     STORED_ANSWERS.row,
     STORED_ANSWERS.key,
-    tuple(column for column in STORED_ANSWERS.columns if column.name not in _OF_MODELS),
+    **STORED_ANSWERS.but(*_OF_MODELS),
 )
 """What a metric looks at of the stored answers."""
 
@@ -44,20 +44,14 @@ GOLDS = TableSchema(
     "golds",
     "what is right for one question",
     ("query_id",),
-    (
-        Column("query_id", pa.string(), "the question"),
-        Column("answers", pa.list_(pa.string()), "any of them is right; empty: none is known"),
-        Column(
-            "answerable",
-            pa.bool_(),
-            "whether the corpus is said to hold an answer; null: no label says",
-            True,
-        ),
-        Column(
-            "evidence",
-            pa.list_(_EVIDENCE),
-            "places of positive grade; those with the same evidence_id are alternatives",
-        ),
+    query_id=Column(pa.string(), "the question"),
+    answers=Column(pa.list_(pa.string()), "any of them is right; empty: none is known"),
+    answerable=Column(
+        pa.bool_(), "whether the corpus is said to hold an answer; null: no label says", True
+    ),
+    evidence=Column(
+        pa.list_(_EVIDENCE),
+        "places of positive grade; those with the same evidence_id are alternatives",
     ),
 )
 
@@ -65,31 +59,23 @@ ANSWER_CONTEXTS = TableSchema(
     "answer_contexts",
     "one unit of the context that an answer was written from",
     ("query_id", "position"),
-    (
-        Column("query_id", pa.string(), "the question"),
-        Column("position", pa.int32(), "its number in the context, from 1"),
-        Column("text", pa.string(), "as it was shown"),
-        Column("document_id", pa.string(), "the document that it is part of"),
-        Column("start", pa.int64(), "its first character in the document's text"),
-        Column("end", pa.int64(), "character after the last one"),
-    ),
+    query_id=Column(pa.string(), "the question"),
+    position=Column(pa.int32(), "its number in the context, from 1"),
+    text=Column(pa.string(), "as it was shown"),
+    document_id=Column(pa.string(), "the document that it is part of"),
+    start=Column(pa.int64(), "its first character in the document's text"),
+    end=Column(pa.int64(), "character after the last one"),
 )
 
-ANSWER_METRICS = TableSchema(
+ANSWER_METRICS = OpenTableSchema(
     "answer_metrics",
     "one question of one answerer; a float64 column for each metric",
     ("query_id",),
-    (
-        Column("query_id", pa.string(), "the question"),
-        Column("failed", pa.bool_(), "there is no answer: every metric that is defined is 0"),
-        Column(
-            "answerable",
-            pa.bool_(),
-            "whether the corpus is said to hold an answer; null: no label says",
-            True,
-        ),
+    query_id=Column(pa.string(), "the question"),
+    failed=Column(pa.bool_(), "there is no answer: every metric that is defined is 0"),
+    answerable=Column(
+        pa.bool_(), "whether the corpus is said to hold an answer; null: no label says", True
     ),
-    open_columns=True,
 )
 
 

@@ -84,12 +84,10 @@ WATERFALL = TableSchema(
     "answer_waterfall",
     "one question of one answerer: what became of it",
     ("query_id",),
-    (
-        Column("query_id", pa.string(), "the question"),
-        Column("outcome", pa.string(), "class of the question"),
-        Column("n_evidence", pa.int32(), "labelled evidences"),
-        Column("n_in_context", pa.int32(), "those that the context holds; null: not known", True),
-    ),
+    query_id=Column(pa.string(), "the question"),
+    outcome=Column(pa.string(), "class of the question"),
+    n_evidence=Column(pa.int32(), "labelled evidences"),
+    n_in_context=Column(pa.int32(), "those that the context holds; null: not known", True),
 )
 
 NEEDED = ("answer_em", "answer_f1", "abstained")

@@ -44,8 +44,8 @@ from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.evaluation_names import check_name
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
-from rag_assets.pipeline.registry import check_name
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 

@@ -14,6 +14,7 @@ from rag_assets.assets.reported_versions import ReportedVersions, Upstream
 from rag_assets.checks.failed_checks import FailedChecks
 from rag_assets.errors import CheckFailed, StoreError
 from rag_assets.pipeline import warehouse_time
+from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import (
     CURRENT,
@@ -23,7 +24,6 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.required_partitions import partitions_of_rows, required_partitions
 from rag_assets.pipeline.selection import Selection, groups_by_cost
 from rag_assets.pipeline.warehouse import rebuild

@@ -38,9 +38,9 @@ from rag_assets.assets.reports import Event, reports
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.failed_queries import ask_revisions, try_again
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown

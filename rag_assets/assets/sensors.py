@@ -17,8 +17,8 @@ from rag_assets.assets.names import plain_name
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.model_names import local_model
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_experiment
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings
 

@@ -43,12 +43,10 @@ INDEX_TEXTS = TableSchema(
     "index_texts",
     "one text by which a chunk is found",
     ("chunk_id", "kind", "number"),
-    (
-        Column("chunk_id", TEXT, "the chunk"),
-        Column("kind", TEXT, "text, headings, summary, questions or context"),
-        Column("number", COUNT, "0, 1, ... where a chunk has several of a kind"),
-        Column("text", TEXT, "what is indexed"),
-    ),
+    chunk_id=Column(TEXT, "the chunk"),
+    kind=Column(TEXT, "text, headings, summary, questions or context"),
+    number=Column(COUNT, "0, 1, ... where a chunk has several of a kind"),
+    text=Column(TEXT, "what is indexed"),
 )
 
 Kind = Literal["text", "headings", "summary", "questions", "context"]

@@ -17,8 +17,8 @@ from rag_assets.cli.options import (
 from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.experiment.hosts import clients, host_notes
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.formats import formatted
 from rag_assets.report.question_hits import QuestionHits, block
 from rag_assets.report.terminal_table import sheet_view

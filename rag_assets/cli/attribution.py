@@ -16,7 +16,7 @@ from rag_assets.cli.options import (
 from rag_assets.cli.terminal import output, print_data, print_rows
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
-from rag_assets.pipeline.registry import open_to_read
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answer_waterfall import checked_rows, waterfall_sheet
 from rag_assets.report.attribution import (

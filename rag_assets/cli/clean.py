@@ -14,9 +14,8 @@ from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_optio
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.pipeline.cleaning import removable
+from rag_assets.pipeline.cleaning import Forgotten, removable, to_forget
 from rag_assets.pipeline.evaluations import stored_experiments
-from rag_assets.pipeline.forgetting import Forgotten, to_forget
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.formats import Row, formatted, size_text

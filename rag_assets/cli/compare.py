@@ -17,7 +17,7 @@ from rag_assets.cli.options import (
 from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.pipeline.registry import open_to_read
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import check_cell_names
 from rag_assets.report.comparison_views import (
     changes_sheet,

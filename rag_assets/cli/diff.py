@@ -21,8 +21,7 @@ from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.judges.calibration import JUDGED_CORRECT
-from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.registry import open_to_read
+from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
 from rag_assets.report.diff import answer_changes, changes_between, partition_changes
 from rag_assets.report.drop_causes import (
     CorpusChange,

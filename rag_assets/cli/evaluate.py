@@ -35,6 +35,7 @@ from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.evaluation.query_facts import ALL, DEV
 from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.circular_models import circle_warnings
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.failed_queries import (
     failed_answers,
     failed_index_texts,
@@ -43,7 +44,6 @@ from rag_assets.pipeline.failed_queries import (
     unfinished,
 )
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_sheets

@@ -13,7 +13,7 @@ from rag_assets.cli.terminal import messages, print_line, print_note
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.evaluation.run_files import write_run
-from rag_assets.pipeline.registry import open_to_read
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings

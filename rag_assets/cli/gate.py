@@ -18,8 +18,7 @@ from rag_assets.cli.options import (
 )
 from rag_assets.cli.terminal import output, print_data, print_note
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.registry import open_to_read
+from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
 from rag_assets.report.formats import FORMATS, as_json, formatted
 from rag_assets.report.gate import gate
 from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Rules

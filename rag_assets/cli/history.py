@@ -16,8 +16,8 @@ from rag_assets.cli.options import (
     store_option,
 )
 from rag_assets.cli.terminal import print_rows
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.history import History
-from rag_assets.pipeline.registry import open_to_read
 from rag_assets.report.history import flat_history_rows, history_sheet
 from rag_assets.report.metric_choice import named
 from rag_assets.report.metric_history import MetricHistory

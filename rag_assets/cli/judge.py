@@ -46,8 +46,8 @@ from rag_assets.labels.sampling.judgment_log import (
     read_judgments,
 )
 from rag_assets.llm.completions import Estimate
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.formats import as_json
 from rag_assets.report.judge_check import check_sheets
 from rag_assets.report.terminal_table import sheets_view

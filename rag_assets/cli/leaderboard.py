@@ -13,7 +13,7 @@ from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.registry import open_to_read
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_rows, answer_sheets
 from rag_assets.report.comparisons import Compared

@@ -11,7 +11,7 @@ import click
 from rag_assets.cli.options import path_argument, refuse_given, store_option
 from rag_assets.cli.terminal import print_line, shown_path
 from rag_assets.errors import UsageError
-from rag_assets.pipeline.registry import open_experiment, open_to_read
+from rag_assets.pipeline.evaluation_names import open_experiment, open_to_read
 from rag_assets.report.html import report_path, write_report
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings

@@ -28,7 +28,7 @@ from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows
 from rag_assets.evaluation.score import Scores, checked_metric, nothing_shared, score, tie_rows
 from rag_assets.evaluation.ties import BOUNDED
-from rag_assets.pipeline.registry import open_to_read
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.report.formats import Rows, as_json, columns_of, formatted
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import rows_view

@@ -15,14 +15,15 @@ DESCRIPTIVE = {
     "Field": frozenset({"description", "examples", "title"}),
     "ConfigDict": frozenset({"title"}),
     "Column": frozenset({"meaning"}),
-    "TableSchema": frozenset({"row"}),
 }
 """Calls with keyword arguments that are read by people only."""
 
 DESCRIPTIVE_ATTRIBUTES = frozenset({"group", "kinds", "row", "model_kind", "search_kind"})
 """Class attributes that are read by people only."""
 
-DESCRIBED_CALLS = {"Column": 2, "TableSchema": 1, "completions": 0, "progress": 0}
+_DESCRIBED_SECOND = dict.fromkeys(("Column", "TableSchema", "OpenTableSchema"), 1)
+
+DESCRIBED_CALLS = {**_DESCRIBED_SECOND, "completions": 0, "progress": 0}
 """Calls with a description among their positional arguments, and where it stands."""
 
 LOGGERS = frozenset({"_log", "logger", "log"})

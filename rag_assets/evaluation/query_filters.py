@@ -27,29 +27,26 @@ QUERY_FILTERS = TableSchema(
     "query_filters",
     "one filter that a query has",
     ("filter",),
-    (
-        Column("filter", TEXT, "JSON object: field -> the values that match, as sorted texts"),
-        Column("query_ids", TAGS, "the queries that have it, sorted"),
-        Column("document_ids", TAGS, "the documents that match, sorted"),
-    ),
+    filter=Column(TEXT, "JSON object: field -> the values that match, as sorted texts"),
+    query_ids=Column(TAGS, "the queries that have it, sorted"),
+    document_ids=Column(TAGS, "the documents that match, sorted"),
 )
 
 WRITTEN_FILTERS = TableSchema(
     "written_filters",
     "one filter that a language model wrote",
     ("query_set", "filter"),
-    (Column("query_set", TEXT, "for which it wrote it"), *QUERY_FILTERS.columns),
+    query_set=Column(TEXT, "for which it wrote it"),
+    **QUERY_FILTERS.but(),
 )
 
 DOCUMENT_FIELDS = TableSchema(
     "document_fields",
     "one value of one field that documents have",
     ("field", "value"),
-    (
-        Column("field", TEXT, "name of the field in the metadata"),
-        Column("value", TEXT, "the text by which filters compare it"),
-        Column("n_documents", COUNT, "documents that have it"),
-    ),
+    field=Column(TEXT, "name of the field in the metadata"),
+    value=Column(TEXT, "the text by which filters compare it"),
+    n_documents=Column(COUNT, "documents that have it"),
 )
 
 Filter = Mapping[str, tuple[str, ...]]

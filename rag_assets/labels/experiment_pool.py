@@ -33,9 +33,9 @@ from rag_assets.labels.sampling.sample_stage import (
     question_ids,
     sampled_passages,
 )
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.evaluations import manifest_of, read_current
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_experiment
 from rag_assets.progress import Progress
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import index_key, load_units

@@ -1,23 +1,39 @@
-"""Mark and sweep: finds what may be removed from a store, local or remote.
+"""Finds what may be removed from a store: what nobody needs, and everything that holds a text.
 
 What a kept snapshot of any experiment names stays, and so does the ranking from which a kept run
 was cut. The latest evaluation and the anchor of each experiment are always kept; the rows of the
 history always stay. Who removes has the store alone, see :mod:`rag_assets.store.locks`: so nobody
 needs or writes an object between mark and sweep that no snapshot names yet.
+
+A text is searched in all experiments: another one may have it under another id. Artifacts are never
+edited, so those with the text go as a whole, and an evaluation makes them again. So do indexes and
+texts that were made from them: their words may tell of it without a piece of it. Rankings, metrics
+and the history hold ids and numbers alone and stay. A text is looked for by fragments without
+quotes, backslashes and line breaks, so that one is found inside JSON too, escaped once or twice.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rag_assets.chunking.pieces import indexed_texts
 from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.pipeline.evaluations import (
     ANCHOR,
     CURRENT,
     FOLDER,
+    HISTORY_DIR,
     Evaluation,
     pointed,
     read_evaluation,
@@ -25,10 +41,18 @@ from rag_assets.pipeline.evaluations import (
     snapshot_ids,
     stored_experiments,
 )
-from rag_assets.pipeline.history_files import HISTORY_DIR
-from rag_assets.store.artifacts import OBJECTS
-from rag_assets.store.atomic import TEMPORARY_MARK
-from rag_assets.store.content_cache import CACHE
+from rag_assets.store.artifacts import OBJECTS, Manifest, read_manifest
+from rag_assets.store.atomic import TABLE, TEMPORARY_MARK
+from rag_assets.store.content_cache import (
+    BY_TEXT,
+    CACHE,
+    COMPLETIONS,
+    CacheSegment,
+    cache_segments,
+    text_keys,
+    write_without,
+)
+from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.settings import StoreSettings
 
 SPARED = timedelta(hours=1)
@@ -42,6 +66,28 @@ OTHER = "other files"
 
 SHARED = (OBJECTS, MEASUREMENTS, CACHE)
 """Folders of what all experiments share."""
+
+LAST = ("chunks", "documents")
+"""Removed last, in this order: after a kill they still say which texts to look for."""
+
+MADE_OF_TEXTS = frozenset(
+    {
+        *("chunks", "index_texts", "term_counts", "lexical_index", "embedding_index"),
+        *("generated_questions", "queries", "query_facts", "query_set_answers", "query_sets"),
+        *("answers", "answer_verdicts"),
+    }
+)
+"""Kinds with words or vectors of the texts that they were made from."""
+
+MAX_FRAGMENTS = 8
+"""So many fragments of one text are looked for: the first, the last, and some between."""
+
+_MAX_CHARACTERS = 60
+_MIN_CHARACTERS = (24, 8, 3)
+"""Of a fragment; shorter ones are taken where a text has no longer one."""
+
+_GROUP = 32
+"""So many fragments make one regular expression: RE2 is many times slower with hundreds."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +114,19 @@ class Item:
 def items(settings: StoreSettings) -> list[Item]:
     """Return all that is stored of results and in caches, here or in the remote store."""
     store = settings.store
+    roots = [*stored_experiments(store), *(store / name for name in SHARED)]
+    files: dict[Path, tuple[int, int]] = {}
+    for path in (path for root in roots for path in root.rglob("*")):
+        with suppress(FileNotFoundError):  # gone since it was listed
+            status = path.stat()
+            if path.is_file() or not any(path.iterdir()):
+                files[path] = (status.st_size, status.st_mtime_ns)
+    names = {root.name for root in roots}
+    for name, listed in settings.remote.listing.items() if settings.remote is not None else ():
+        if name.partition("/")[0] in names:
+            files[store / name] = (listed.size, listed.modified)
     by_path: dict[Path, Item] = {}
-    for path, (n_bytes, written) in _files(settings).items():
+    for path, (n_bytes, written) in files.items():
         parts = path.relative_to(store).parts
         kind, depth = _kind_of(parts)
         owner = store.joinpath(*parts[:depth])
@@ -78,24 +135,6 @@ def items(settings: StoreSettings) -> list[Item]:
         size, modified = item.size + n_bytes, max(item.modified, written)
         by_path[owner] = replace(item, size=size, modified=modified)
     return sorted(by_path.values(), key=lambda item: item.path)
-
-
-def _files(settings: StoreSettings) -> dict[Path, tuple[int, int]]:
-    """Return files, and empty folders, with their bytes and the time when each was written."""
-    store = settings.store
-    roots = [*stored_experiments(store), *(store / name for name in SHARED)]
-    files: dict[Path, tuple[int, int]] = {}
-    for path in (path for root in roots for path in root.rglob("*")):
-        with suppress(FileNotFoundError):  # gone since it was listed
-            status = path.stat()
-            if path.is_file() or not any(path.iterdir()):
-                files[path] = (status.st_size, status.st_mtime_ns)
-    if settings.remote is not None:
-        names = {root.name for root in roots}
-        for name, listed in settings.remote.listing.items():
-            if name.partition("/")[0] in names:
-                files[store / name] = (listed.size, listed.modified)
-    return files
 
 
 def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
@@ -112,13 +151,29 @@ def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
     return {FOLDER: SNAPSHOTS, HISTORY_DIR: HISTORY_DIR}.get(parts[1], OTHER), len(parts)
 
 
-def snapshots_of(root: Path) -> list[Evaluation]:
-    """Return all snapshots of an experiment.
+class _Named:
+    """What snapshots name, by whom: paths, and first digits of fingerprints for measurements."""
 
-    Raises:
-        StoreError: one cannot be read, so it is not known what it names.
-    """
-    return [read_evaluation(snapshot_file(root, name)) for name in snapshot_ids(root)]
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._names: dict[Path | str, set[str]] = {}
+
+    def add(self, experiment: str, evaluation: Evaluation) -> None:
+        for entry in (*evaluation.entries, *evaluation.rankings):
+            for name in (self._store / entry.path, entry.fingerprint[:16]):
+                self._names.setdefault(name, set()).add(experiment)
+
+    def by(self, item: Item) -> set[str]:
+        """Return the experiments that name it."""
+        name = item.path.name[:16] if item.kind == MEASUREMENTS else item.path
+        return self._names.get(name, set())
+
+
+def _snapshots(store: Path) -> Iterator[tuple[Path, Evaluation]]:
+    """Yield all snapshots with the folders of their experiments, of each the oldest first."""
+    for root in stored_experiments(store):
+        for name in snapshot_ids(root):
+            yield root, read_evaluation(snapshot_file(root, name))
 
 
 def removable(
@@ -148,17 +203,15 @@ def removable(
     store = settings.store
     kept, gone = _Named(store), _Named(store)
     outdated: set[Path] = set()
-    for root in stored_experiments(store):
-        is_chosen = experiment in (None, root.name) and older_than is not None
-        limit = now - older_than if is_chosen and older_than is not None else None
+    for root, evaluation in _snapshots(store):
+        began = datetime.fromisoformat(evaluation.started)
+        is_old = older_than is not None and began < now - older_than
         pinned = {pointed(root / name) for name in (CURRENT, ANCHOR)}
-        for one in snapshots_of(root):
-            is_old = limit is not None and datetime.fromisoformat(one.started) < limit
-            if is_old and one.evaluation_id not in pinned:
-                outdated.add(snapshot_file(root, one.evaluation_id))
-                gone.add(root.name, one)
-            else:
-                kept.add(root.name, one)
+        if is_old and experiment in (None, root.name) and evaluation.evaluation_id not in pinned:
+            outdated.add(snapshot_file(root, evaluation.evaluation_id))
+            gone.add(root.name, evaluation)
+        else:
+            kept.add(root.name, evaluation)
     garbage: list[Item] = []
     for item in items(settings):
         written = datetime.fromtimestamp(item.modified / 1e9, UTC)
@@ -179,20 +232,266 @@ def removable(
     return garbage
 
 
-class _Named:
-    """What snapshots name, by whom: paths, and first digits of fingerprints for measurements."""
+class Fragments:
+    """What is looked for: fragments of texts, at most :data:`MAX_FRAGMENTS` of each."""
 
-    def __init__(self, store: Path) -> None:
-        self._store = store
-        self._names: dict[Path | str, set[str]] = {}
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Cut texts into fragments."""
+        self.texts = tuple(sorted({piece for text in texts for piece in _pieces(text)}))
 
-    def add(self, experiment: str, evaluation: Evaluation) -> None:
-        """Add what a snapshot of an experiment names."""
-        for entry in (*evaluation.entries, *evaluation.rankings):
-            for name in (self._store / entry.path, entry.fingerprint[:16]):
-                self._names.setdefault(name, set()).add(experiment)
+    def in_file(self, path: Path) -> bool:
+        """Return whether a file holds any of them; one that cannot be read as Parquet, as bytes."""
+        with suppress(OSError, pa.ArrowException):
+            if path.suffix == ".parquet":
+                with pq.ParquetFile(path) as file:
+                    # As they lie in memory, texts of lists and structures are whole.
+                    batches = (one.serialize() for one in file.iter_batches(batch_size=10_000))
+                    metadata = (file.schema_arrow.metadata or {}).values()
+                    return any(self._in_bytes(memoryview(part)) for part in (*metadata, *batches))
+        return self._in_bytes(path.read_bytes())
 
-    def by(self, item: Item) -> set[str]:
-        """Return the experiments that name it."""
-        name = item.path.name[:16] if item.kind == MEASUREMENTS else item.path
-        return self._names.get(name, set())
+    def _in_bytes(self, content: bytes | memoryview) -> bool:
+        column = pa.chunked_array([pa.array([bytes(content)], pa.large_binary())])
+        once = [json.dumps(text)[1:-1] for text in self.texts]
+        forms = {*self.texts, *once, *(json.dumps(text)[1:-1] for text in once)}
+        return bool(pc.any(_matches(column, forms)).as_py())
+
+    def in_column(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return of each text of a column whether it holds any of them."""
+        return _matches(column, self.texts)
+
+
+def _matches(column: pa.ChunkedArray, texts: Iterable[str]) -> pa.ChunkedArray:
+    matches = pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.bool_))])
+    literals = [rf"\Q{text}\E" for text in sorted(texts)]
+    for start in range(0, len(literals), _GROUP):
+        group = pc.match_substring_regex(column, "|".join(literals[start : start + _GROUP]))
+        matches = pc.or_(matches, pc.fill_null(group, False))
+    return matches
+
+
+def _pieces(text: str) -> list[str]:
+    """Return fragments of a text, spread over all of it."""
+    runs = [run.strip() for run in re.split(r"[\"'\\\x00-\x1f<>&]", text)]
+    for shortest in _MIN_CHARACTERS:
+        pieces = [run[:_MAX_CHARACTERS].strip() for run in runs if len(run) >= shortest]
+        if pieces:
+            places = np.linspace(0, len(pieces) - 1, min(len(pieces), MAX_FRAGMENTS)).round()
+            return [pieces[int(place)] for place in places]
+    return []
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Everything that holds a text.
+
+    Attributes:
+        files: artifacts and other files, in the order in which they go.
+        entries: cache file -> of each of its rows whether it goes.
+        sources: experiment -> source, of those that name or hold any of the files.
+        kept: snapshots and files of the history in which a piece of the text stands.
+    """
+
+    files: tuple[Item, ...]
+    entries: Mapping[CacheSegment, pa.BooleanArray]
+    sources: Mapping[str, str]
+    kept: tuple[Path, ...]
+
+    @property
+    def items(self) -> list[Item]:
+        """All that goes; of a cache file, the share of its bytes that its entries have."""
+        caches = []
+        for segment, rows in self.entries.items():
+            size, kind = round(segment.size * pc.mean(rows).as_py()), f"{CACHE}/{segment.kind}"
+            caches.append(Item(segment.path, kind, size, reason="holds the text"))
+        return [*self.files, *caches]
+
+    def remove(self, settings: StoreSettings) -> None:
+        """Remove it all; the documents go last.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        partly = [entry for entry in self.entries.items() if not pc.all(entry[1]).as_py()]
+        rest = [write_without(segment, rows) for segment, rows in partly]
+        if settings.remote is not None:
+            settings.remote.send(rest)
+        settings.remove(segment.path for segment in self.entries)
+        for is_last in (False, True):
+            settings.remove(item.path for item in self.files if (item.kind in LAST) is is_last)
+
+
+def to_forget(
+    settings: StoreSettings,
+    document_id: str | None = None,
+    text: str | None = None,
+    experiment: str | None = None,
+) -> Forgotten | None:
+    """Return what holds the text of a document, or another text, in all experiments of a store.
+
+    Args:
+        settings: the store; of a remote one, everything is fetched.
+        document_id: a document.
+        text: a text.
+        experiment: whose document it is; None: any's that has one of this id.
+
+    Returns:
+        None: no artifact holds such a document, and there is no text.
+
+    Raises:
+        StoreError: a snapshot cannot be read, so it is not known what it names; or the remote store
+            cannot be used.
+    """
+    if settings.remote is not None:
+        settings.remote.pull()
+        settings.remote.fetch("")
+    named, sources = _Named(settings.store), {}
+    for root, evaluation in _snapshots(settings.store):
+        named.add(root.name, evaluation)
+        sources[root.name] = evaluation.source
+    contents = items(settings)
+    owners = {item.path: {item.experiment} - {""} | named.by(item) for item in contents}
+    texts = {text} if text else set()
+    for item in contents:
+        is_whose = experiment is None or experiment in owners[item.path]
+        for table in _table(item) if item.kind in LAST and is_whose else ():
+            chosen = table.filter(
+                pc.equal(table["document_id"], pa.scalar(document_id, pa.string()))
+            )
+            texts.update(chosen["text"].to_pylist())
+    if not texts:
+        return None
+    chunks = [part for item in contents for part in _cut_from(item, texts)]
+    fragments = Fragments(texts.union(*map(_indexed, chunks)))
+    manifests = {item.path: read_manifest(item.path) for item in contents}
+    holding = {item.path for item in contents if _holds(item, fragments)}
+    made = _made_from(holding, manifests)
+    files = []
+    for item in contents:
+        is_unreadable = manifests[item.path] is None
+        is_made = item.kind in MADE_OF_TEXTS and (item.path in made or is_unreadable)
+        if item.path in holding or is_made:
+            by = ", ".join(sorted(owners[item.path]))
+            files.append(replace(item, experiment=by, reason="holds the text"))
+    files.sort(key=lambda item: LAST.index(item.kind) if item.kind in LAST else -1)
+    touched = {name for item in files for name in item.experiment.split(", ")}
+    in_kept = (item.path for item in contents if item.kind in (SNAPSHOTS, HISTORY_DIR))
+    return Forgotten(
+        (*_dagster(settings), *files),
+        dict(_cache_entries(settings.store, contents, chunks, fragments, manifests.values())),
+        {name: source for name, source in sources.items() if name in touched},
+        tuple(path for path in in_kept if fragments.in_file(path)),
+    )
+
+
+def _table(item: Item) -> list[pa.Table]:
+    """Return a table of texts; nothing if it is damaged, then its bytes are searched."""
+    try:
+        return [read_parquet(item.path / TABLE)]
+    except (OSError, pa.ArrowException):
+        return []
+
+
+def _cut_from(item: Item, texts: set[str]) -> Iterator[pa.Table]:
+    """Yield the chunks of a table of chunks that were cut from one of the texts."""
+    for table in _table(item) if item.kind == "chunks" else ():
+        is_cut = [any(chunk in text for text in texts) for chunk in table["text"].to_pylist()]
+        yield table.filter(pa.array(is_cut, pa.bool_()))
+
+
+def _holds(item: Item, fragments: Fragments) -> bool:
+    """Return whether a file or artifact holds a fragment; what was never finished may."""
+    if item.kind in (CACHE, SNAPSHOTS, HISTORY_DIR):
+        return False
+    files = item.path.rglob("*") if item.path.is_dir() else [item.path]
+    return item.kind == TEMPORARY or any(fragments.in_file(f) for f in files if f.is_file())
+
+
+def _made_from(paths: Iterable[Path], manifests: Mapping[Path, Manifest | None]) -> set[Path]:
+    """Return artifacts, and all that was made from them through any others."""
+    made, waiting = set(paths), list(paths)
+    while waiting:
+        manifest = manifests[waiting.pop()]
+        digests = set(manifest.digests.values()) if manifest else set()
+        for path, other in manifests.items():
+            if path not in made and other and not digests.isdisjoint(other.inputs.values()):
+                made.add(path)
+                waiting.append(path)
+    return made
+
+
+def _cache_entries(
+    store: Path,
+    contents: Iterable[Item],
+    chunks: Iterable[pa.Table],
+    fragments: Fragments,
+    manifests: Iterable[Manifest | None],
+) -> Iterator[tuple[CacheSegment, pa.BooleanArray]]:
+    """Yield entries of caches: vectors by the keys of their texts, replies by their words."""
+    configs = [manifest.config for manifest in manifests if manifest]
+    prompts = {"", *(prompt for config in configs for prompt in _prompts(config))}
+    gone, stored = _stored_texts(contents, chunks, fragments)
+    gone_keys, stored_keys = (
+        text_keys([prompt + text for text in texts for prompt in prompts])
+        for texts in (gone, stored)
+    )
+    # Vectors of single sentences: their texts are not stored, so all without a stored text go.
+    by_sentence = any(config.get("strategy") == "semantic" for config in configs)
+    for segment in (one for one in cache_segments(store) if one.entries >= 0):
+        if segment.kind in BY_TEXT:
+            keys = read_parquet(segment.path, ["key"]).column("key").combine_chunks()
+            rows = pc.is_in(keys, gone_keys)
+            if by_sentence and segment.kind == "embeddings":
+                rows = pc.or_(rows, pc.invert(pc.is_in(keys, stored_keys)))
+        elif segment.kind == COMPLETIONS:
+            table = read_parquet(segment.path, ["request", "text"])
+            rows = pc.or_(*map(fragments.in_column, table.columns)).combine_chunks()
+        else:
+            continue  # scores of pairs: hashes and numbers alone
+        if pc.any(rows).as_py():
+            yield segment, rows
+
+
+def _stored_texts(
+    contents: Iterable[Item], chunks: Iterable[pa.Table], fragments: Fragments
+) -> tuple[set[str], set[str]]:
+    """Return the texts that go, in each form in which one may be embedded; and all of them."""
+    gone: set[str] = set().union(*map(_indexed, chunks))
+    ids = [chunk_id for table in chunks for chunk_id in table["chunk_id"].to_pylist()]
+    stored: set[str] = set()
+    for item in contents:
+        is_text = item.kind in ("chunks", "index_texts", "queries", "query_sets")
+        for table in _table(item) if is_text else ():
+            mask = fragments.in_column(table["text"])
+            if item.kind == "index_texts":
+                mask = pc.or_(mask, pc.is_in(table["chunk_id"], pa.array(ids, pa.string())))
+            forms = _indexed if item.kind == "chunks" else _texts
+            gone |= forms(table.filter(mask))
+            stored |= forms(table)
+    return gone, stored
+
+
+def _texts(table: pa.Table) -> set[str]:
+    return set(table["text"].to_pylist())
+
+
+def _indexed(chunks: pa.Table) -> set[str]:
+    """Return the texts of chunks, in each form in which one may be embedded."""
+    return _texts(chunks).union(indexed_texts(chunks), indexed_texts(chunks, headings=True))
+
+
+def _prompts(config: Mapping[str, object]) -> Iterator[str]:
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _prompts(value)
+        elif name.endswith("prompt") and isinstance(value, str):
+            yield value
+
+
+def _dagster(settings: StoreSettings) -> list[Item]:
+    """Return the store's Dagster instance: it shows first rows, and nobody can search it."""
+    home = settings.dagster_home
+    if settings.has_dagster_home or not any((home / "rag_assets").glob("*.json")):
+        return []
+    size = sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
+    return [Item(home, "Dagster instance", size, reason="may show the text")]

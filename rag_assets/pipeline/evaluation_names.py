@@ -1,39 +1,167 @@
-"""Finds evaluations by name: ``latest``, ``previous``, ``anchor``, or a part of an id.
+"""Finds experiments and evaluations by name, and keeps what gates saw of a pinned evaluation.
 
-The anchor is a pinned evaluation that a gate compares with: its id, in the file ``anchor`` of the
-experiment's folder in the store. What it names is never cleaned away.
+The list of evaluated experiments says which source each name in a store belongs to. Every reader
+opens an experiment by :func:`open_experiment`, so that none shows the evaluation of another one.
+An evaluation is ``latest``, ``previous``, ``anchor``, or a part of an id. The anchor is pinned, and
+a gate compares with it: its id, in the file ``anchor`` of the experiment's folder in the store.
+What it names is never cleaned away.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.load import EXPERIMENT_FILE, load_experiment
 from rag_assets.pipeline.evaluations import (
     ANCHOR,
     Evaluation,
     fetch_evaluation,
+    fetch_experiments,
     pointed,
     pointer_text,
     read_current,
     read_evaluation,
     snapshot_file,
     snapshot_ids,
+    source_of_current,
 )
 from rag_assets.pipeline.history import History
+from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import canonical_json, fingerprint, read_sealed, sealed_json
 from rag_assets.store.locks import locked, shared_lease
 from rag_assets.store.settings import StoreSettings
+
+_log = logging.getLogger("rag_assets")
 
 LATEST, PREVIOUS = "latest", "previous"
 NAMES = (LATEST, PREVIOUS, ANCHOR)
 
 MAX_IDS = 5
 """So many ids are listed where a part of an id fits several, or none."""
+
+
+def open_experiment(
+    path: Path | str, settings: StoreSettings, *, take_over: bool = False
+) -> Experiment:
+    """Load the experiment at ``path`` under the name that it has in the store.
+
+    Without a `name` of its own it keeps the one that the store lists it by.
+
+    Args:
+        path: as for :func:`load_experiment`.
+        settings: the store.
+        take_over: the name now belongs to this experiment, whoever had it: it is a copy that goes
+            on with the evaluations of the original.
+
+    Raises:
+        UsageError: another experiment, which still exists, has its name in the store.
+        RagAssetsError: as for :func:`load_experiment`.
+    """
+    experiment = load_experiment(path)
+    if experiment.config.name is None:
+        listed = registered(settings).items()
+        names = [name for name, source in listed if is_source(source, experiment)]
+        if names and experiment.name not in names:
+            experiment = replace(experiment, name=names[-1])
+    if take_over:
+        register(experiment, settings, take_over=True)
+    else:
+        check_name(experiment, settings)
+    return experiment
+
+
+def open_to_read(path: Path | str, settings: StoreSettings) -> Experiment:
+    """Load an experiment whose evaluations are shown, and bring these from a remote store.
+
+    A warehouse that is stale or damaged is built anew. Errors are those of :func:`open_experiment`.
+    """
+    experiment = open_experiment(path, settings)
+    fetch_experiments(settings, experiment.name)
+    if settings.warehouse.exists():
+        from rag_assets.pipeline.warehouse_time import is_current
+
+        try:
+            if not is_current(settings):
+                # It reads all stages, which nothing else that is shown needs.
+                from rag_assets.pipeline.warehouse import rebuild
+
+                rebuild(settings)
+        except StoreError as error:  # what is shown does not come from it
+            _log.info("the warehouse is not up to date: %s", error)
+    return experiment
+
+
+def register(experiment: Experiment, settings: StoreSettings, *, take_over: bool = False) -> None:
+    """Add the experiment to the list.
+
+    Raises:
+        UsageError: another experiment, which still exists, has its name, and is not taken over.
+        StoreError: the store cannot be written.
+    """
+    with locked(settings.locks / "experiments.lock"):
+        if not take_over:
+            check_name(experiment, settings)
+        listed, source = registered(settings), str(experiment.source)
+        if listed.get(experiment.name) != source:
+            write_text(settings.registry, json.dumps({**listed, experiment.name: source}, indent=1))
+
+
+def check_name(experiment: Experiment, settings: StoreSettings) -> None:
+    """Check that the name of an experiment is its own in a store.
+
+    It is that of the source that is listed. Where the list lies elsewhere (it is state of one
+    machine), the source of the current evaluation tells.
+
+    Raises:
+        UsageError: another experiment, which still exists, has it; says how to go on.
+    """
+    name, source = experiment.name, experiment.source
+    other = registered(settings).get(name) or source_of_current(settings.store / name)
+    if other is None or is_source(other, experiment):
+        return
+    try:
+        Path(other).stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return
+    except OSError:  # one that nobody may look at is there
+        pass
+    store = settings.place
+    command = ["rag-assets", "evaluate", str(source), "--take-over"]
+    if settings.state_dir == settings.store:
+        command += ["--store", store]
+    raise UsageError(
+        f"the name '{name}' of {source} is taken by {other} in the store {store}; give one of them "
+        f"another `name` in its experiment.yaml, or use another --store; if this is a copy that "
+        f"continues the evaluations there, run once: {shlex.join(command)}"
+    )
+
+
+def is_source(listed: str, experiment: Experiment) -> bool:
+    """Return whether a listed source is this one, by another path or with its first YAML."""
+    for path in (Path(listed), Path(listed) / EXPERIMENT_FILE):
+        with suppress(OSError, ValueError):
+            if path.samefile(experiment.source):
+                return True
+    return False
+
+
+def registered(settings: StoreSettings) -> dict[str, str]:
+    """Return name -> source of every experiment on the list; what is damaged is left out."""
+    try:
+        entries = json.loads(settings.registry.read_text(encoding="utf-8")).items()
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {name: src for name, src in entries if isinstance(src, str) and "/" not in name}
 
 
 class EvaluationNames:
@@ -57,9 +185,7 @@ class EvaluationNames:
         """
         if name == LATEST:
             return read_current(self.root)
-        evaluation_id = {PREVIOUS: self._previous, ANCHOR: self._anchor}.get(
-            name, lambda: self._by_part(name)
-        )()
+        evaluation_id = self._id_of(name)
         file = snapshot_file(self.root, evaluation_id)
         if not file.is_file():
             raise StoreError(f"{file}: the snapshot is gone")
@@ -107,41 +233,37 @@ class EvaluationNames:
         """Return the id of the pinned evaluation, if there is one."""
         return anchor_id(self.root)
 
-    def _previous(self) -> str:
-        latest = read_current(self.root).evaluation_id
-        stored = set(snapshot_ids(self.root))
-        complete = self.history().ids(complete=True)
-        earlier = [name for name in complete if name < latest and name in stored]
-        if not earlier:
-            raise NotEvaluated(f"{self.root.name} has no complete evaluation before {latest}")
-        return earlier[-1]
-
-    def _anchor(self) -> str:
-        pinned = self.anchor_id()
-        if pinned is None:
-            raise NotEvaluated(
-                f"{self.root.name} has no anchor; `rag-assets anchor PATH` pins an evaluation"
-            )
-        return pinned
-
-    def _by_part(self, part: str) -> str:
-        stored = snapshot_ids(self.root)
-        fitting = [name for name in stored if name.startswith(part) or name.endswith(part)]
-        if part in stored or len(fitting) == 1:
-            return part if part in stored else fitting[0]
+    def _id_of(self, name: str) -> str:
+        stored, experiment = snapshot_ids(self.root), self.root.name
+        if name == PREVIOUS:
+            latest = read_current(self.root).evaluation_id
+            complete = self.history().ids(complete=True)
+            earlier = [one for one in complete if one < latest and one in stored]
+            if not earlier:
+                raise NotEvaluated(f"{experiment} has no complete evaluation before {latest}")
+            return earlier[-1]
+        if name == ANCHOR:
+            pinned = self.anchor_id()
+            if pinned is None:
+                remedy = "`rag-assets anchor PATH` pins an evaluation"
+                raise NotEvaluated(f"{experiment} has no anchor; {remedy}")
+            return pinned
+        fitting = [one for one in stored if one.startswith(name) or one.endswith(name)]
+        if name in stored or len(fitting) == 1:
+            return name if name in stored else fitting[0]
         if fitting:
             more = f", and {len(fitting) - MAX_IDS} more" if len(fitting) > MAX_IDS else ""
             candidates = ", ".join(fitting[-MAX_IDS:])
-            raise UsageError(f"'{part}' fits {len(fitting)} evaluations: {candidates}{more}")
+            raise UsageError(f"'{name}' fits {len(fitting)} evaluations: {candidates}{more}")
         cleaned = self.history().ids() if self.root.is_dir() else []
-        if any(name.startswith(part) or name.endswith(part) for name in cleaned):
+        if any(one.startswith(name) or one.endswith(name) for one in cleaned):
             raise UsageError(
-                f"the snapshot of evaluation '{part}' was cleaned away; its means are in "
+                f"the snapshot of evaluation '{name}' was cleaned away; its means are in "
                 "`rag-assets history`, but its queries cannot be compared any more"
             )
         newest = ", ".join(stored[-MAX_IDS:]) or "none"
         allowed = f"{', '.join(NAMES)}, or the beginning or end of an id; newest: {newest}"
-        raise UsageError(f"{self.root.name} has no evaluation '{part}'; allowed: {allowed}")
+        raise UsageError(f"{experiment} has no evaluation '{name}'; allowed: {allowed}")
 
 
 def anchor_id(root: Path) -> str | None:
@@ -245,12 +367,7 @@ class GateLooks:
             self._settings.write_record(self._file, text, merged)
 
     def _looks(self) -> list[Row]:
-        try:
-            return self._read(self._file.read_bytes())
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StoreError(f"cannot read {self._file}: {error.strerror or error}") from error
+        return self._read(self._file.read_bytes()) if self._file.exists() else []
 
     def _read(self, content: bytes) -> list[Row]:
         try:

@@ -33,6 +33,7 @@ from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings
 
 FOLDER = "evaluations"
+HISTORY_DIR = "history"
 CURRENT = "current"
 ANCHOR = "anchor"
 RANKINGS = "rankings"
@@ -233,7 +234,7 @@ def named_entries(snapshot: Path) -> Iterator[dict[str, Any]]:
     """Yield the entries of a snapshot, rankings too; none where it cannot be read."""
     try:
         content = json.loads(snapshot.read_text(encoding="utf-8"))
-        yield from [*content["entries"], *content.get(RANKINGS, ())]
+        yield from [*content["entries"], *content[RANKINGS]]
     except (OSError, ValueError, KeyError, TypeError):
         return
 
@@ -250,27 +251,25 @@ def read_evaluation(file: Path) -> Evaluation:
     Raises:
         StoreError: it cannot be read, or is of another schema version.
     """
+    source = "PATH"
     try:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        source = shlex.quote(str(data["source"]))
         if data["schema_version"] != SCHEMA_VERSION:
-            source = shlex.quote(str(data["source"]))
-            raise StoreError(
-                f"{file}: schema version {data['schema_version']}, this program writes "
-                f"{SCHEMA_VERSION}; evaluate the experiment again: rag-assets evaluate {source}"
-            )
+            version = data["schema_version"]
+            raise ValueError(f"schema version {version}, this program writes {SCHEMA_VERSION}")
         if data.pop(CHECKSUM, None) not in (None, fingerprint(data)):  # older ones have none
             raise ValueError("it is damaged")
+        del data["content"]
         for name in ("entries", RANKINGS):
-            data[name] = tuple(SnapshotEntry(**fields) for fields in data.get(name, ()))
+            data[name] = tuple(SnapshotEntry(**fields) for fields in data[name])
         for name in ("dagster_runs", "remarks"):
-            data[name] = tuple(data.get(name, ()))
-        data["origin"] = Origin(**data.get("origin", {}))
-        data.pop("content", None)
-        return Evaluation(**data)
+            data[name] = tuple(data[name])
+        return Evaluation(**{**data, "origin": Origin(**data["origin"])})
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(
             f"{file}: is not a readable evaluation ({error}); to write a new one: "
-            "rag-assets evaluate PATH"
+            f"rag-assets evaluate {source}"
         ) from error
 
 
@@ -345,6 +344,6 @@ def all_experiments(store: Path) -> list[Path]:
 
 def stored_experiments(store: Path) -> list[Path]:
     """Return the folders of all experiments of which anything is stored, evaluated or not."""
-    here = [file.parent for name in (FOLDER, "history") for file in store.glob(f"*/{name}")]
+    here = [file.parent for name in (FOLDER, HISTORY_DIR) for file in store.glob(f"*/{name}")]
     names = {folder.name for folder in here if not folder.name.startswith("_")} - RESERVED
     return sorted(store / name for name in names)

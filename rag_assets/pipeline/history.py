@@ -1,17 +1,23 @@
-"""The history of an experiment: a row for each evaluation, and how a metric went over time.
+"""The history of an experiment: a row for each evaluation, in Parquet files that never change.
 
-A row is made of an evaluation's snapshot and the artifacts that it names.
+A row is made of an evaluation's snapshot and the artifacts that it names. Every evaluation writes
+one file, ``history/<id>.<digest>.parquet``. Many small files are slow to read, so :data:`COMPACTED`
+of them become one, ``history/<first id>--<last id>.<digest>.parquet``. The digest is of the bytes
+of the file, so damage is seen, and the same rows have the same name on all machines. A row that
+stands in two files, because a process was killed while it compacted, is one row.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary_stage import GROUPS
@@ -19,6 +25,7 @@ from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import StoreError
 from rag_assets.judges.verdicts_stage import judge_fingerprint
 from rag_assets.pipeline.evaluations import (
+    HISTORY_DIR,
     Evaluation,
     manifest_of,
     read_evaluation,
@@ -26,7 +33,6 @@ from rag_assets.pipeline.evaluations import (
     snapshot_ids,
     table_of,
 )
-from rag_assets.pipeline.history_files import HistoryFiles, as_rows
 from rag_assets.schemas import (
     HISTORY,
     HISTORY_ANSWERS,
@@ -37,11 +43,17 @@ from rag_assets.schemas import (
     SCHEMA_VERSION,
 )
 from rag_assets.store.artifacts import Manifest
-from rag_assets.store.canonical import canonical_json, fingerprint
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove
+from rag_assets.store.canonical import canonical_json, file_digest, fingerprint
+from rag_assets.store.file_stamps import RecentFiles
+from rag_assets.store.locks import locked
 
 _logger = logging.getLogger("rag_assets")
 
 Row = dict[str, Any]
+
+COMPACTED = 50
+"""So many files of single evaluations become one."""
 
 LISTS = {
     "retrievers": HISTORY_RETRIEVERS,
@@ -55,6 +67,31 @@ COST_TIME = "cost_time"
 """Stands among the metrics of a cell: mean milliseconds of a query, where it was measured."""
 
 _LEAD = ("experiment", "evaluation_id", "started", "complete")
+_NAMES: list[str] = HISTORY.arrow().names
+
+_DIGESTS = {
+    "corpus_digest": "documents",
+    "chunks_digest": "chunks",
+    "queries_digest": "queries",
+    "query_sets_digest": "query_sets",
+    "qrels_digest": "qrels",
+}
+"""Column -> the asset whose content it is the digest of."""
+
+_CALIBRATED = {"calibrated_means": "answer_verdicts", "calibrated_rankings": "relevance_verdicts"}
+"""Asset of calibrated means -> the verdicts that it calibrates."""
+
+FINGERPRINT_DIGITS = 12
+"""So many of a judge's are kept: enough to tell judges apart."""
+
+_TRIES = 20
+"""A file that was listed may be compacted before it is read; then the folder is listed again."""
+
+_BETWEEN = "--"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_INTACT: RecentFiles[bool] = RecentFiles(lambda _: 1, 1, 4096)
+"""Whether files are as they were written, of the last 4,096."""
 
 
 def evaluations_sql(rows: str) -> str:
@@ -63,7 +100,7 @@ def evaluations_sql(rows: str) -> str:
     Args:
         rows: a relation with the columns of the history, in which a row may stand twice.
     """
-    return _once(rows, [name for name in HISTORY.arrow().names if name not in LISTS])
+    return _once(rows, [name for name in _NAMES if name not in LISTS])
 
 
 def items_sql(rows: str, column: str) -> str:
@@ -86,16 +123,6 @@ def _once(rows: str, names: Sequence[str]) -> str:
     )
 
 
-_DIGESTS = {
-    "corpus_digest": "documents",
-    "chunks_digest": "chunks",
-    "queries_digest": "queries",
-    "query_sets_digest": "query_sets",
-    "qrels_digest": "qrels",
-}
-"""Column -> the asset whose content it is the digest of."""
-
-
 def history_table(root: Path, evaluations: Iterable[Evaluation]) -> pa.Table:
     """Return a row of :data:`rag_assets.schemas.HISTORY` for each evaluation.
 
@@ -106,12 +133,12 @@ def history_table(root: Path, evaluations: Iterable[Evaluation]) -> pa.Table:
     Raises:
         StoreError: an artifact is damaged.
     """
-    rows = [_row(root, evaluation) for evaluation in evaluations]
-    return HISTORY.check(pa.Table.from_pylist(rows, schema=HISTORY.arrow()))
+    return HISTORY.from_rows([_row(root, evaluation) for evaluation in evaluations])
 
 
-def _row(root: Path, evaluation: Evaluation) -> Row:
+def _row(root: Path, evaluation: Evaluation) -> dict[str, object]:
     origin = evaluation.origin
+    files = {"files": dict(origin.files)} if origin.files else {}
     return {
         "experiment": evaluation.experiment,
         "evaluation_id": evaluation.evaluation_id,
@@ -130,9 +157,7 @@ def _row(root: Path, evaluation: Evaluation) -> Row:
         **{column: _digest(evaluation, asset) for column, asset in _DIGESTS.items()},
         "git_commit": origin.git_commit,
         "git_dirty": origin.git_dirty,
-        "configuration": canonical_json(
-            {**origin.configuration, **({"files": dict(origin.files)} if origin.files else {})}
-        ),
+        "configuration": canonical_json({**origin.configuration, **files}),
         "code_versions": canonical_json(origin.code_versions),
         "packages": canonical_json(origin.packages),
         "retrievers": list(_retrievers(root, evaluation)),
@@ -185,7 +210,7 @@ def _rows_of(root: Path, evaluation: Evaluation, asset: str) -> Iterator[Row]:
 def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
     declared = set(LEADERBOARD.arrow().names)
     for row in _rows_of(root, evaluation, "leaderboard"):
-        cell = {name: row.get(name, "all") for name in ("retriever", "split", "top_k")}
+        cell = {name: row[name] for name in ("retriever", "split", "top_k")}
         for name, value in row.items():
             if name not in declared and value is not None:
                 yield {**cell, "metric": name, "value": value, "n_queries": row["n_queries"]}
@@ -198,14 +223,9 @@ def _cost_times(root: Path, evaluation: Evaluation) -> Iterator[Row]:
         is_cell = entry.asset.endswith("_runs")
         measured = measurements.cost_time(entry.fingerprint) if is_cell else None
         if measured is not None:
-            yield {
-                "retriever": entry.partition["retriever"],
-                "split": "all",
-                "top_k": int(entry.partition["top_k"]),
-                "metric": COST_TIME,
-                "value": measured[0],
-                "n_queries": measured[1],
-            }
+            retriever, top_k = entry.partition["retriever"], int(entry.partition["top_k"])
+            cell = {"retriever": retriever, "split": "all", "top_k": top_k, "metric": COST_TIME}
+            yield {**cell, "value": measured[0], "n_queries": measured[1]}
 
 
 def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
@@ -213,16 +233,10 @@ def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
         if row["questions"] == GROUPS[0] and row["mean"] is not None:
             yield {
                 "answerer": AnswerCell(row["answerer"], row["top_k"]).key,
-                "split": row["split"],
-                "metric": row["metric"],
+                **{name: row[name] for name in ("split", "metric", "n_failed")},
                 "value": row["mean"],
                 "n_questions": row["n"],
-                "n_failed": row["n_failed"],
             }
-
-
-_CALIBRATED = {"calibrated_means": "answer_verdicts", "calibrated_rankings": "relevance_verdicts"}
-"""Asset of calibrated means -> the verdicts that it calibrates."""
 
 
 def _judged(root: Path, evaluation: Evaluation) -> Iterator[Row]:
@@ -233,10 +247,10 @@ def _judged(root: Path, evaluation: Evaluation) -> Iterator[Row]:
             continue
         lead = {"judge": judge, "fingerprint": print_of_judge}
         for row in table_of(root, evaluation, entry).to_pylist():
-            own = {name: row.get(name) for name in HISTORY_JUDGED.arrow().names}
+            same = {name: row.get(name) for name in HISTORY_JUDGED.arrow().names}
             # By labels of other answers it would be another number over time.
             value = row["calibrated"] if row["human"] is not None else None
-            yield {**own, **lead, "value": value}
+            yield {**same, **lead, "value": value}
 
 
 def _sampled(root: Path, evaluation: Evaluation) -> Iterator[Row]:
@@ -249,6 +263,168 @@ def _sampled(root: Path, evaluation: Evaluation) -> Iterator[Row]:
         }
 
 
+def recorded_judge(
+    root: Path, evaluation: Evaluation, judge: str, asset: str = "answer_verdicts"
+) -> str | None:
+    """Return the fingerprint of a judge; None: the evaluation has no verdicts of it.
+
+    What it judged is no part of it, nor is the parser of its replies.
+
+    Args:
+        root: the experiment's folder in the store.
+        evaluation: whose judge.
+        judge: its name.
+        asset: its verdicts: on answers, or on passages.
+    """
+    for entry in evaluation.entries_of(asset):
+        if entry.partition["judge"] == judge:
+            manifest = manifest_of(root, evaluation, entry)
+            if manifest is not None:
+                return judge_fingerprint(manifest)[:FINGERPRINT_DIGITS]
+    return None
+
+
+class HistoryFiles:
+    """The files of one experiment."""
+
+    def __init__(self, root: Path, locks: Path | None) -> None:
+        """Use the experiment's folder ``root`` in the store, and the folder of lock files.
+
+        Without one, files are read and added, and none are compacted.
+        """
+        self.folder = root / HISTORY_DIR
+        self._lock = None if locks is None else locks / root.name / "history.lock"
+
+    def add(self, rows: pa.Table) -> None:
+        """Add evaluations.
+
+        Args:
+            rows: a table of :data:`rag_assets.schemas.HISTORY`, in the order of time.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        step = 1 if rows.num_rows < COMPACTED else rows.num_rows
+        for begin in range(0, rows.num_rows, step):
+            self._write(rows.slice(begin, step))
+        if self._lock is None or len(self.single()) < COMPACTED:
+            return
+        with locked(self._lock):
+            single = [path for path in self.single() if _is_readable(path)]
+            for begin in range(0, len(single) - COMPACTED + 1, COMPACTED):
+                group = single[begin : begin + COMPACTED]
+                self._write(_merged([_read(path, _NAMES) for path in group], _NAMES))
+                for path in group:
+                    remove(path)
+
+    def paths(self) -> list[Path]:
+        """Return the files, in the order of their evaluations."""
+        files = sorted(self.folder.glob("*.parquet"))
+        return [path for path in files if TEMPORARY_MARK not in path.name]
+
+    def single(self) -> list[Path]:
+        """Return the files of single evaluations."""
+        return [path for path in self.paths() if not is_compacted(path)]
+
+    def ids(self) -> set[str]:
+        """Return the ids of all evaluations."""
+        return set(self.table(["evaluation_id"])[0].to_pylist())
+
+    def table(self, columns: Sequence[str] = _NAMES) -> pa.Table:
+        """Return columns of evaluations, ``evaluation_id`` among them; each once, the oldest first.
+
+        Raises:
+            StoreError: a file cannot be read.
+        """
+        for _ in range(_TRIES):
+            try:
+                return _merged([_read(path, columns) for path in self.paths()], columns)
+            except FileNotFoundError:  # it was compacted meanwhile
+                continue
+        raise StoreError(f"{self.folder}: cannot be read; try again")
+
+    def _write(self, rows: pa.Table) -> None:
+        """Write some evaluations, which are in the order of time, into one file."""
+        sink = pa.BufferOutputStream()
+        # Without the metadata of the file that they may come from.
+        pq.write_table(rows.replace_schema_metadata().combine_chunks(), sink, compression="zstd")
+        content = sink.getvalue().to_pybytes()
+        ids = rows.column("evaluation_id")
+        name = ids[0].as_py() + (f"{_BETWEEN}{ids[-1].as_py()}" if len(ids) > 1 else "")
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        with atomic_file(self.folder / f"{name}.{digest}.parquet") as temporary:
+            temporary.write_bytes(content)
+
+
+def is_compacted(path: Path) -> bool:
+    """Return whether a file is of several evaluations."""
+    return _BETWEEN in path.name
+
+
+def as_rows(table: pa.Table) -> list[Row]:
+    """Return the rows of a table as `to_pylist` does, which imports pandas for a time: 0.2 s."""
+    columns: list[list[Any]] = []
+    for column in table.columns:
+        if pa.types.is_timestamp(column.type):
+            counts = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+            columns.append([_EPOCH + timedelta(microseconds=n) for n in counts])
+        else:
+            columns.append(column.to_pylist())
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _read(path: Path, names: Sequence[str]) -> pa.Table:
+    """Return columns of a file.
+
+    Raises:
+        StoreError: it cannot be read.
+        FileNotFoundError: it is gone.
+    """
+
+    def is_intact(path: Path) -> bool:
+        _, *digest, _ = path.name.split(".")
+        return not digest or file_digest(path).startswith(digest[0])
+
+    try:
+        if not _INTACT.get(path, is_intact):
+            raise OSError("it is damaged")
+        with pq.ParquetFile(path) as file:
+            missing = set(names) - set(file.schema_arrow.names)
+            if missing:
+                raise OSError(f"no column {', '.join(sorted(missing))}")
+            return file.read(list(names)).select(list(names))
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        what = " ".join(str(error).split())
+        raise StoreError(
+            f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
+            f"makes the rows of the evaluations that are still there again"
+        ) from error
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        _read(path, _NAMES)
+    except StoreError:
+        return False
+    except FileNotFoundError:  # compacted meanwhile
+        return True
+    return True
+
+
+def _merged(parts: list[pa.Table], names: Sequence[str]) -> pa.Table:
+    """Return each evaluation once, in the order of time."""
+    if not parts:
+        return pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table()
+    rows = pa.concat_tables(parts)
+    first: dict[str, int] = {}
+    for number, name in enumerate(rows.column("evaluation_id").to_pylist()):
+        first.setdefault(name, number)
+    order = [first[name] for name in sorted(first)]
+    return rows if order == [*range(rows.num_rows)] else rows.take(pa.array(order, pa.int64()))
+
+
 def fill_in(root: Path, locks: Path) -> int:
     """Add the evaluations that have a snapshot and no row, and return how many.
 
@@ -258,8 +434,10 @@ def fill_in(root: Path, locks: Path) -> int:
     """
     files = HistoryFiles(root, locks)
     snapshots = snapshot_ids(root)
-    for path in files.drop_damaged(snapshots):
-        _logger.warning("%s was damaged; its row is made again from its snapshot", path)
+    for path in files.single():
+        if path.name.partition(".")[0] in snapshots and not _is_readable(path):
+            remove(path)
+            _logger.warning("%s was damaged; its row is made again from its snapshot", path)
     present = files.ids() if snapshots else set()
     tables = []
     for name in snapshots:
@@ -294,14 +472,12 @@ class History:
         Args:
             last: so many of the newest; None: all.
         """
-        names = [name for name in HISTORY.arrow().names if name not in LISTS]
-        rows = self._files.table(names)
+        rows = self._files.table([name for name in _NAMES if name not in LISTS])
         return as_rows(rows if last is None else rows.slice(max(0, rows.num_rows - last)))
 
     def ids(self, *, complete: bool = False) -> list[str]:
         """Return the ids of all evaluations, or of the complete ones, the oldest first."""
-        table = self._files.table(["evaluation_id", "complete"])
-        rows = table.to_pylist()
+        rows = self._files.table(["evaluation_id", "complete"]).to_pylist()
         return [row["evaluation_id"] for row in rows if row["complete"] or not complete]
 
     def metric(
@@ -323,12 +499,7 @@ class History:
         return self._ask("metrics", which, values, "retriever, split", since)
 
     def answer_metric(self, metric: str, since: str = "") -> list[Row]:
-        """Return one row an evaluation, answerer and split that has the metric, the oldest first.
-
-        Args:
-            metric: its column in the metrics of answers.
-            since: id of the oldest evaluation that is wanted.
-        """
+        """Return one row an evaluation, answerer and split that has the metric, likewise."""
         return self._ask("answers", "metric = ?", [metric], "answerer, split", since)
 
     def judged_metric(self, judge: str | None, metric: str, since: str = "") -> list[Row]:
@@ -369,28 +540,3 @@ class History:
                 params=[*values, since],
             )
             return as_rows(items.to_arrow_table())
-
-
-FINGERPRINT_DIGITS = 12
-"""So many are kept: enough to tell judges apart."""
-
-
-def recorded_judge(
-    root: Path, evaluation: Evaluation, judge: str, asset: str = "answer_verdicts"
-) -> str | None:
-    """Return the fingerprint of a judge; None: the evaluation has no verdicts of it.
-
-    What it judged is no part of it, nor is the parser of its replies.
-
-    Args:
-        root: the experiment's folder in the store.
-        evaluation: whose judge.
-        judge: its name.
-        asset: its verdicts: on answers, or on passages.
-    """
-    for entry in evaluation.entries_of(asset):
-        if entry.partition["judge"] == judge:
-            manifest = manifest_of(root, evaluation, entry)
-            if manifest is not None:
-                return judge_fingerprint(manifest)[:FINGERPRINT_DIGITS]
-    return None

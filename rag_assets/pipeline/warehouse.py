@@ -28,6 +28,7 @@ from rag_assets.errors import StoreError
 from rag_assets.evaluation.list_similarities_stage import SIMILARITIES
 from rag_assets.pipeline.evaluations import (
     CURRENT,
+    HISTORY_DIR,
     Evaluation,
     SnapshotEntry,
     all_experiments,
@@ -35,7 +36,6 @@ from rag_assets.pipeline.evaluations import (
     read_current,
 )
 from rag_assets.pipeline.history import LISTS, evaluations_sql, fill_in, items_sql
-from rag_assets.pipeline.history_files import HISTORY_DIR
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.warehouse_time import newest_source, write_ahead_log
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE

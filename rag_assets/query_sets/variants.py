@@ -73,7 +73,8 @@ VARIANT_RUNS = TableSchema(
     "variant_runs",
     "one retrieved unit of one variant of one query",
     ("query_id", "variant", "rank"),
-    (Column("variant", pa.int32(), "0 for the original text"), *RUNS.columns),
+    variant=Column(pa.int32(), "0 for the original text"),
+    **RUNS.but(),
 )
 
 # A query for which only rankings of weight 0 have hits keeps its original's.

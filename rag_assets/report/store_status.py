@@ -8,6 +8,7 @@ from pathlib import Path
 from rag_assets.errors import NotEvaluated, RagAssetsError, StoreError
 from rag_assets.experiment.load import SOURCE
 from rag_assets.pipeline.cleaning import Item
+from rag_assets.pipeline.evaluation_names import open_experiment, registered
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     all_experiments,
@@ -18,7 +19,6 @@ from rag_assets.pipeline.evaluations import (
 )
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import CHECK, COMPUTE, plan
-from rag_assets.pipeline.registry import open_experiment, registered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult

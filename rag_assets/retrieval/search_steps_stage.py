@@ -63,13 +63,11 @@ RECENCY_FACTORS = TableSchema(
     "recency_factors",
     "one document under the `recency` of a retriever",
     ("recency", "document_id"),
-    (
-        Column("recency", TEXT, "JSON object: the options"),
-        Column("document_id", TEXT, "the document"),
-        Column("date", TEXT, "its date in UTC, ISO 8601; null: it counts as the oldest", True),
-        Column("age", FLOAT, "days from the date to `now`, at least 0"),
-        Column("factor", FLOAT, "of scores: 1 - weight + weight 2^(-age / half_life)"),
-    ),
+    recency=Column(TEXT, "JSON object: the options"),
+    document_id=Column(TEXT, "the document"),
+    date=Column(TEXT, "its date in UTC, ISO 8601; null: it counts as the oldest", True),
+    age=Column(FLOAT, "days from the date to `now`, at least 0"),
+    factor=Column(FLOAT, "of scores: 1 - weight + weight 2^(-age / half_life)"),
 )
 
 _DIGESTS = "digests"

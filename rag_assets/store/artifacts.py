@@ -37,7 +37,7 @@ from rag_assets.store.file_stamps import RecentFiles, VerifiedFiles
 from rag_assets.store.locks import locked
 
 if TYPE_CHECKING:
-    from rag_assets.store.remote.local_copy import LocalCopy
+    from rag_assets.store.remote import LocalCopy
 
 CHECKSUM = "sha256"
 """In a stored manifest: the fingerprint of its fields."""
@@ -243,7 +243,7 @@ class ArtifactStore:
         if manifest is not None and remote.fetch_artifact(path):
             artifact = self._read_here(path)
         if artifact is None:
-            remote.note_damaged(path)
+            remote.damaged.add(path)
         return artifact
 
     def _read_here(self, path: Path) -> Artifact | None:
@@ -302,7 +302,7 @@ class ArtifactStore:
             (temporary / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
         stored = read_manifest(path)
         if self.remote is not None:
-            self.remote.note_written(path)
+            self.remote.written.add(path)
         if stored is not None and stored.files == manifest.files:
             self.verified.add(path, manifest.files)
             return Artifact(path, manifest)

@@ -13,10 +13,10 @@ from rag_assets.errors import StoreError
 from rag_assets.plain_text import shortened
 from rag_assets.regular_files import special_kind, unusable
 from rag_assets.store.atomic import remove_below, write_text
-from rag_assets.store.remote.address import Address
+from rag_assets.store.remote import Address
 
 if TYPE_CHECKING:
-    from rag_assets.store.remote.local_copy import LocalCopy
+    from rag_assets.store.remote import LocalCopy
 
 DEFAULT_STORE = Path("data") / "store"
 
@@ -84,8 +84,7 @@ class StoreSettings:
         """The local copy, which fetches and sends; None: the store is a folder."""
         if self.address is None:
             return None
-        from rag_assets.store.remote.local_copy import LocalCopy
-        from rag_assets.store.remote.objects import Objects
+        from rag_assets.store.remote import LocalCopy, Objects
 
         return LocalCopy(self.store, Objects(self.address))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.assets import instance as dagster_instance
-from rag_assets.pipeline.registry import register
+from rag_assets.pipeline.evaluation_names import register
 from tests.dagster_state import evaluate_now
 from tests.tiny_experiment import Tiny
 

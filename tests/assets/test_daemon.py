@@ -18,9 +18,9 @@ from dagster._core.scheduler.instigation import InstigatorTick, TickStatus
 
 from rag_assets.assets.instance import open_instance
 from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings

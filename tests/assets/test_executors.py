@@ -22,8 +22,8 @@ from rag_assets.assets.execution import (
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.job import evaluation_job
 from rag_assets.errors import UsageError
+from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.evaluations import read_current
-from rag_assets.pipeline.registry import register
 from rag_assets.servers.client import MAX_UNSERVED
 from rag_assets.store.artifacts import ArtifactKey
 from tests.assets.asking import KEY_VARIABLE, ask

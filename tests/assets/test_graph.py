@@ -23,7 +23,7 @@ from rag_assets.assets.execution import SERVER_POOL, pool_of
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
 from rag_assets.code_versions.versions import code_versions
 from rag_assets.definitions import defs
-from rag_assets.pipeline.registry import register
+from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.settings import StoreSettings
 from tests.dagster_state import definitions

@@ -30,8 +30,8 @@ from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.question_marks import QuestionMark, marks_file
 from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.evaluations import read_current
-from rag_assets.pipeline.registry import open_experiment
 from tests.dagster_state import QUIET, counts, evaluate_now, n_runs, not_fresh
 from tests.tiny_experiment import Tiny, matching
 

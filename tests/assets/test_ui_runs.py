@@ -29,7 +29,7 @@ from rag_assets.assets.reported_versions import read_keys
 from rag_assets.cli import main
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.pipeline.registry import register
+from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey

@@ -14,8 +14,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from rag_assets.assets.names import REPORTS
-from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.registry import register
+from rag_assets.pipeline.evaluation_names import EvaluationNames, register
 from rag_assets.report.server import ReportServer
 from tests.browser.conftest import browser_program
 from tests.browser.dagster_page import VIEW, DagsterPage, errors_in

@@ -13,8 +13,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
-from rag_assets.pipeline.registry import register
 from tests.dagster_state import counts, not_fresh
 from tests.forked import ROOT, Forks, Place
 from tests.tiny_experiment import Tiny

@@ -22,8 +22,8 @@ from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
 from rag_assets.labels.sampling.label_sample import label_sample
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_experiment
 from rag_assets.progress import no_progress
 from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.formats import LABELLING_LOG as LOG

@@ -15,8 +15,8 @@ from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
 from rag_assets.labels.sampling.label_sample import label_sample
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import open_experiment
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import render
 from rag_assets.sources.formats import LABELLING_LOG

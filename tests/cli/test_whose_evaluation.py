@@ -16,7 +16,7 @@ from rag_assets import api
 from rag_assets.component import RetrievalExperiment
 from rag_assets.definitions import defs
 from rag_assets.errors import UsageError
-from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.store.settings import StoreSettings
 from tests.beir_folder import write_beir
 

@@ -221,7 +221,7 @@ SOURCE = '''
 import logging
 from pydantic import BaseModel, ConfigDict, Field
 _log = logging.getLogger(__name__)
-TABLE = TableSchema("t", "one row", ("a",), (Column("a", TEXT, "what it means"),))
+TABLE = TableSchema("t", "one row", ("a",), a=Column(TEXT, "what it means"))
 
 class Options(BaseModel):
     """Options."""
@@ -269,7 +269,7 @@ SOMETHING = (
     ("row * limit", "limit * row"),
     ("limit: int = 2", "limit: int = 3"),
     ("size: int", "size: float"),
-    ('Column("a"', 'Column("b"'),
+    ("a=Column(", "b=Column("),
     ("row: int", "number: int"),
     ("    row: int\n    kinds: str", "    kinds: str\n    row: int"),
     ('mark = "#"', 'mark = ""'),

@@ -22,7 +22,7 @@ from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.lexical.analyzers import check_analyzer
 from rag_assets.servers.transport import Server
 from rag_assets.sources.document_files import read_file, read_pdf
-from rag_assets.store.remote import objects
+from rag_assets.store import remote
 from tests.conftest import REPOSITORY
 from tests.packaging.environments import dependencies, project
 
@@ -42,7 +42,7 @@ ASKED: list[tuple[str, str, Callable[[], object]]] = [
     ("pypdfium2", "documents", lambda: read_pdf(Path("page.pdf"))),
     ("psycopg2", "postgres", lambda: SEARCH.connect()),
     ("ray", "ray", lambda: connect("auto")),
-    ("botocore", "s3", lambda: objects._client(None, 1.0, 1.0, None)),
+    ("botocore", "s3", lambda: remote._client(None, 1.0, 1.0, None)),
     ("jieba", "chinese", lambda: check_analyzer("jieba")),
     ("icu4py", "icu", lambda: check_analyzer("icu")),
     ("pandas", "notebook", lambda: Comparison.to_pandas(Comparison.__new__(Comparison))),

@@ -10,7 +10,7 @@ import pytest
 
 from rag_assets.pipeline.evaluations import CURRENT
 from rag_assets.pipeline.evaluations import FOLDER as SNAPSHOTS
-from rag_assets.pipeline.history_files import HISTORY_DIR as HISTORY
+from rag_assets.pipeline.evaluations import HISTORY_DIR as HISTORY
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove
 from tests.remote_machines import Evaluated, Machines, names_sent

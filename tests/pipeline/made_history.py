@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.pipeline import history_files
-from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline import history as history_module
+from rag_assets.pipeline.history import HistoryFiles
 from rag_assets.schemas import HISTORY
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -83,7 +83,7 @@ def _added(root: Path) -> set[str]:
 def main() -> None:
     """Write, read and kill; what was found to be wrong is raised."""
     root, chance = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
-    history_files.COMPACTED = 3
+    history_module.COMPACTED = 3
     writers = [_forked(root, writer) for writer in range(WRITERS)]
     wanted = chance.randrange(1, WRITERS * ROWS)
     alive = set(writers)

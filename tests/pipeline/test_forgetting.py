@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
+from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import comparability
 from rag_assets.report.result import EvaluationResult

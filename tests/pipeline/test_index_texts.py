@@ -25,8 +25,8 @@ from rag_assets.labels.experiment_pool import readable_texts
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.circular_models import circular_uses
+from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again
-from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.findings import incomplete_parts

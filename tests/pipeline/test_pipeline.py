@@ -17,9 +17,9 @@ import pytest
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_names import register, registered
 from rag_assets.pipeline.failed_queries import failed_queries, try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.registry import register, registered
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES

@@ -23,10 +23,9 @@ from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline import evaluation_record
-from rag_assets.pipeline.cleaning import removable
+from rag_assets.pipeline.cleaning import removable, to_forget
 from rag_assets.pipeline.evaluations import CURRENT, Evaluation, snapshot_ids
-from rag_assets.pipeline.forgetting import to_forget
-from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.history import HistoryFiles
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
@@ -35,7 +34,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import TABLE, write_text
 from rag_assets.store.locks import shared_lease
-from rag_assets.store.remote.objects import ANY, MAX_AT_ONCE, Objects
+from rag_assets.store.remote import ANY, MAX_AT_ONCE, Objects
 from rag_assets.store.settings import StoreSettings
 from tests.all_measurements import all_measurements
 from tests.llm.requests import store_replies
@@ -149,7 +148,7 @@ from pathlib import Path
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.store.remote.objects import Objects
+from rag_assets.store.remote import Objects
 from rag_assets.store.settings import StoreSettings
 
 send, number = Objects.send, 0

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.pipeline.forgetting import MAX_FRAGMENTS, Fragments
+from rag_assets.pipeline.cleaning import MAX_FRAGMENTS, Fragments
 
 SAID = 'The mate says "ahoy, all of you there" and leaves the northern harbour at six.'
 
@@ -19,9 +19,9 @@ SAID = 'The mate says "ahoy, all of you there" and leaves the northern harbour a
 def test_a_text_in_bytes(tmp_path: Path, encode: type[str], text: str) -> None:
     file = tmp_path / "kept.json"
     file.write_text(encode(f"before {text} after"), encoding="utf-8")
-    assert Fragments.of([text]).in_file(file)
-    assert not Fragments.of(["The second mate says nothing at all in the evening."]).in_file(file)
-    assert not Fragments.of([]).in_file(file)
+    assert Fragments([text]).in_file(file)
+    assert not Fragments(["The second mate says nothing at all in the evening."]).in_file(file)
+    assert not Fragments([]).in_file(file)
 
 
 COLUMNS = {
@@ -36,23 +36,23 @@ COLUMNS = {
 def test_a_text_in_a_column(tmp_path: Path, column: str) -> None:
     file = tmp_path / "kept.parquet"
     pq.write_table(pa.table({"n": [1, 2], column: COLUMNS[column]}), file)
-    assert Fragments.of([SAID]).in_file(file)
-    assert Fragments.of([f"unknown words before it, many of them; {SAID}"]).in_file(file)
-    assert not Fragments.of(["The second mate says nothing at all in the evening."]).in_file(file)
+    assert Fragments([SAID]).in_file(file)
+    assert Fragments([f"unknown words before it, many of them; {SAID}"]).in_file(file)
+    assert not Fragments(["The second mate says nothing at all in the evening."]).in_file(file)
 
 
 def test_a_text_in_the_metadata_and_in_a_file_that_is_no_parquet(tmp_path: Path) -> None:
     table = pa.table({"n": [1]}).replace_schema_metadata({"facts": json.dumps([SAID])})
     pq.write_table(table, tmp_path / "kept.parquet")
-    assert Fragments.of([SAID]).in_file(tmp_path / "kept.parquet")
+    assert Fragments([SAID]).in_file(tmp_path / "kept.parquet")
     (tmp_path / "torn.parquet").write_text(SAID, encoding="utf-8")
-    assert Fragments.of([SAID]).in_file(tmp_path / "torn.parquet")
+    assert Fragments([SAID]).in_file(tmp_path / "torn.parquet")
 
 
 def test_which_fragments_are_looked_for() -> None:
-    assert Fragments.of(["a" * 100]).texts == ("a" * 60,)
+    assert Fragments(["a" * 100]).texts == ("a" * 60,)
     lines = [f"line {number:02} of a text that is long enough" for number in range(30)]
-    chosen = Fragments.of(["\n".join(lines)]).texts
+    chosen = Fragments(["\n".join(lines)]).texts
     assert len(chosen) == MAX_FRAGMENTS
     assert chosen[0] == lines[0]
     assert chosen[-1] == lines[-1]
@@ -68,4 +68,4 @@ def test_which_fragments_are_looked_for() -> None:
     ],
 )
 def test_fragments_of_short_texts(text: str, fragments: tuple[str, ...]) -> None:
-    assert Fragments.of([text]).texts == fragments
+    assert Fragments([text]).texts == fragments

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from rag_assets.cli import main
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.registry import open_to_read
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY

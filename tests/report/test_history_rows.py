@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from rag_assets.pipeline import history_files
-from rag_assets.pipeline.evaluations import ANCHOR
-from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline import history as history_module
+from rag_assets.pipeline.evaluations import ANCHOR, HISTORY_DIR
+from rag_assets.pipeline.history import HistoryFiles
 from rag_assets.report.history import (
     evaluation_changes,
     flat_history_rows,
@@ -168,7 +168,7 @@ def opened(tiny_result: EvaluationResult, tmp_path: Path) -> Callable[..., Evalu
         root = tmp_path / "tiny"
         root.mkdir(exist_ok=True)
         for entry in tiny_result.root.iterdir():
-            if entry.name != history_files.HISTORY_DIR and not (root / entry.name).exists():
+            if entry.name != HISTORY_DIR and not (root / entry.name).exists():
                 (root / entry.name).symlink_to(entry)
         if not (tmp_path / OBJECTS).exists():
             (tmp_path / OBJECTS).symlink_to(tiny_result.root.parent / OBJECTS)
@@ -233,7 +233,7 @@ def test_rows_made_again_inside_a_gathered_file_are_in_order(
     opened: Callable[..., EvaluationResult],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(history_files, "COMPACTED", 3)
+    monkeypatch.setattr(history_module, "COMPACTED", 3)
     rows = [at(row, n, content_digest=str(n)) for n in range(7)]
     opened([rows[1], rows[2], rows[4]])
     result = opened([rows[3], rows[0]])

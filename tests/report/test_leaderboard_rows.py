@@ -102,7 +102,10 @@ def test_every_stored_column_has_a_place_and_a_help_text() -> None:
 
 
 def test_a_column_that_is_only_stored_stands_in_the_accounting() -> None:
-    added = (Stored("n_cut_texts", COUNT, "cut texts"), Stored("spread", FLOAT, "a spread"))
+    added = (
+        Stored(COUNT, "cut texts", name="n_cut_texts"),
+        Stored(FLOAT, "a spread", name="spread"),
+    )
     *_, count, spread = accounting_columns((*LEADERBOARD.columns, *added))
     assert (count.title, count.text({"n_cut_texts": 3}), count.help) == (
         "cut texts",

@@ -15,8 +15,7 @@ import pytest
 from rag_assets.errors import RagAssetsError, StoreError
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_server import OpenAIEmbeddings
-from rag_assets.store.remote.address import ENDPOINT_VARIABLES, Address
-from rag_assets.store.remote.objects import Objects
+from rag_assets.store.remote import ENDPOINT_VARIABLES, Address, Objects
 from tests.llm.server import DIMENSION, embeddings, serving
 from tests.servers.hostile import (
     ANSWERS,

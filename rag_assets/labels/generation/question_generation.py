@@ -62,16 +62,14 @@ QUESTIONS = TableSchema(
     "generated_questions",
     "one question that was kept",
     ("query_id",),
-    (
-        Column("query_id", TEXT, "id, made of the question and its chunk"),
-        Column("text", TEXT, "the question"),
-        Column("answer", TEXT, "the model's own answer, null when it gave none", True),
-        Column("chunk_id", TEXT, "the chunk that it was made from"),
-        Column("document_id", TEXT, "the document of the chunk"),
-        Column("start", COUNT, "first character of the chunk in the document's text"),
-        Column("end", COUNT, "character after its last one"),
-        Column("source", TEXT, "model and prompt that it is from, as my-model questions/1"),
-    ),
+    query_id=Column(TEXT, "id, made of the question and its chunk"),
+    text=Column(TEXT, "the question"),
+    answer=Column(TEXT, "the model's own answer, null when it gave none", True),
+    chunk_id=Column(TEXT, "the chunk that it was made from"),
+    document_id=Column(TEXT, "the document of the chunk"),
+    start=Column(COUNT, "first character of the chunk in the document's text"),
+    end=Column(COUNT, "character after its last one"),
+    source=Column(TEXT, "model and prompt that it is from, as my-model questions/1"),
 )
 
 _OBJECT = re.compile(r"\{[^{}]*\}", re.DOTALL)

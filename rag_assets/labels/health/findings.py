@@ -18,16 +18,14 @@ FINDINGS = TableSchema(
     "findings",
     "one thing that is wrong, or may be, with documents, queries or qrels",
     ("check", "query_id", "document_id", "evidence_id", "file", "line", "message"),
-    (
-        Column("severity", TEXT, "error: the label cannot be used; warning: it may mislead"),
-        Column("check", TEXT, "kind of finding, such as unknown_id or quote_moved"),
-        Column("query_id", TEXT, "the query that it is about", True),
-        Column("document_id", TEXT, "the document that it is about", True),
-        Column("evidence_id", TEXT, "the evidence that it is about", True),
-        Column("file", TEXT, "the file that holds it, where known", True),
-        Column("line", COUNT, "its line, counted from 1, where known", True),
-        Column("message", TEXT, "what was found, for people"),
-    ),
+    severity=Column(TEXT, "error: the label cannot be used; warning: it may mislead"),
+    check=Column(TEXT, "kind of finding, such as unknown_id or quote_moved"),
+    query_id=Column(TEXT, "the query that it is about", True),
+    document_id=Column(TEXT, "the document that it is about", True),
+    evidence_id=Column(TEXT, "the evidence that it is about", True),
+    file=Column(TEXT, "the file that holds it, where known", True),
+    line=Column(COUNT, "its line, counted from 1, where known", True),
+    message=Column(TEXT, "what was found, for people"),
 )
 UNREADABLE = "unreadable"
 

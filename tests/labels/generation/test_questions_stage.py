@@ -35,8 +35,8 @@ from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.question_marks import REFUSED, QuestionMark
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.pipeline.circular_models import circular_uses, question_circles
+from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
-from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.label_health import labels

@@ -21,8 +21,8 @@ from rag_assets.evaluation.attributions_stage import attributions_key
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import ask_revisions, try_again, unanswered, unfinished
-from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.latency import latency_rows

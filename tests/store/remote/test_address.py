@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.store.remote.address import ENDPOINT_VARIABLES, Address
+from rag_assets.store.remote import ENDPOINT_VARIABLES, Address
 from rag_assets.store.settings import StoreSettings
 
 

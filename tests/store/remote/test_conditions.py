@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import StoreError
-from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.local_copy import LocalCopy
-from rag_assets.store.remote.objects import ABSENT, ANY, Objects
+from rag_assets.store.remote import ABSENT, ANY, Address, LocalCopy, Objects
 from tests.s3_server import VARIABLES, refusing_conditions
 from tests.servers.hostile import Handler, Hostile
 
@@ -148,7 +146,7 @@ def test_two_that_send_one_folder_leave_one_that_is_whole(
             path = copy.folder / "objects" / "chunks" / "12ab" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps({"files": {"table.parquet": whose}}))
-        copy.note_written(path.parent)
+        copy.written.add(path.parent)
     send, came = Objects.send, False
 
     def other_comes_in_between(self: Objects, path: Path, name: str, expected: str = ANY) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -8,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import StoreError
-from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.local_copy import LocalCopy
-from rag_assets.store.remote.objects import Objects
+from rag_assets.store import remote
+from rag_assets.store.remote import REMOVED, Address, LocalCopy, Objects
 from tests.s3_server import deny_access
 
 
@@ -83,7 +83,7 @@ def test_a_folder_is_there_when_its_manifest_is(here: LocalCopy, other: LocalCop
     written(here, "objects/index/12ab/manifest.json", '{"files": {"data/values": ""}}')
     here.objects.write("objects/index/12ab/data/values", b"of an upload that was interrupted")
     assert not other.fetch_artifact(other.folder / "objects/index/12ab")
-    here.note_written(folder)
+    here.written.add(folder)
     here.send_new()
     written(other, "objects/index/12ab/data/values", "of a download that was interrupted")
     assert other.fetch_artifact(other.folder / "objects/index/12ab")
@@ -116,14 +116,43 @@ def test_a_removal_reaches_other_copies_once(here: LocalCopy, other: LocalCopy) 
         copy.fetch("")
     here.send([written(here, "a/new.parquet", "")])
     removed(here, "a/old.parquet", "objects/x/12")
-    assert set(here.objects.listed("")) == {"a/kept.parquet", "a/new.parquet"}
+    assert set(here.objects.listed("")) == {"a/kept.parquet", "a/new.parquet", REMOVED}
     assert (other.folder / "objects/x/12/data").exists()
     other.refresh()
     left = {path.name for path in other.folder.rglob("*.*")}
-    assert left == {"kept.parquet", "copies.json"}
-    written(other, "a/old.parquet", "made again")
+    assert left == {"kept.parquet"}
+    here.send([written(here, "a/old.parquet", "made again")])
     other.refresh()
+    other.fetch("a")
     assert (other.folder / "a/old.parquet").exists()
+
+
+def test_what_a_killed_process_had_just_sent_does_not_come_back(
+    here: LocalCopy, other: LocalCopy, tmp_path: Path
+) -> None:
+    here.send([written(here, "cache/completions/1.parquet", "a reply")])
+    removed(other, "cache/completions/1.parquet")
+    again = LocalCopy(here.folder, here.objects)  # the next process, to which nothing was told
+    again.refresh()
+    again.send_new()
+    assert not (here.folder / "cache/completions/1.parquet").exists()
+    assert here.objects.listed("cache") == {}
+
+
+def test_names_of_what_was_removed_are_kept_for_a_time(
+    here: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        here.objects.write(f"a/{number}.parquet", b"")
+    removed(here, "a/0.parquet")
+    assert set(json.loads(here.objects.read(REMOVED) or b"")) == {"a/0.parquet"}
+    monkeypatch.setattr(remote, "REMEMBERED_S", -1.0)
+    removed(here, "a/1.parquet")
+    assert set(json.loads(here.objects.read(REMOVED) or b"")) == {"a/1.parquet"}
+    here.objects.write(REMOVED, b"damaged")
+    here.refresh()
+    removed(here, "a/2.parquet")
+    assert set(json.loads(here.objects.read(REMOVED) or b"")) == {"a/2.parquet"}
 
 
 def test_what_was_made_again_after_a_removal_stays(here: LocalCopy, other: LocalCopy) -> None:
@@ -170,7 +199,7 @@ def test_what_changes_is_fetched_again_and_other_files_are_not(
         here.objects.write(name, b"1")
     other.pull(["ferry"])
     here.objects.write("ferry/attempts/1.txt", b"2")
-    here.objects.delete("ferry/attempts/2.txt")
+    removed(here, "ferry/attempts/2.txt")
     fetched: list[str] = []
     fetch = Objects.fetch
 
@@ -234,8 +263,8 @@ def test_without_botocore_it_is_said_what_to_install(
 LISTS = """
 import subprocess
 import sys
-from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.objects import Objects
+from rag_assets.store.remote import Address
+from rag_assets.store.remote import Objects
 print(Objects(Address.of(sys.argv[1])).listed(""))
 """
 
