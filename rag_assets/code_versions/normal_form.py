@@ -21,9 +21,7 @@ DESCRIPTIVE = {
 DESCRIPTIVE_ATTRIBUTES = frozenset({"group", "kinds", "row", "model_kind", "search_kind"})
 """Class attributes that are read by people only."""
 
-_DESCRIBED_SECOND = dict.fromkeys(("Column", "TableSchema", "OpenTableSchema"), 1)
-
-DESCRIBED_CALLS = {**_DESCRIBED_SECOND, "completions": 0, "progress": 0}
+DESCRIBED_CALLS = dict(Column=1, TableSchema=1, OpenTableSchema=1, completions=0, progress=0)
 """Calls with a description among their positional arguments, and where it stands."""
 
 LOGGERS = frozenset({"_log", "logger", "log"})
