@@ -23,6 +23,9 @@ Invoke = Callable[..., Result]
 BEFORE = ("evaluate data/handbook", "anchor data/handbook", "evaluate data/handbook")
 """What was run before the examples: two evaluations, the first one pinned."""
 
+PASSAGE_SHEET = "judge sheet data/handbook --passages --out sheet.csv"
+"""What a person fills in before it is imported."""
+
 COMMANDS = sorted(main.list_commands(click.Context(main)))
 
 
@@ -52,7 +55,7 @@ def model_server() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Path:
-    """Where the examples run, one after the other."""
+    """Where the examples run, in any order."""
     folder = tmp_path_factory.mktemp("examples")
     yaml = "retrievers: {bm25: {type: bm25}, other: {type: bm25, k1: 2}}\n"
     yaml += "judges: {strict: {type: words}}\n"
@@ -93,6 +96,9 @@ def test_the_example_of_a_command_runs(
     if name == "generate":
         monkeypatch.setenv("OPENAI_BASE_URL", model_server)
         monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
+    (folder / "sheet.csv").unlink(missing_ok=True)  # of another example
+    if words[:2] == ["judge", "import"]:
+        assert invoke(*PASSAGE_SHEET.split()).exit_code == 0
     monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)  # until Ctrl-C
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     done = invoke(*words)
