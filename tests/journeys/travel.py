@@ -160,7 +160,8 @@ class Journey:
             outcome = job.execute_in_process(
                 instance=instance, run_config=QUIET, raise_on_error=False
             )
-        assert outcome.success == (self.steps[-1].code == 0)
+        last = self.last_evaluation()
+        assert outcome.success == (last.code == 0), self
 
     def python(self) -> None:
         """Evaluate in Python, and show what comes back; it ends as the last evaluation did."""
@@ -168,10 +169,13 @@ class Journey:
             step = Step(("evaluate", "in Python"), 0, f"{rag_assets.evaluate(LAB)}\n", "")
         except RagAssetsError as error:
             step = Step(("evaluate", "in Python"), error.exit_code, "", f"error: {error}\n")
-        last = next(one for one in reversed(self.steps) if one.arguments[0] == "evaluate")
-        wrong = list(problems(step, {last.code}))
+        wrong = list(problems(step, {self.last_evaluation().code}))
         self.steps.append(step)
         assert not wrong, wrong
+
+    def last_evaluation(self) -> Step:
+        """Return the last step that evaluated; advices were followed after it."""
+        return next(step for step in reversed(self.steps) if step.arguments[0] == "evaluate")
 
     def __str__(self) -> str:
         row = self.folder.row
