@@ -16,6 +16,8 @@ dropped; without any, the empty answer is gold. Means are in percent.
   probability 0.
 - The walk starts with all unanswerable questions of the data, and divides by those that have a
   prediction: it can exceed 100.
+
+(Ours: :mod:`rag_assets.answers.thresholds`.)
 """
 
 from __future__ import annotations

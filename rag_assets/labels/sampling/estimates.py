@@ -61,6 +61,9 @@ FOLDS = 5
 PSEUDO_LABELS = 1.0
 """Weight of the ridge, in labels: it draws the values to 0 while there are few."""
 
+NO_QUESTION = "every question is marked, so there is nothing to estimate"
+"""The problem of a pool whose questions were all marked on the page, which can take marks back."""
+
 
 class WorkingValues(NamedTuple):
     """The expected gain of each item and the variance of what it really is, shape (items,)."""
@@ -194,12 +197,12 @@ class Estimator:
         """Fit the working values.
 
         Raises:
-            NotEstimable: the metric is no sum over items, or no question is there.
+            NotEstimable: the metric is no sum over items, or all questions are marked.
         """
         sample = self.sample
         self.weights = sample.pool.weights(self.metric)
         if not sample.pool.question_ids:
-            raise NotEstimable("there is no question")
+            raise NotEstimable(NO_QUESTION)
         self._gains = gains(self.metric, sample.grades)
         self._probabilities = sample.probabilities()
         self._judged = sample.judged

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_assets.answers.metrics_stage import answer_metrics
+from rag_assets.answers.thresholds import Scored, best_threshold, scored, thresholds
+from tests.answers.made_answers import answer_table, gold_table
+
+RIGHT, ANSWERED = (1.0, 0.0), (0.0, 1.0)
+"""(value as answered, value when taken back): answerable and right; unanswerable and answered."""
+
+
+def value(questions: Sequence[Scored], threshold: float) -> Fraction:
+    return sum(
+        (
+            Fraction(one.weight)
+            * Fraction(
+                one.refused if one.score is not None and one.score > threshold else one.answered
+            )
+            for one in questions
+        ),
+        Fraction(),
+    )
+
+
+@pytest.mark.parametrize("tie", [0.5, 0.0])
+def test_ties_are_not_split(tie: float) -> None:
+    """The official script claims 100 % for these: see the tests of its dialect."""
+    questions = [Scored(tie, *RIGHT), Scored(tie, *ANSWERED), Scored(0.9, *ANSWERED)]
+    found = thresholds({"all": questions})["all"]
+    assert tie < found.threshold < 0.9
+    assert found.value == pytest.approx(2 / 3)
+    assert found.as_it_is == pytest.approx(1 / 3)
+    assert (found.n, found.n_taken_back) == (3, 1)
+
+
+def test_to_refuse_all_and_to_take_nothing_back() -> None:
+    assert best_threshold([Scored(0.0, *ANSWERED), Scored(0.0, *ANSWERED)]) == -math.inf
+    assert best_threshold([Scored(0.0, *RIGHT), Scored(1.0, *RIGHT)]) == math.inf
+    assert best_threshold([Scored(None, *ANSWERED)]) == math.inf
+    assert best_threshold([]) == math.inf
+
+
+def test_of_equal_thresholds_the_one_that_answers_most() -> None:
+    """Taking back c alone, or c, b and a, gives as much."""
+    questions = [Scored(0.1, *ANSWERED), Scored(0.2, *RIGHT), Scored(0.3, *ANSWERED)]
+    assert 0.2 < best_threshold(questions) < 0.3
+
+
+@pytest.mark.parametrize("low", [0.1, math.nextafter(0.1, 1), 0.0, -0.1])
+def test_neighbouring_floats(low: float) -> None:
+    """Half of their distance is rounded down or up."""
+    high = math.nextafter(low, 1)
+    threshold = best_threshold([Scored(low, *RIGHT), Scored(high, *ANSWERED)])
+    assert low <= threshold < high
+
+
+VALUES = st.sampled_from([0.0, 0.25, 1 / 3, 0.8, 1.0])
+QUESTIONS = st.lists(
+    st.builds(
+        Scored,
+        st.none() | st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0]),
+        VALUES,
+        st.sampled_from([0.0, 1.0]),
+        st.sampled_from([0.5, 1.0, 3.0]),
+    ),
+    max_size=8,
+)
+
+
+@given(QUESTIONS)
+def test_no_threshold_is_better(questions: list[Scored]) -> None:
+    best = best_threshold(questions)
+    known = sorted({one.score for one in questions if one.score is not None})
+    for other in (-math.inf, *known, *(score - 0.01 for score in known), math.inf):
+        assert value(questions, best) >= value(questions, other)
+
+
+def test_chosen_on_dev_and_reported_on_test() -> None:
+    dev = [Scored(0.2, *RIGHT), Scored(0.6, *ANSWERED)]
+    test = [Scored(0.5, *RIGHT), Scored(0.3, *ANSWERED), Scored(0.9, *ANSWERED)]
+    found = thresholds({"dev": dev, "test": test})
+    assert found["test"].threshold == found["dev"].threshold == pytest.approx(0.4)
+    assert (found["dev"].chosen_on, found["test"].chosen_on) == ("dev", "dev")
+    assert found["test"].value == pytest.approx(1 / 3)  # on its own it would choose 2 / 3
+    assert thresholds({"test": test})["test"].value == pytest.approx(2 / 3)
+    assert thresholds({"dev": [], "test": test})["test"].chosen_on == "test"
+
+
+def test_from_tables() -> None:
+    """Right, unanswerable and answered, failed, without a gold answer."""
+    answers = answer_table({"a": "x", "b": "y", "c": None, "d": "z"}, score={"a": 0.1, "b": 0.7})
+    golds = gold_table({"a": ["x"], "b": [], "c": [], "d": []}, unanswerable=("b", "c"))
+    metrics = answer_metrics(answers, golds, None, ["answer_em"])
+    assert scored(answers, metrics, "answer_em", {"a": 2.0}) == {
+        "a": Scored(0.1, 1.0, 0.0, 2.0),
+        "b": Scored(0.7, 0.0, 1.0),
+        "c": Scored(None, 0.0, 0.0),
+    }
