@@ -36,16 +36,8 @@ class Hits:
 def byte_order_ranks(ids: Sequence[str]) -> Positions:
     """Return for each id its position, from 0, among all ids in ascending order of UTF-8 bytes.
 
-    UTF-8 keeps the order of code points, by which Python compares strings: nothing is encoded.
-
-    Args:
-        ids: the ids of the items, in any order.
-
-    Returns:
-        int64, shape (len(ids),).
-
-    Raises:
-        DataError: an id occurs twice, so that the order would not be defined.
+    UTF-8 keeps the order of code points, by which Python compares strings: nothing is encoded. An
+    id that occurs twice is an error: the order would not be defined.
     """
     if all(map(lt, ids, islice(ids, 1, None))):
         return np.arange(len(ids), dtype=np.int64)
@@ -71,17 +63,10 @@ def top_k(
     cut. (Partial selections such as ``argpartition`` keep an arbitrary part of that tie.)
 
     Args:
-        scores: the items' scores, shape (n,).
+        scores: the items' scores, shape (n,); none is NaN.
         ids_rank: ``byte_order_ranks`` of the items' ids, shape (n,).
-        k: how many items at most; clipped to what there is.
+        k: how many items at most, from 1.
         above: only items that score more than this are taken; None takes all.
-
-    Returns:
-        int64 positions in ``scores``, shape (at most k,).
-
-    Raises:
-        UsageError: ``k`` is below 1.
-        DataError: a score is NaN.
     """
     if k < 1:
         raise UsageError(f"k is {k}; it must be at least 1")
@@ -109,8 +94,8 @@ def best_above_zero(scores: npt.NDArray[np.float64], ids_rank: Positions, k: int
 def kth_highest(values: npt.NDArray[np.floating], k: int) -> float:
     """Return the k-th highest of at least ``k`` values.
 
-    The values are negated first: numpy's partition of values of which most are the lowest, as in
-    scores that are mostly 0, takes some 20 times as long for a high place as for a low one.
+    They are negated first: numpy's partition of values of which most are the lowest takes some 20
+    times as long for a high place as for a low one.
     """
     return -float(np.partition(-values, k - 1)[k - 1])
 

@@ -19,7 +19,7 @@ BEIR_COLUMNS = 3
 TREC_COLUMNS = 4
 BEIR_HEADER = ["query-id", "corpus-id", "score"]
 _INTEGRAL = re.compile(r"([+-]?[0-9]{1,18})(?:\.0*)?")
-_GRADE_LIMIT = 2**31
+GRADE_LIMIT = 2**31
 
 
 class QrelLine(NamedTuple):
@@ -32,19 +32,19 @@ class QrelLine(NamedTuple):
 
 
 def read_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number from 1, fields) of every line that is not blank.
+    """Yield (line number from 1, fields) of every line that is neither blank nor a comment (``#``).
 
-    Any ASCII white space parts the fields, as in trec_eval, two blanks as well as a tab, and ends
-    a line (CRLF); an id may hold other blanks. A line that begins with ``#`` is a comment, as in
-    trec_eval 10; elsewhere a ``#`` is part of an id. A byte order mark is skipped.
-
-    Raises:
-        DataError: the file cannot be read, or a line is not UTF-8.
+    Any ASCII white space parts the fields, as in trec_eval, and ends a line (CRLF); an id may hold
+    other blanks. A byte order mark is skipped.
     """
     with opened(path) as stream:
         for number, raw in enumerate(stream, start=1):
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            fields = [_decoded(field, path, number) for field in line.split()]
+            try:
+                fields = [field.decode() for field in line.split()]
+            except UnicodeDecodeError as error:
+                problem = f"is not UTF-8 text ({error.reason})"
+                raise DataError(problem, file=path, line=number) from error
             if fields and not fields[0].startswith(COMMENT):
                 yield number, fields
 
@@ -55,35 +55,20 @@ def qrel_line(
     """Return the judgment of one line.
 
     TREC is ``query iteration document grade``; BEIR, where 3 is among the ``columns`` allowed, is
-    ``query document grade``.
-
-    Raises:
-        DataError: there is another number of fields, or the grade is not an integer of 32 bits.
+    ``query document grade``. A grade is an integer of 32 bits.
     """
     if len(fields) not in columns:
         problem = f"has {len(fields)} fields; a qrels line is 'query iteration document grade'"
         raise DataError(problem, file=path, line=number)
-    return QrelLine(number, fields[0], fields[-2], _grade(fields[-1], path, number))
+    grade = integral(fields[-1])
+    if grade is None:
+        raise DataError(f"grade {fields[-1][:60]!r} is not an integer", file=path, line=number)
+    if not -GRADE_LIMIT <= grade < GRADE_LIMIT:
+        raise DataError(f"grade {grade} does not fit 32 bits", file=path, line=number)
+    return QrelLine(number, fields[0], fields[-2], grade)
 
 
 def integral(text: str) -> int | None:
     """Return the integer that a text stands for, ``1.0`` as well as ``1``; None for any other."""
-    found = _INTEGRAL.fullmatch(text)
-    return None if found is None else int(found.group(1))
-
-
-def _grade(text: str, path: Path, number: int) -> int:
-    grade = integral(text)
-    if grade is None:
-        raise DataError(f"grade {text[:60]!r} is not an integer", file=path, line=number)
-    if not -_GRADE_LIMIT <= grade < _GRADE_LIMIT:
-        raise DataError(f"grade {text} does not fit 32 bits", file=path, line=number)
-    return grade
-
-
-def _decoded(field: bytes, path: Path, number: int) -> str:
-    try:
-        return field.decode()
-    except UnicodeDecodeError as error:
-        problem = f"is not UTF-8 text ({error.reason})"
-        raise DataError(problem, file=path, line=number) from error
+    match = _INTEGRAL.fullmatch(text)
+    return None if match is None else int(match[1])

@@ -12,8 +12,8 @@ The first that holds is the class:
 5. ``wrong_...`` or ``refused_...``, by the first stage that lost an evidence of the question:
    ``not_in_corpus``, ``no_chunk``, ``below_candidates`` (not retrieved), ``cut_at_k``,
    ``lost_in_fusion``, ``lost_in_reranking`` (the places of
-   :mod:`rag_assets.evaluation.attribution`), ``dropped_from_context`` (among the first k, and left
-   out by order or budget), or ``with_evidence``: the context holds all of it.
+   :mod:`rag_assets.evaluation.attributions_stage`), ``dropped_from_context`` (among the first k,
+   and left out by order or budget), or ``with_evidence``: the context holds all of it.
 
 A question with several evidences is lost where the first of them was, in the order of the stages.
 An evidence that the context holds was not lost, whatever a retriever did. Where no retriever was
@@ -42,8 +42,7 @@ from rag_assets.answers.metrics_stage import answer_metrics_key, golds_in, metri
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.attribution import FOUND
-from rag_assets.evaluation.attributions_stage import RankingsRead
+from rag_assets.evaluation.attributions_stage import FOUND, RankingsRead
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key

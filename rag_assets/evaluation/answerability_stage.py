@@ -1,11 +1,10 @@
 """``answerability``: whether a retriever's best score tells queries that have no answer.
 
-AUROC is the Mann-Whitney statistic: the share of the pairs of an answerable and an unanswerable
-query in which the answerable one scores higher, a tie counting one half (Hanley and McNeil,
-Radiology 143, 1982). A query is answered when its best score is at least the threshold. The
-threshold is the observed score with the largest Youden's J = coverage + rejected - 1 (Youden,
-Cancer 3, 1950), so with the largest balanced accuracy (J + 1) / 2; of several, the lowest, which
-answers most. A query without hits scores below every other and is never answered.
+AUROC is the share of the pairs of an answerable and an unanswerable query in which the answerable
+one scores higher, a tie counting one half (Hanley and McNeil, Radiology 143, 1982). A query is
+answered when its best score is at least the threshold: the observed score with the largest Youden's
+J = coverage + rejected - 1 (Cancer 3, 1950); of several, the lowest. A query without hits scores
+below every other and is never answered.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class Answerability(Stage):
 
     It has no partitions: no mapping of Dagster leads from the cells of one family to a retriever.
     It has no rows where no query is said to be unanswerable, and none of a retriever whose scores
-    cannot be compared between queries. A query without labels, or on which a retriever failed, is
-    not counted.
+    cannot be compared between queries. A query without labels, or that failed, is not counted.
     """
 
     name = "answerability"
@@ -69,8 +67,7 @@ class Answerability(Stage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         facts = context.artifact(QUERY_FACTS_KEY).table()
         labelled = answerable_queries(facts, context.artifact(QRELS_KEY).table())
-        columns = (facts[name].to_pylist() for name in ("query_id", "split"))
-        split_of = dict(zip(*columns, strict=True))
+        split_of = dict(zip(facts["query_id"].to_pylist(), facts["split"].to_pylist(), strict=True))
         tables = [ANSWERABILITY.empty()]
         for name in _compared(context.experiment):
             artifact = context.current(_run_key(context.experiment, name))
@@ -90,18 +87,12 @@ class Answerability(Stage):
 
 
 def _run_key(experiment: Experiment, retriever: str) -> ArtifactKey:
-    """Return the cell at the cut-off of the primary metric: every cell has the same first unit.
-
-    Only that of a fusion of lists that are cut at top_k can differ.
-    """
+    """Return the cell at the primary cut-off; but for fusions, all have the same first unit."""
     return run_key(experiment, retriever, experiment.primary.cutoff or max(experiment.top_k))
 
 
 def _compared(experiment: Experiment) -> tuple[str, ...]:
-    """Return the retrievers whose best scores differ between queries, by name.
-
-    By name, so that the order of the experiment's file computes nothing again.
-    """
+    """Return the retrievers whose best scores differ between queries, by name."""
     configs = experiment.retrievers.items()
     return tuple(sorted(name for name, config in configs if config.compares_queries))
 
@@ -114,27 +105,32 @@ class Query(NamedTuple):
 
 
 def answerability(retriever: str, splits: Mapping[str, Sequence[Query]]) -> pa.Table:
-    """Return how well the best score tells unanswerable queries.
+    """Return how well the best score of a retriever tells unanswerable queries, a row a split.
 
-    Args:
-        retriever: whose scores they are.
-        splits: split -> its queries. The threshold of ``test`` is the one chosen on ``dev`` where
-            there is one; that of any other split is chosen on the split itself, and flatters it.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.ANSWERABILITY`, a row a split; without rows when the
-        queries are all answerable, or none is. What needs both kinds is null in a split that
-        lacks one.
+    The threshold of ``test`` is the one chosen on ``dev`` where there is one; that of any other
+    split is chosen on the split itself, and flatters it. Without rows when the queries are all
+    answerable, or none is. What needs both kinds is null in a split that lacks one.
     """
     kinds = {query.answerable for queries in splits.values() for query in queries}
-    if len(kinds) < 2:
-        return ANSWERABILITY.empty()
-    source = {name: DEV if name == TEST and DEV in splits else name for name in splits}
-    rows = [
-        _row(name, splits[name], source[name], _threshold(*_scores(splits[source[name]])))
-        for name in sorted(splits)
-    ]
-    return ANSWERABILITY.from_rows([{"retriever": retriever, **row} for row in rows])
+    rows: list[dict[str, object]] = []
+    for name in sorted(splits) if len(kinds) > 1 else ():
+        source = DEV if name == TEST and DEV in splits else name
+        threshold = _threshold(*_scores(splits[source]))
+        answerable, unanswerable = _scores(splits[name])
+        answered = np.inf if threshold is None else threshold
+        row = {
+            "retriever": retriever,
+            "split": name,
+            "n_answerable": len(answerable),
+            "n_unanswerable": len(unanswerable),
+            "auroc": _auroc(answerable, unanswerable),
+            "threshold": threshold,
+            "threshold_from": source,
+            "coverage": float(np.mean(answerable >= answered)) if len(answerable) else None,
+            "rejected": float(np.mean(unanswerable < answered)) if len(unanswerable) else None,
+        }
+        rows.append(row)
+    return ANSWERABILITY.from_rows(rows)
 
 
 def has_scores_of_ranks(run: pa.Table) -> bool:
@@ -142,23 +138,6 @@ def has_scores_of_ranks(run: pa.Table) -> bool:
     return bool(run.num_rows) and np.array_equal(
         run["score"].to_numpy(), 1 / run["rank"].to_numpy()
     )
-
-
-def _row(
-    split: str, queries: Sequence[Query], source: str, threshold: float | None
-) -> dict[str, object]:
-    answerable, unanswerable = _scores(queries)
-    answered = np.inf if threshold is None else threshold
-    return {
-        "split": split,
-        "n_answerable": len(answerable),
-        "n_unanswerable": len(unanswerable),
-        "auroc": _auroc(answerable, unanswerable),
-        "threshold": threshold,
-        "threshold_from": source,
-        "coverage": float(np.mean(answerable >= answered)) if len(answerable) else None,
-        "rejected": float(np.mean(unanswerable < answered)) if len(unanswerable) else None,
-    }
 
 
 def _scores(queries: Sequence[Query]) -> tuple[np.ndarray, np.ndarray]:

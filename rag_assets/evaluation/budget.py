@@ -1,14 +1,12 @@
 """Retrievers at an equal context budget: as many units as fit, whatever k that is.
 
-At the same k, a retriever of long texts is given more text than one of short ones. At a budget of
-tokens each query keeps its units in the order of rank while the sum of their tokens stays within
-the budget. The first that does not fit ends the list, also where a later, shorter one would fit:
-what follows a gap was never ranked as such. Nothing is cut to fit, since a piece of a unit was not
-judged; so a query whose first unit alone exceeds the budget keeps nothing and scores 0.
+At a budget of tokens each query keeps its units in the order of rank while the sum of their tokens
+stays within the budget. The first that does not fit ends the list: what follows a gap was never
+ranked as such. Nothing is cut to fit, since a piece of a unit was not judged; so a query whose
+first unit alone exceeds the budget keeps nothing and scores 0.
 
-The measures are those of the whole remaining list. What is divided by k elsewhere, such as
-precision, is divided by the number of units that the query kept. The ideal of nDCG is not cut: it
-is the same for all retrievers, whatever fits.
+The measures are those of the remaining list. What is divided by k elsewhere, such as precision, is
+divided by the number of units kept. The ideal of nDCG is not cut: it is the same for all.
 """
 
 from __future__ import annotations
@@ -40,22 +38,17 @@ FROM summed GROUP BY ALL ORDER BY query_id
 
 
 class Kept(NamedTuple):
-    """What fits into a budget.
+    """What fits into a budget: the run, cut for each query where it ends, and its queries.
 
-    Attributes:
-        run: the run, cut for each query where the budget ends.
-        queries: ``query_id``, ``n_retrieved``, ``n_kept`` and ``tokens`` of every query for which
-            anything was retrieved, sorted by query id.
+    ``queries`` has ``query_id``, ``n_retrieved``, ``n_kept`` and ``tokens`` of every query for
+    which anything was retrieved, sorted by query id.
     """
 
     run: pa.Table
     queries: pa.Table
 
     def n_short(self, depth: int) -> int:
-        """Return for how many queries a deeper run might fit more.
-
-        All of their units fit, and there are ``depth`` of them, at which the run was cut.
-        """
+        """Return for how many queries a run deeper than ``depth`` might fit more."""
         columns = (self.queries[name].to_pylist() for name in ("n_kept", "n_retrieved"))
         return sum(kept == retrieved >= depth for kept, retrieved in zip(*columns, strict=True))
 
@@ -69,15 +62,7 @@ class Kept(NamedTuple):
 
 
 def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str) -> Kept:
-    """Cut a run where the tokens of its texts exceed a budget.
-
-    Args:
-        run: table of :data:`rag_assets.schemas.RUNS`.
-        contexts: table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`.
-        budget: tokens, at least 0.
-        column: the column of a run that names the text, see
-            :func:`rag_assets.evaluation.units.context_column`.
-    """
+    """Cut a run where the tokens of its texts, named by ``column``, exceed a budget."""
     ids = run.select(["query_id"])
     texts = ReturnedTexts({_RUN: run}, {_RUN: contexts}, {_RUN: _RUN}, ids, column)
     with texts.opened() as connection:
@@ -92,17 +77,10 @@ def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str
 def budget_metrics(
     kept: Kept, relevant_units: pa.Table, queries: pa.Table, measures: Sequence[str]
 ) -> pa.Table:
-    """Return the measures of the units that fit.
+    """Return the measures of the units that fit, a row for each of ``queries``.
 
-    Args:
-        kept: from :func:`within_budget`.
-        relevant_units: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
-        queries: a table with the column ``query_id``; each gets a row, also where nothing fits.
-        measures: columns that are wanted; one that is not computed from judgments is left out.
-
-    Returns:
-        ``query_id`` and a float64 column a measure, sorted by query id; null for a query without
-        a positive judgment.
+    Null for a query without a positive judgment; a measure that is not computed from judgments is
+    left out.
     """
     metrics = [parse_metric(name) for name in measures]
     whole = _measured(kept.run, relevant_units, queries, WHOLE_RANKING, metrics)

@@ -11,9 +11,8 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,8 +41,7 @@ from rag_assets.retrieval.external.stage import units_key
 from rag_assets.retrieval.external.units import own_contexts, texts_not_located
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.sources.stage import DOCUMENTS_KEY
-from rag_assets.store.artifacts import Artifact, ArtifactKey
-from rag_assets.store.blocks import BlockedTable, KnownBlocks, stored_blocks
+from rag_assets.store.artifacts import ArtifactKey
 
 
 class Contexts(Stage):
@@ -72,32 +70,10 @@ class Contexts(Stage):
         return _tokenizer_versions(context)
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        chunks = context.artifact(chunks_key(key["chunking"]))
-        count = partial(_count_tokens, context, key)
-        if context.experiment.chunkings[key["chunking"]].has_parents:
-            return TableProduct(contexts(chunks.table(), document_texts(context), count))
-        return _by_blocks(chunks, count, KnownBlocks(self.similar_artifacts(context, key)))
-
-
-def _by_blocks(chunks: Artifact, count: CountTokens, known: KnownBlocks) -> TableProduct:
-    """Return the contexts of chunks that return themselves; those of known blocks as they were."""
-    blocks = [*stored_blocks(chunks, "chunk_id", "text")]
-    new = (rows()["text"].to_pylist() for digest, rows in blocks if digest not in known)
-    # Counted together: one opening of tokenizer and cache.
-    distinct = list(dict.fromkeys(chain.from_iterable(new)))
-    tokens = dict(zip(distinct, count(distinct) if distinct else [], strict=True))
-
-    def counted(texts: Sequence[str]) -> list[int]:
-        counts = [tokens.get(text) for text in texts]
-        return [n for n in counts if n is not None] if None not in counts else count(texts)
-
-    def counted_contexts(rows: Callable[[], pa.Table]) -> pa.Table:
-        return contexts(rows(), {}, counted)
-
-    built = BlockedTable(known)
-    for digest, rows in blocks:
-        built.add(digest, partial(counted_contexts, rows))
-    return TableProduct(built.table(), blocks=built.blocks)
+        has_parents = context.experiment.chunkings[key["chunking"]].has_parents
+        documents = document_texts(context) if has_parents else {}
+        chunks = context.artifact(chunks_key(key["chunking"])).table()
+        return TableProduct(contexts(chunks, documents, partial(_count_tokens, context, key)))
 
 
 class RetrieverContexts(Stage):
@@ -149,15 +125,9 @@ class RetrieverContexts(Stage):
 
 
 def contexts(chunks: pa.Table, documents: Mapping[str, str], count: CountTokens) -> pa.Table:
-    """Return what is returned for every chunk.
+    """Return what is returned for every chunk, in the order of the chunks.
 
-    Args:
-        chunks: table of :data:`rag_assets.schemas.CHUNKS`.
-        documents: the texts of the documents by id; may be empty where no chunk has a parent.
-        count: counts tokens; each distinct span is counted once.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.CONTEXTS`, in the order of the chunks.
+    ``documents`` (texts by id) may be empty where no chunk has a parent; ``count`` counts tokens.
     """
     spans = {
         "chunk_id": chunks["chunk_id"],
@@ -180,17 +150,7 @@ def contexts(chunks: pa.Table, documents: Mapping[str, str], count: CountTokens)
 def expanded_contexts(
     contexts: pa.Table, neighbours: int, documents: Mapping[str, str], count: CountTokens
 ) -> pa.Table:
-    """Return what is returned for every chunk together with its neighbours.
-
-    Args:
-        contexts: table of :data:`rag_assets.schemas.CONTEXTS`, of one chunking.
-        neighbours: how many units on either side.
-        documents: the texts of the documents by id.
-        count: counts tokens; each distinct span is counted once.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.CONTEXTS`, in the same order.
-    """
+    """Return what is returned for every chunk of one chunking together with its neighbours."""
     table = with_neighbours(contexts.drop_columns(["n_tokens", "text_digest"]), neighbours)
     texts = {span: text_of(documents, span) for span in dict.fromkeys(_spans(table))}
     return _counted(table, texts, count)
@@ -204,37 +164,27 @@ def _spans(table: pa.Table) -> Iterable[Span]:
 def _counted(spans: pa.Table, texts: Mapping[Span, str], count: CountTokens) -> pa.Table:
     """Return spans with the tokens and the digest of the text of each."""
     tokens = dict(zip(texts, count(list(texts.values())), strict=True))
-    digests = {span: text_digest(text) for span, text in texts.items()}
-    values = {
-        "n_tokens": pa.array([tokens[span] for span in _spans(spans)], pa.int64()),
-        "text_digest": pa.array([digests[span] for span in _spans(spans)], pa.string()),
-    }
     columns = {name: spans[name] for name in spans.column_names}
-    return CONTEXTS.check(pa.table(columns | values, schema=CONTEXTS.arrow()).combine_chunks())
+    columns["n_tokens"] = [tokens[span] for span in _spans(spans)]
+    columns["text_digest"] = [text_digest(texts[span]) for span in _spans(spans)]
+    return CONTEXTS.check(pa.table(columns, schema=CONTEXTS.arrow()).combine_chunks())
 
 
 def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
     """Return the texts that a retriever can return, by what stands for them in its runs.
 
-    Args:
-        tables: :data:`rag_assets.schemas.CONTEXTS` of all chunkings that its runs can hold.
-        judge: the unit that is judged; see :func:`rag_assets.evaluation.units.context_column`.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`, sorted by id. Where documents are
-        judged and a fusion's chunkings return different texts for the same chunk, it is the
-        longest: a run does not say which of them it was.
+    ``tables`` are the contexts of all chunkings that its runs can hold. Where documents are judged
+    and a fusion's chunkings return different texts for the same chunk, it is the longest: a run
+    does not say which of them it was.
     """
     names = RETRIEVER_CONTEXTS.arrow().names
     table = pa.concat_tables(tables).select([context_column(judge), *names[1:]])
     longest = [("context_id", "ascending"), ("n_tokens", "descending"), ("start", "ascending")]
     table = table.rename_columns(names).sort_by(longest).combine_chunks()
-    ids = table["context_id"]
-    if not len(ids):
-        return RETRIEVER_CONTEXTS.empty()
-    is_first = pc.not_equal(ids[1:].combine_chunks(), ids[:-1].combine_chunks())
-    keep = pa.concat_arrays([pa.array([True]), is_first])
-    return RETRIEVER_CONTEXTS.check(table.filter(keep).combine_chunks())
+    ids = table["context_id"].to_pylist()
+    is_first = [place == 0 or ids[place - 1] != name for place, name in enumerate(ids)]
+    kept = table.filter(pa.array(is_first, pa.bool_()))
+    return RETRIEVER_CONTEXTS.check(kept.combine_chunks())
 
 
 def document_texts(context: StageContext) -> dict[str, str]:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from rag_assets.errors import DataError
@@ -79,10 +80,10 @@ def read_labels(path: Path) -> Labels:
     names = rows[0][1].keys() if rows else {*()}
     if {QUERY, GROUND_TRUTH} <= names:
         return _ground_truth(rows)
-    layout = next((one for one in LAYOUTS if {*filter(None, one)} <= names), None)
+    layout = next((each for each in LAYOUTS if {*filter(None, each)} <= names), None)
     if layout is None and rows and is_parquet(path):
-        layouts = [(QUERY, GROUND_TRUTH), *(tuple(filter(None, one)) for one in LAYOUTS)]
-        needed = ", or ".join(" and ".join((", ".join(one[:-1]), one[-1])) for one in layouts)
+        layouts = [(QUERY, GROUND_TRUTH), *(filter(None, each) for each in LAYOUTS)]
+        needed = ", or ".join(" and ".join(each) for each in layouts)
         raise DataError(f"needs {needed}; found the columns {', '.join(names)}", file=path)
     return _labels(_row_judgments(rows, layout or LINES), path)
 
@@ -148,16 +149,20 @@ def _table(judgments: Sequence[_Judgment]) -> pa.Table:
 
 
 def _ground_truth(rows: Iterable[tuple[Place, Row]]) -> Labels:
+    """Return AutoRAG's groups; null means the same as nothing at each level."""
     groups: Groups = {}
     judgments: list[_Judgment] = []
     for place, row in rows:
         query_id = identifier(row, QUERY, place)
         if query_id in groups:
             raise place.error(f"query '{query_id}' stands twice", QUERY)
-        groups[query_id] = _checked_groups(row[GROUND_TRUTH], place)
-        named = [
-            dict.fromkeys(item for item in group if item.strip()) for group in groups[query_id]
-        ]
+        try:
+            listed = msgspec.convert(row[GROUND_TRUTH], list[list[str | None] | None] | None)
+        except msgspec.ValidationError as error:
+            raise place.error("must be a list of lists of ids", GROUND_TRUTH) from error
+        of_query = [[item or "" for item in group or ()] for group in listed or ()]
+        groups[query_id] = tuple(map(tuple, of_query))
+        named = [dict.fromkeys(filter(str.strip, group)) for group in of_query]
         relevant = [
             _Judgment(query_id, str(number), item, 1)
             for number, group in enumerate(filter(None, named), 1)
@@ -165,13 +170,3 @@ def _ground_truth(rows: Iterable[tuple[Place, Row]]) -> Labels:
         ]
         judgments += relevant or [_Judgment(query_id, "1", None, 0)]
     return Labels(_table(judgments), groups)
-
-
-def _checked_groups(value: object, place: Place) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of a query; null means the same as nothing at each level."""
-    outer = [] if value is None else value
-    groups = [[] if group is None else group for group in outer] if isinstance(outer, list) else [0]
-    for group in groups:
-        if not isinstance(group, list) or not all(isinstance(x, str | None) for x in group):
-            raise place.error("must be a list of lists of ids", GROUND_TRUTH)
-    return tuple(tuple(item or "" for item in group) for group in groups if isinstance(group, list))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,32 +36,14 @@ SPLITS = (ALL, TEST, DEV)
 def mean(values: Sequence[float | None], weights: Sequence[float] | None = None) -> float | None:
     """Return the mean of the values that are not None, sum(w v) / sum(w).
 
-    Both sums are exact (``math.fsum``), so the order does not matter. Without weights each is 1.
+    Both sums are exact, so the order does not matter. Without weights each is 1.
     """
     if weights is None or all(weight == 1 for weight in weights):
         numbers = [value for value in values if value is not None]
         return math.fsum(numbers) / len(numbers) if numbers else None
     pairs = [(v, w) for v, w in zip(values, weights, strict=True) if v is not None]
     total = math.fsum(w for _, w in pairs)
-    return math.fsum(part for v, w in pairs for part in _product(v, w)) / total if total else None
-
-
-def _product(a: float, b: float) -> tuple[float, float]:
-    """Return the rounded product and its rounding error, which together are exactly a b.
-
-    Dekker, "A floating-point technique for extending the available precision", Numerische
-    Mathematik 18, 1971; each factor is split into two halves of 26 bits.
-    """
-    product = a * b
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
-    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return product, error
-
-
-def _halves(number: float) -> tuple[float, float]:
-    scaled = number * 134217729.0  # 2^27 + 1
-    high = scaled - (scaled - number)
-    return high, number - high
+    return float(sum(Fraction(v) * Fraction(w) for v, w in pairs)) / total if total else None
 
 
 def summarise(
@@ -70,46 +53,38 @@ def summarise(
     not_in_corpus: Mapping[str, int] | None = None,
     qrels: pa.Table | None = None,
 ) -> pa.Table:
-    """Return one row for each split and cut-off of a retriever.
+    """Return one row for each split and cut-off of a retriever, sorted by split and top_k.
+
+    Means are over answerable queries on which the retriever did not fail; one for which nothing was
+    retrieved counts 0.
 
     Args:
-        cells: top_k -> table of :data:`rag_assets.schemas.QUERY_METRICS`.
+        cells: top_k -> query metrics.
         measures: top_k -> the measures to average; others are null in that row.
-        counting: table of :data:`rag_assets.schemas.QUERY_FACTS`, a row for each query.
+        counting: query facts, a row for each query.
         not_in_corpus: query -> its positive evidences none of whose documents is in the corpus.
-        qrels: table of :data:`rag_assets.schemas.QRELS`: queries with a grade of 0 and no higher
-            one are unanswerable, those without a judgment unlabelled; None: no query has a
-            grade of 0.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.METRICS_SUMMARY`, sorted by split and top_k. Means are
-        over answerable queries on which the retriever did not fail; one for which nothing was
-        retrieved counts 0.
+        qrels: queries with a grade of 0 and no higher one are unanswerable, those without a
+            judgment unlabelled; None: no query has a grade of 0.
     """
     names = list(dict.fromkeys(name for chosen in measures.values() for name in chosen))
     fields = [pa.field(name, pa.float64()) for name in names]
     schema = pa.schema([*METRICS_SUMMARY.arrow(), *fields])
-    said = answerable_queries(counting, qrels)
-    unanswerable = {query_id for query_id, answerable in said.items() if answerable is False}
+    answers = answerable_queries(counting, qrels).items()
+    unanswerable = {query_id for query_id, answerable in answers if answerable is False}
     rows = []
     for split in sorted(set(counting.column("split").to_pylist())):
+        chosen = counting.filter(pc.equal(counting["split"], split))
+        columns = (chosen[name].to_pylist() for name in ("query_id", "weight"))
+        weight_of: dict[str, float] = dict(zip(*columns, strict=True))
         for top_k, table in sorted(cells.items()):
-            part, weights = _part(table, counting, split)
-            counts = {"split": split, "top_k": top_k, **_accounting(part, weights, unanswerable)}
-            missing = sum((not_in_corpus or {}).get(q, 0) for q in part["query_id"].to_pylist())
-            counts["n_not_in_corpus"] = missing
-            means = {name: mean(part[name].to_pylist(), weights) for name in measures[top_k]}
-            rows.append({**counts, **means})
+            part = table.filter(pc.is_in(table["query_id"], value_set=chosen["query_id"].unique()))
+            query_ids = part["query_id"].to_pylist()
+            weights = [weight_of[query_id] for query_id in query_ids]
+            row = {"split": split, "top_k": top_k, **_accounting(part, weights, unanswerable)}
+            row["n_not_in_corpus"] = sum((not_in_corpus or {}).get(q, 0) for q in query_ids)
+            row |= {name: mean(part[name].to_pylist(), weights) for name in measures[top_k]}
+            rows.append(row)
     return METRICS_SUMMARY.check(pa.Table.from_pylist(rows, schema=schema))
-
-
-def _part(table: pa.Table, counting: pa.Table, split: str) -> tuple[pa.Table, list[float]]:
-    """Return the rows of the split's queries, and their weights."""
-    chosen = counting.filter(pc.equal(counting["split"], split))
-    columns = (chosen[name].to_pylist() for name in ("query_id", "weight"))
-    weights: dict[str, float] = dict(zip(*columns, strict=True))
-    part = table.filter(pc.is_in(table["query_id"], value_set=pc.unique(chosen["query_id"])))
-    return part, [weights[query_id] for query_id in part["query_id"].to_pylist()]
 
 
 def _accounting(
@@ -155,13 +130,8 @@ def leaderboard(
 ) -> pa.Table:
     """Return one row a cell and split; test before dev, and within a split the best first.
 
-    A retriever whose parameters were chosen on dev has an advantage there: on dev it comes last,
-    without a place.
-
-    Args:
-        summaries: retriever -> table of :data:`rag_assets.schemas.METRICS_SUMMARY`.
-        primary: the metric by which retrievers are placed. One without its cell comes last.
-        tuned: retrievers whose parameters were chosen on dev.
+    A retriever without a cell of the primary metric comes last; on dev those of ``tuned``, whose
+    parameters were chosen there, come last without a place.
     """
     tables: list[pa.Table] = []
     for split in SPLITS:

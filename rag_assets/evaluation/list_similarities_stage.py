@@ -1,8 +1,6 @@
 """``list_similarities``: how alike the results of rerankers are, where one is for diversity.
 
-Ziegler, McNee, Konstan and Lausen: Improving recommendation lists through topic diversification,
-WWW 2005, add the similarities of all pairs of a list; here their mean is taken, so that lists of
-different lengths compare.
+The mean similarity of all pairs of a list (Ziegler, McNee, Konstan and Lausen, WWW 2005, add them).
 """
 
 from __future__ import annotations
@@ -113,17 +111,10 @@ def _config(experiment: Experiment, retriever: str) -> MMR:
 
 
 def intra_list_similarity(vectors: Vectors, k: int) -> float | None:
-    """Return the mean cosine of all pairs of the first ``k`` results.
+    """Return the mean cosine of all pairs of the first ``k`` results; None for fewer than two.
 
     With S the sum of n unit vectors, the cosines of all ordered pairs add up to |S|^2, of which n
     are of a vector with itself: the mean is (|S|^2 - n) / (n (n - 1)).
-
-    Args:
-        vectors: unit vectors of the results in the order of their ranks, shape (results, d).
-        k: how many count; all when there are fewer.
-
-    Returns:
-        From -1 to 1; None for fewer than two results, which have no pair.
     """
     first = vectors[:k].astype(np.float64)
     n = len(first)

@@ -85,11 +85,7 @@ class RankingMeasure(Measure, ABC):
 
     @abstractmethod
     def value(self, ranking: JudgedRanking, k: int) -> float:
-        """Return the value of one query, from 0 to 1.
+        """Return the value, from 0 to 1, of one query that has a relevant judgment.
 
-        It is not asked about a query without a relevant judgment, which has no value.
-
-        Args:
-            ranking: the ranking; it holds fewer than ``k`` units where fewer were retrieved.
-            k: the cut-off.
+        The ranking holds fewer units than the cut-off ``k`` where fewer were retrieved.
         """

@@ -22,7 +22,7 @@ from __future__ import annotations
 from sys import float_info
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import Field
 
 from rag_assets.evaluation.measure import Measure, RankingMeasure
 from rag_assets.plugins import Kind, members
@@ -31,23 +31,7 @@ LARGEST_GMAX = 1000
 """Powers of 2 up to it are numbers in float64; also the most that ``beta`` may be."""
 
 
-def _grade(value: object) -> object:
-    if isinstance(value, int) and 1 <= value <= LARGEST_GMAX:
-        return value
-    raise ValueError(f"must be an integer from 1 to {LARGEST_GMAX}")
-
-
-def _beta(value: float) -> float:
-    """Whole numbers are written without a point, so that ``2`` and ``2.0`` are one column."""
-    if 0 < value <= LARGEST_GMAX:
-        return int(value) if value.is_integer() else value
-    raise ValueError(f"must be above 0 and at most {LARGEST_GMAX}")
-
-
-def _persistence(value: object) -> object:
-    if isinstance(value, int | float) and 0 < value < 1:
-        return value
-    raise ValueError("must be between 0 and 1, such as 0.8")
+Grade = Annotated[int, Field(ge=1, le=LARGEST_GMAX)]
 
 
 class RelevanceMeasure(Measure):
@@ -65,7 +49,7 @@ class RelevanceMeasure(Measure):
 class LevelMeasure(RelevanceMeasure):
     """A measure at a level; ``rel`` is the lowest relevant grade."""
 
-    rel: Annotated[int, BeforeValidator(_grade)] = 1
+    rel: Grade = 1
 
 
 class GroupMeasure(RelevanceMeasure):
@@ -222,7 +206,7 @@ class FBeta(LevelMeasure):
         "(1 + pow({beta}, 2)) / (top_k / n_units_{rel} + pow({beta}, 2) * r_{rel} / n_found_{rel})"
     )
 
-    beta: Annotated[float, AfterValidator(_beta)] = 2
+    beta: Annotated[int | float, Field(gt=0, le=LARGEST_GMAX)] = 2
 
 
 class TruePositives(LevelMeasure):
@@ -304,7 +288,7 @@ class RankBiasedPrecision(LevelMeasure):
     sql = '(1 - {p}) * "seen {column}"'
     sums = """sum(pow({p}, rank - 1) ORDER BY rank) AS "seen {column}\""""
 
-    p: Annotated[float, BeforeValidator(_persistence)] = 0.8
+    p: Annotated[float, Field(gt=0, lt=1)] = 0.8
 
 
 class ExpectedReciprocalRank(Measure):
@@ -317,7 +301,7 @@ class ExpectedReciprocalRank(Measure):
     source = "Chapelle et al. 2009; gmax = 4 as in gdeval"
     shown = frozenset({"gmax"})
 
-    gmax: Annotated[int, BeforeValidator(_grade)] = 4
+    gmax: Grade = 4
 
 
 class Judged(Measure):

@@ -59,10 +59,7 @@ def is_gain(name: str, change: float) -> bool:
 
 
 def best_value(name: str, values: Iterable[float | None]) -> float | None:
-    """Return the best of the values of a metric; None where there is none.
-
-    Every table and figure that marks a best value goes by it.
-    """
+    """Return the best of the values of a metric; None where there is none."""
     present = [value for value in values if value is not None]
     return (min if lower_is_better(name) else max)(present, default=None)
 
@@ -70,12 +67,7 @@ def best_value(name: str, values: Iterable[float | None]) -> float | None:
 def refuse_lower_is_better(name: str, why: str) -> None:
     """Refuse a metric that counts mistakes where a higher value must be a better one.
 
-    Args:
-        name: of the metric that is asked for.
-        why: what a higher value is taken for, such as "a fall fails".
-
-    Raises:
-        UsageError: lower values of the metric are better.
+    ``why`` is what a higher value is taken for, such as "a fall fails".
     """
     if lower_is_better(name):
         raise UsageError(f"{name} is better when lower, but {why}; take tp or recall")
@@ -157,9 +149,6 @@ def shown_name(name: str) -> str:
     """Return ``name`` as it is echoed: the canonical one where it leaves out what tools differ in.
 
     ``rbp`` is ``rbp(p=0.8)``, since others have another ``p``; ``P@5`` stays as it is.
-
-    Raises:
-        UsageError: as :func:`parse_metric`.
     """
     metric = parse_metric(name)
     inside = name.partition("(")[2]
@@ -203,7 +192,8 @@ def _params(name: str, measure: str, texts: dict[str, str]) -> tuple[tuple[str, 
 def _number(text: str) -> float | str:
     if not _NUMBER.fullmatch(text):
         return text
-    return int(text) if text.isdecimal() else float(text)
+    number = float(text)
+    return int(number) if number.is_integer() else number  # `2` and `2.0` are one column
 
 
 def _always_shown(measure: str) -> dict[str, float]:

@@ -1,10 +1,9 @@
 """The SQL of the measures: one statement for the metrics that are wanted, and nothing else in it.
 
-It reads six tables: ``runs`` (run, query_id, rank, score, unit_id), ``retrieved`` (run, query_id,
-top_k, n_retrieved), ``relevant_units`` (judged, query_id, evidence_id, unit_id, grade),
-``judged_by`` (run, judged), ``cutoffs`` (run, top_k) and ``queries`` (query_id). The formulas are
-those of :mod:`rag_assets.evaluation.measures`. Sums of floats are ordered by rank, so that
-the last bit does not depend on threads.
+It reads five tables: ``runs`` (run, query_id, rank, unit_id), ``relevant_units`` (judged,
+query_id, evidence_id, unit_id, grade), ``judged_by`` (run, judged), ``cutoffs`` (run, top_k) and
+``queries`` (query_id). The formulas are those of :mod:`rag_assets.evaluation.measures`. Sums of
+floats are ordered by rank, so that the last bit does not depend on threads.
 """
 
 from __future__ import annotations
@@ -39,26 +38,9 @@ questions AS (
 ), judged_units AS (
     SELECT run, q, top_k, count(*) AS n_judged
     FROM units JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
-)"""
-
-_TIES = """
-edges AS (
-    SELECT run, query_id, rank, score FROM runs WHERE rank IN ({edges})
-), last_above AS (
-    SELECT run, query_id, top_k, score FROM edges JOIN cutoffs USING (run) WHERE rank = top_k
-), first_below AS (
-    SELECT run, query_id, top_k, score FROM edges JOIN cutoffs USING (run) WHERE rank = top_k + 1
-), across AS (
-    SELECT run, query_id, top_k, score
-    FROM last_above JOIN first_below USING (run, query_id, top_k, score)
-), tied AS (
-    SELECT run, query_id, top_k, count(*) AS n
-    FROM runs JOIN across USING (run, query_id, score) WHERE rank > top_k GROUP BY ALL
-), ties AS (
-    SELECT run, query_id, top_k, CASE WHEN b.score IS NOT NULL THEN coalesce(n, 0) END AS n_tied
-    FROM last_above
-    LEFT JOIN first_below b USING (run, query_id, top_k)
-    LEFT JOIN tied USING (run, query_id, top_k)
+), retrieved AS (
+    SELECT run, query_id, top_k, count(*) AS n_retrieved
+    FROM runs JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
 )"""
 
 # gain(i): the highest grade among the evidences first satisfied at rank i.
@@ -142,36 +124,27 @@ SELECT run, top_k, query_id,
        coalesce(n_unreachable, 0)::INTEGER AS n_unreachable,
        coalesce(n_retrieved, 0)::INTEGER AS n_retrieved,
        coalesce(n_judged, 0)::INTEGER AS n_judged,
-       CASE WHEN n_retrieved = top_k THEN n_tied ELSE 0 END::INTEGER AS ties_at_cut,
+       NULL::INTEGER AS ties_at_cut,
        false AS failed,
        NULL::BIGINT AS tokens{columns}
 FROM (SELECT run, top_k, query_id, q FROM cutoffs JOIN questions USING (run))
 LEFT JOIN retrieved USING (run, query_id, top_k)
-LEFT JOIN ties USING (run, query_id, top_k)
 LEFT JOIN wanted USING (run, q)
 {joins}
 ORDER BY run, top_k, query_id
 """
 
 
-def metrics_statement(metrics: Sequence[Metric], cutoffs: Sequence[int]) -> str:
+def metrics_statement(metrics: Sequence[Metric]) -> str:
     """Return the statement that computes the metrics of all queries, runs and cut-offs.
 
-    Args:
-        metrics: what is wanted; their own cut-offs are not read.
-        cutoffs: every cut-off of any run, ascending.
-
-    Returns:
-        SQL whose result has ``run``, ``top_k``, ``query_id``, the counts of
-        :data:`rag_assets.schemas.QUERY_METRICS` and a column a metric, sorted by run, top_k and
-        query.
+    Its result has ``run``, ``top_k``, ``query_id``, the counts of query metrics and a column a
+    metric, sorted by run, top_k and query. The cut-offs of ``metrics`` are not read; ties, which a
+    run that was cut does not show, are counted by :mod:`rag_assets.evaluation.ties`.
     """
     levels = sorted({_level(metric) for metric in metrics if metric.measure in _LEVELS})
     relevant = [f"count(*) FILTER (grade >= {rel}) AS r_{rel}" for rel in sorted({1, *levels})]
-    tables = [
-        _LABELS.format(relevant=", ".join(relevant)),
-        _TIES.format(edges=", ".join(str(edge) for k in cutoffs for edge in (k, k + 1))),
-    ]
+    tables = [_LABELS.format(relevant=", ".join(relevant))]
     joined = ["judged_units"]
     measures = {metric.measure for metric in metrics}
     if measures & {*_GAINS, "err", "group_ndcg"}:

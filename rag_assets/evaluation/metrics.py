@@ -40,7 +40,7 @@ Cell = tuple[str, int]
 Source: TypeAlias = pa.Table | Path
 """A table, or the path of a Parquet file that holds one."""
 
-_RUN_COLUMNS = ("query_id", "rank", "score", "unit_id")
+_RUN_COLUMNS = ("query_id", "rank", "unit_id")
 _LABEL_COLUMNS = ("query_id", "evidence_id", "unit_id", "grade")
 _GLOB = frozenset("*?[{")  # in a path, these would be read as a pattern
 
@@ -53,22 +53,18 @@ def query_metrics(
     cutoffs: Iterable[Cell],
     metrics: Iterable[Metric] = DEFAULT_METRICS,
 ) -> dict[Cell, pa.Table]:
-    """Compute metrics of every query, run and cut-off.
-
-    A Parquet file is read by the engine itself, only the columns that are needed: faster, and in
-    less memory, than a table made of it.
+    """Compute metrics of every query, run and cut-off; a Parquet file is read by the engine itself.
 
     Args:
-        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
-        relevant_units: name -> table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
+        runs: name -> runs.
+        relevant_units: name -> relevant units.
         judged_by: run -> the name of its relevant units.
         queries: a table with the column ``query_id``; each gets a row, retrieved or not.
         cutoffs: the (run, k) pairs that are wanted.
         metrics: what to compute; their own cut-offs are not read, and those of texts are left out.
 
     Returns:
-        (run, k) -> table of :data:`rag_assets.schemas.QUERY_METRICS` with one column a metric
-        (:attr:`Metric.column`), sorted by query id.
+        (run, k) -> query metrics with one column a metric (:attr:`Metric.column`), sorted by query.
 
     Raises:
         DataError: a unit stands twice for a query of a run, or two have one rank; a grade is
@@ -93,8 +89,7 @@ def query_metrics(
         register_cells(connection, names, queries, cells)
         _check_runs(connection, names)
         _check_grades(connection, in_sql)
-        statement = metrics_statement(in_sql, sorted({top_k for _, top_k in cells}))
-        table = connection.sql(statement).to_arrow_table()
+        table = connection.sql(metrics_statement(in_sql)).to_arrow_table()
     measures = [pa.field(metric.column, pa.float64()) for metric in in_sql]
     schema = pa.schema([*QUERY_METRICS.arrow(), *measures])
     tables = by_cell(table, schema, names, cells)
@@ -158,52 +153,23 @@ def by_cell(
     return {cell: table.slice(order[cell] * rows, rows) for cell in cells}
 
 
-_REPEATED = "SELECT count(*) > count(DISTINCT hash(run, query_id, unit_id)) FROM runs"
-_LISTS = """
-    CREATE TEMP TABLE lists AS
-    SELECT run, query_id, count(*) AS n, max(rank) AS last, sum(rank) AS ranks,
-           sum(rank::DOUBLE * rank) AS squares
-    FROM runs GROUP BY run, query_id
-"""
-_NOT_1_TO_N = """
-    SELECT count(*) > 0 FROM lists
-    WHERE last != n OR 2 * ranks != n * (n + 1)
-       OR abs(6 * squares / (n * (n + 1) * (2 * n + 1)) - 1) > 1e-12
-"""
 _CLASHES = """
     SELECT run, query_id, {what}, min({other}), max({other})
     FROM runs GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1
 """
-_RETRIEVED = """
-    CREATE TEMP VIEW retrieved AS
-    SELECT run, query_id, top_k, {n} AS n_retrieved
-    FROM {rows} JOIN cutoffs USING (run) {condition}
-"""
-_OF_LISTS = {"n": "least(n, top_k)", "rows": "lists", "condition": ""}
-_OF_ROWS = {"n": "count(*)", "rows": "runs", "condition": "WHERE rank <= top_k GROUP BY ALL"}
 _HIGHEST = """
     SELECT query_id, grade FROM relevant_units WHERE grade > ? ORDER BY grade DESC, query_id LIMIT 1
 """
 
 
 def _check_runs(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
-    """Check that no unit and no rank stands twice for a query, and count what was retrieved.
-
-    What is quick comes first: hashes are compared, and ranks are taken to be 1 to n when their
-    number, the last of them, their sum and the sum of their squares are. Makes the view
-    ``retrieved`` (run, query_id, top_k, n_retrieved); a list that is empty has no row.
-
-    Raises:
-        DataError: names the run, the query, the unit or rank, and where it stands.
-    """
-    connection.execute(_LISTS)
-    has_gaps = _is_so(connection, _NOT_1_TO_N)
-    checks = {"unit_id": _is_so(connection, _REPEATED), "rank": has_gaps}
+    """Refuse a unit or a rank that stands twice for a query."""
     for what, other in (("unit_id", "rank"), ("rank", "unit_id")):
-        if not checks[what]:
+        repeated = f"SELECT count(*) > count(DISTINCT hash(run, query_id, {what})) FROM runs"
+        if connection.execute(repeated).fetchall() == [(False,)]:
             continue
         clash = connection.execute(_CLASHES.format(what=what, other=other)).fetchone()
-        if clash is not None:  # else the hashes are equal by chance, or ranks are left out
+        if clash is not None:  # else hashes are equal by chance
             run, query_id, value, first, last = clash
             of = f"of query '{query_id}' in run '{names[run]}'"
             if what == "rank":
@@ -211,29 +177,17 @@ def _check_runs(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> 
             else:
                 problem = f"unit '{value}' {of} stands twice, at ranks {first} and {last}"
             raise DataError(problem)
-    connection.execute(_RETRIEVED.format(**(_OF_ROWS if has_gaps else _OF_LISTS)))
-
-
-def _is_so(connection: duckdb.DuckDBPyConnection, query: str) -> bool:
-    row = connection.execute(query).fetchone()
-    return row is not None and bool(row[0])
 
 
 def _check_grades(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> None:
-    """Check that no grade is higher than a metric of exponential gain allows.
-
-    Raises:
-        DataError: names the query and the grade, and what to ask for.
-    """
+    """Refuse a grade that is higher than a metric of exponential gain allows."""
     for metric in metrics:
-        if metric.measure not in ("err", "ndcg_exp", "dcg_exp"):
-            continue
-        is_err = metric.measure == "err"
-        highest = metric.parameter("gmax") if is_err else float(LARGEST_GMAX)
-        clash = connection.execute(_HIGHEST, [highest]).fetchone()
+        highest = metric.parameter("gmax") if metric.measure == "err" else float(LARGEST_GMAX)
+        is_exponential = metric.measure in ("err", "ndcg_exp", "dcg_exp")
+        clash = connection.execute(_HIGHEST, [highest]).fetchone() if is_exponential else None
         if clash is not None:
             query_id, grade = clash
-            hint = f"; ask for err(gmax={grade})" if is_err else ""
+            hint = f"; ask for err(gmax={grade})" if metric.measure == "err" else ""
             problem = f"query '{query_id}' has a grade of {grade}; {metric.column} allows at most"
             raise DataError(f"{problem} {highest:g}{hint}")
 

@@ -238,11 +238,7 @@ def summary_key(retriever: str) -> ArtifactKey:
 def without_failed(table: pa.Table, failed: Collection[str]) -> pa.Table:
     """Return query metrics in which all metrics of failed queries are null.
 
-    A query for which nothing was retrieved, without a failure, keeps its zeros: that is a result.
-
-    Args:
-        table: table of :data:`rag_assets.schemas.QUERY_METRICS`.
-        failed: ids of queries; those that the table lacks are passed over.
+    A query for which nothing was retrieved, without a failure, keeps its zeros.
     """
     ids = pa.array(sorted(failed), pa.string())
     mask = pc.is_in(table.column("query_id"), value_set=ids)

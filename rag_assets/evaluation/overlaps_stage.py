@@ -1,19 +1,18 @@
 """``overlaps[top_k]``: how alike the retrievers rank, for an experiment without labels.
 
-Per query, with S the shorter of the two lists and L the longer one, s and l their lengths, X(d) the
-number of units that the first d ranks of both share (S ends at s), and A(d) the agreement X(d) / d:
+Per query, with s and l the lengths of the shorter and the longer list, X(d) the number of units
+that the first d ranks of both share:
 
 - ``overlap``: X(l) / l, so 1 exactly when both hold the same units.
-- ``rbo``: extrapolated rank-biased overlap, RBO_ext, of Webber, Moffat and Zobel, "A similarity
-  measure for indefinite rankings", ACM Transactions on Information Systems 28(4), 2010, equation
-  32::
+- ``rbo``: extrapolated rank-biased overlap, RBO_ext, of Webber, Moffat and Zobel, ACM Transactions
+  on Information Systems 28(4), 2010, equation 32::
 
       (1 - p) / p * ( sum over d = 1..l of X(d) / d * p^d
                     + sum over d = s+1..l of X(s) * (d - s) / (s * d) * p^d )
       + ( (X(l) - X(s)) / l + X(s) / s ) * p^l
 
-  It is in [0, 1]; 1 for equal lists, 0 for disjoint ones. Early ranks weigh more: with p = 0.9 the
-  first ten hold 86 % of the weight. What lies below the lists is taken to agree as they do.
+  It is 1 for equal lists, 0 for disjoint ones. With p = 0.9 the first ten ranks hold 86 % of the
+  weight.
 
 A query for which one list alone is empty counts 0 in both; where both are empty it is not counted.
 """
@@ -140,9 +139,7 @@ class Pair(NamedTuple):
 def pairs(chunkings: Mapping[str, Sequence[str]]) -> list[Pair]:
     """Return every pair of retrievers, in their order.
 
-    Args:
-        chunkings: retriever -> the chunkings whose chunks its runs can hold. Chunks of different
-            chunkings have nothing in common, so such runs are compared by their documents.
+    Chunks of different chunkings have nothing in common, so their runs are compared by documents.
     """
     return [
         Pair(a, b, UNIT if set(chunkings[a]) == set(chunkings[b]) else DOCUMENT)
@@ -155,47 +152,34 @@ def overlaps(
     pairs: Sequence[Pair],
     failed: Mapping[str, Collection[str]] = {},
 ) -> pa.Table:
-    """Compare runs.
+    """Compare runs that are cut at the same top_k, a row a pair.
 
-    Args:
-        runs: retriever -> table of :data:`rag_assets.schemas.RUNS`, all cut at the same top_k.
-        pairs: those to compare.
-        failed: retriever -> the queries on which it failed: its pairs are compared on the others.
-
-    Returns:
-        Table of :data:`OVERLAPS`, one row a pair.
+    A pair is compared on the queries on which neither retriever failed.
     """
-    return OVERLAPS.from_rows([_row(pair, runs, failed) for pair in pairs])
-
-
-def _row(
-    pair: Pair, runs: Mapping[str, pa.Table], failed: Mapping[str, Collection[str]]
-) -> dict[str, object]:
-    left_out = pa.array({*failed.get(pair.first, ()), *failed.get(pair.second, ())}, pa.string())
-    columns = ["query_id", "rank", "unit_id", "document_id"]
-    with scratch_connection() as connection:
-        for name, retriever in (("run_a", pair.first), ("run_b", pair.second)):
-            run = runs[retriever].select(columns)
-            run = run.filter(pc.invert(pc.is_in(run["query_id"], left_out)))
-            connection.register(name, run)
-        items = (_ITEMS[pair.compared].format(run=run) for run in ("run_a", "run_b"))
-        matched = connection.sql(_MATCH.format(**dict(zip("ab", items, strict=True))))
-        values = _per_query(matched.to_arrow_table())
-    n_queries = len(values["overlap"])
-    means = {n: math.fsum(v) / n_queries if n_queries else None for n, v in values.items()}
-    names = {"retriever_a": pair.first, "retriever_b": pair.second, "compared": pair.compared}
-    return {**names, "n_queries": n_queries, **means}
+    rows: list[dict[str, object]] = []
+    for first, second, compared in pairs:
+        left_out = pa.array({*failed.get(first, ()), *failed.get(second, ())}, pa.string())
+        with scratch_connection() as connection:
+            for name, retriever in (("run_a", first), ("run_b", second)):
+                run = runs[retriever].select(["query_id", "rank", "unit_id", "document_id"])
+                run = run.filter(pc.invert(pc.is_in(run["query_id"], left_out)))
+                connection.register(name, run)
+            a, b = (_ITEMS[compared].format(run=run) for run in ("run_a", "run_b"))
+            values = _per_query(connection.sql(_MATCH.format(a=a, b=b)).to_arrow_table())
+        n = len(values["overlap"])
+        means = {name: math.fsum(each) / n if n else None for name, each in values.items()}
+        names = {"retriever_a": first, "retriever_b": second, "compared": compared}
+        rows.append({**names, "n_queries": n, **means})
+    return OVERLAPS.from_rows(rows)
 
 
 def _per_query(matched: pa.Table) -> dict[str, Floats]:
     """Return the overlap and the RBO of every query, from the depths of its common units.
 
     A row is a unit that both lists hold, with the depth at which both do; a query without a common
-    unit has one row, whose ``depth`` is null.
-
-    A unit that is common from depth m on adds 1 to X(d) for all d >= m; with the running sums
-    W(n) = sum of p^d / d and P(n) = sum of p^d it so adds W(l) - W(m - 1) to the first sum of the
-    formula, and the second one is X(s) / s * (P(l) - P(s) - s * (W(l) - W(s))).
+    unit has one row, whose ``depth`` is null. A unit that is common from depth m on adds 1 to X(d)
+    for all d >= m; with the running sums W(n) = sum of p^d / d and P(n) = sum of p^d it so adds
+    W(l) - W(m - 1) to the first sum; the second is X(s) / s * (P(l) - P(s) - s * (W(l) - W(s))).
     """
     query = matched["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
     n = int(query.max()) + 1 if query.size else 0

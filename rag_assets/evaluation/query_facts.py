@@ -30,7 +30,7 @@ _DECLARED_TAG, _DECLARED_KEY = "unanswerable", "is_impossible"
 
 
 def metadata_of(queries: pa.Table) -> dict[str, Fields]:
-    """Return query id -> its fields, of a table of :data:`rag_assets.schemas.QUERIES`."""
+    """Return query id -> its fields."""
     columns = (queries.column(name).to_pylist() for name in ("query_id", "metadata"))
     return {query_id: json.loads(text) for query_id, text in zip(*columns, strict=True)}
 
@@ -43,10 +43,9 @@ def facts_table(
     clusters: Mapping[str, str],
     unanswerable: Collection[str] = (),
 ) -> pa.Table:
-    """Return the table of :data:`rag_assets.schemas.QUERY_FACTS`.
+    """Return the query facts of some queries.
 
     What a mapping leaves out is no answer, weight 1, split ``all``, or a cluster of its own.
-    ``unanswerable`` has the ids that :func:`declared_unanswerable` returns.
     """
     rows: list[dict[str, object]] = [
         {
@@ -66,9 +65,6 @@ def declared_unanswerable(queries: pa.Table) -> set[str]:
     """Return the ids of the queries that say themselves that they have no answer.
 
     They have the tag ``unanswerable``, or ``is_impossible: true`` in their metadata, as in SQuAD.
-
-    Args:
-        queries: table of :data:`rag_assets.schemas.QUERIES`; its texts are not read.
     """
     columns = (queries[name].to_pylist() for name in ("query_id", "tags", "metadata"))
     return {
@@ -83,11 +79,7 @@ def answerable_queries(facts: pa.Table, qrels: pa.Table | None) -> dict[str, boo
     """Return query id -> whether the labels say that it has an answer; None: they say nothing.
 
     True: a relevant document is labelled. False: none is, and the query is declared to have no
-    answer, or a judgment has the grade 0.
-
-    Args:
-        facts: ``query_id`` and ``unanswerable`` of :data:`rag_assets.schemas.QUERY_FACTS`.
-        qrels: table of :data:`rag_assets.schemas.QRELS`; None: there are no labels.
+    answer, or a judgment has the grade 0. ``qrels`` is None where there are no labels.
     """
     columns = (facts[name].to_pylist() for name in ("query_id", "unanswerable"))
     said: dict[str, bool | None] = {
@@ -115,10 +107,6 @@ def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> pa.Table:
     """Add the relevant documents of each query, as ``documents``, for an allowance in tests.
 
     Queries that are clustered stay so: then their clusters stand for what they share.
-
-    Args:
-        counting: query_id, weight, split and cluster of every query.
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
     """
     if counting["query_id"].to_pylist() != counting["cluster"].to_pylist():
         return counting

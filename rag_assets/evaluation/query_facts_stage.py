@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import msgspec
 import pyarrow as pa
 
 from rag_assets.engine.recipe import Input
@@ -30,6 +29,7 @@ from rag_assets.evaluation.query_facts import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
+from rag_assets.options import shown_value
 from rag_assets.schemas import QUERY_FACTS
 from rag_assets.sources.fields import note
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
@@ -39,10 +39,8 @@ from rag_assets.store.artifacts import ArtifactKey
 QUERY_FACTS_KEY = ArtifactKey.of("query_facts")
 COUNTING_INPUT = Input("counting", QUERY_FACTS_KEY, "counting")
 
-MAX_WEIGHT = 2.0**53
-"""Up to here every whole number is a float of its own."""
-
-_NUMBER = re.compile(r"\+?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
+Weight = Annotated[float, msgspec.Meta(gt=0, le=2.0**53)]
+"""Up to there every whole number is a float of its own."""
 
 
 class QueryFacts(Stage):
@@ -154,61 +152,36 @@ def answers_of(fields: Fields) -> list[str] | None:
 
 
 def field_weights(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, float]:
-    """Return query id -> the number in a field; a text that is a number is taken as one.
-
-    Raises:
-        DataError: by way of ``fail``: in some query it is absent, or not a positive number.
-    """
-    weights = {query_id: _number(fields.get(field)) for query_id, fields in metadata.items()}
-    _refuse_others(
-        metadata,
-        field,
-        [query_id for query_id, weight in weights.items() if not 0 < weight <= MAX_WEIGHT],
-        "must be a positive number, at most 2^53",
-        fail,
-    )
+    """Return query id -> the positive number in a field, which may be a text."""
+    weights = {}
+    for query_id, fields in metadata.items():
+        value = fields.get(field)
+        try:
+            number = value.strip() if isinstance(value, str) else value
+            weights[query_id] = msgspec.convert(number, Weight, strict=False)
+        except msgspec.ValidationError:
+            allowed = "must be a positive number, at most 2^53"
+            _refuse_others(metadata, field, [query_id], allowed, fail)
     return weights
-
-
-def _number(value: object) -> float:
-    """Return a value as a number; NaN where it is none."""
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    return float(value) if abs(value) <= MAX_WEIGHT else math.inf
 
 
 def _refuse_others(
     metadata: Mapping[str, Fields], field: str, wrong: Sequence[str], allowed: str, fail: Fail
 ) -> None:
-    """Refuse queries with another value of a field: ``query 'q1' has 'fold': "tset"; must be``."""
-    if not wrong:
-        return
-    value = metadata[wrong[0]].get(field)
-    what = f"has no field {field!r}"
-    if value is not None:
-        text = _text(value, quoted=True)
-        what = f"has {field!r}: {text if len(text) <= 60 else text[:60] + '...'}"
-    more = len(wrong) - 1
-    others = f" (and {more} more {'query' if more == 1 else 'queries'})" if more else ""
-    raise fail(f"query {wrong[0]!r} {what}; {allowed}{others}")
-
-
-def _text(value: object, *, quoted: bool = False) -> str:
-    is_plain = isinstance(value, str) and not quoted
-    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)
+    """Refuse queries with another value of a field: ``query 'q1' has 'fold': 'tset'; must be``."""
+    if wrong:
+        value = metadata[wrong[0]].get(field)
+        shown = f"has {field!r}: {shown_value(value)}"
+        what = f"has no field {field!r}" if value is None else shown
+        raise fail(f"query {wrong[0]!r} {what}; {allowed}")
 
 
 def document_clusters(qrels: pa.Table) -> dict[str, str]:
     """Return query id -> cluster, where queries with a relevant document in common share one.
 
-    So no document is relevant in two clusters: they are the connected components of queries and
-    their relevant documents. A cluster is named after the smallest of its document ids, so that a
-    query that is added renames none. A query without a relevant document is left out.
-
-    Args:
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
+    They are the connected components of queries and their relevant documents, each named after the
+    smallest of its document ids, so that a query that is added renames none. A query without a
+    relevant document is left out.
     """
     documents = relevant_documents(qrels)
     parents: dict[str, str] = {}
@@ -228,19 +201,17 @@ def document_clusters(qrels: pa.Table) -> dict[str, str]:
 
 
 def field_clusters(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, str]:
-    """Return query id -> cluster, where queries with the same value of a field share one.
-
-    A query without the field is left out.
-
-    Raises:
-        DataError: by way of ``fail``: no query has the field.
-    """
+    """Return query id -> cluster, where queries with the same value of a field share one."""
     values = {query_id: fields.get(field) for query_id, fields in metadata.items()}
-    clusters = {q: f"{QUERY}{field}:{_text(v)}" for q, v in values.items() if v is not None}
-    if metadata and not clusters:
+    if metadata and not any(value is not None for value in values.values()):
         names = sorted({name for fields in metadata.values() for name in fields})
         raise fail(f"no query has the field {field!r}; found: {', '.join(names) or 'none'}")
-    return clusters
+    return {
+        query_id: f"{QUERY}{field}:"
+        + (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for query_id, value in values.items()
+        if value is not None
+    }
 
 
 def hashed_splits(clusters: Mapping[str, str], dev: float, seed: int, fail: Fail) -> dict[str, str]:
@@ -249,15 +220,6 @@ def hashed_splits(clusters: Mapping[str, str], dev: float, seed: int, fail: Fail
     The first 64 bits of the SHA-256 of ``<seed>:<cluster>``, as a fraction of 2^64, are less than
     ``dev``: the query is in dev. So a query that is added or goes moves no other, and a cluster is
     never cut. The shares are met in expectation only.
-
-    Args:
-        clusters: query id -> its cluster; a query of its own has its id.
-        dev: share of the clusters that go to dev, in (0, 1).
-        seed: another one deals them anew.
-        fail: makes the error.
-
-    Raises:
-        DataError: by way of ``fail``: a side has no query.
     """
     splits = {}
     for query_id, cluster in clusters.items():
@@ -269,11 +231,7 @@ def hashed_splits(clusters: Mapping[str, str], dev: float, seed: int, fail: Fail
 
 
 def field_splits(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, str]:
-    """Return query id -> the value of a field, which must be ``dev`` or ``test``.
-
-    Raises:
-        DataError: by way of ``fail``: it is absent or another value somewhere, or a side is empty.
-    """
+    """Return query id -> the value of a field, which must be ``dev`` or ``test``."""
     wrong = [q for q, fields in metadata.items() if fields.get(field) not in (DEV, TEST)]
     _refuse_others(metadata, field, wrong, f"must be {DEV} or {TEST}", fail)
     splits = {query_id: str(fields[field]) for query_id, fields in metadata.items()}

@@ -1,9 +1,9 @@
 """Which documents a query may find: those whose metadata has what its ``filter`` asks for.
 
 A filter is an object ``{field: value}`` or ``{field: [values]}``. A document matches when it has,
-for every field, one of the values; where it has a list under the field, one of the list. Texts,
-numbers and truth values are compared by their text, since a CSV file knows texts only: ``2024``
-is ``"2024"``, and ``true`` is ``"true"``.
+for every field, one of the values, or one of them in a list. Texts, numbers and truth values are
+compared by their text, since a CSV file knows texts only: ``2024`` is ``"2024"``, and ``true`` is
+``"true"``.
 """
 
 from __future__ import annotations
@@ -56,22 +56,13 @@ Filter = Mapping[str, tuple[str, ...]]
 def query_filters(queries: pa.Table, documents: pa.Table, fail: Fail) -> pa.Table:
     """Return the different filters of the queries, with the documents that match.
 
-    Args:
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        fail: makes the error of a problem.
-
-    Returns:
-        Table of :data:`QUERY_FILTERS`; a query without a filter is in no row.
-
-    Raises:
-        DataError: by way of ``fail``: a filter is none, or asks for a field of no document.
+    A filter that is none, or asks for a field of no document, is an error by way of ``fail``.
     """
     return QUERY_FILTERS.from_rows(filter_rows(filters_by_hand(queries, fail), documents, fail))
 
 
 def filters_by_hand(queries: pa.Table, fail: Fail) -> dict[str, Filter]:
-    """Return query id -> what its filter asks for; errors as in :func:`query_filters`."""
+    """Return query id -> its filter, for those that have one."""
     each = ((name, filter_of(name, row, fail)) for name, row in metadata_of(queries).items())
     return {query_id: query_filter for query_id, query_filter in each if query_filter}
 
@@ -79,7 +70,7 @@ def filters_by_hand(queries: pa.Table, fail: Fail) -> dict[str, Filter]:
 def filter_rows(
     by_query: Mapping[str, Filter], documents: pa.Table, fail: Fail
 ) -> list[dict[str, object]]:
-    """Return the rows of a table of filters; arguments and errors as in :func:`query_filters`."""
+    """Return the rows of a table of filters."""
     query_ids: dict[str, list[str]] = defaultdict(list)
     for query_id, query_filter in by_query.items():
         text = canonical_json({name: list(values) for name, values in query_filter.items()})
@@ -114,11 +105,7 @@ def document_fields(documents: pa.Table) -> pa.Table:
 
 
 def filter_of(query_id: str, fields: Fields, fail: Fail) -> Filter:
-    """Return what the filter of a query asks for; empty where it has none.
-
-    Raises:
-        DataError: by way of ``fail``: it is no object of values and lists of values.
-    """
+    """Return the filter of a query; empty where it has none."""
     given = fields.get(FIELD)
     if isinstance(given, str):  # as in a CSV file
         with suppress(ValueError):
@@ -151,17 +138,13 @@ def filter_values(given: object) -> Filter:
 
 
 def without_documents(filters: pa.Table) -> list[str]:
-    """Return the queries whose filter no document matches, of a table of :data:`QUERY_FILTERS`."""
+    """Return the queries whose filter no document matches."""
     rows = filters.to_pylist()
     return [query for row in rows if not row["document_ids"] for query in row["query_ids"]]
 
 
 class FilteredDocuments:
-    """The documents by their metadata.
-
-    Attributes:
-        names: every field that a document has.
-    """
+    """The documents by their metadata; ``names`` are all fields that a document has."""
 
     def __init__(self, documents: pa.Table, fields: Collection[str]) -> None:
         """Look at the values of these fields only."""

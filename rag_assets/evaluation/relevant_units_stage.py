@@ -1,10 +1,9 @@
 """``relevant_units[retriever]``: the evidence, on the units of one retriever.
 
-And ``dev_relevant_units``: the labels by which the weights of a fusion may be chosen.
-
 The labels stay as they are; only this table depends on the chunking. So R, the number of evidences
 of a query, and the highest grade of each are the same under every chunking, and an evidence that
-no chunk satisfies stays in R.
+no chunk satisfies stays in R. Of them ``dev_relevant_units`` are those by which the weights of a
+fusion may be chosen.
 """
 
 from __future__ import annotations
@@ -170,17 +169,15 @@ def relevant_units(
 ) -> pa.Table:
     """Match evidence to units.
 
+    A row for each unit and evidence that it satisfies, and one row without a unit, with the highest
+    grade of all judgments, for each evidence that no unit satisfies with that grade.
+
     Args:
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
+        qrels: the judgments.
         chunks: chunks of all chunkings that the retriever's runs can hold. Spans are judged on the
             parent of a chunk that has one.
         judge: ``document``, ``chunk`` or ``evidence``.
         units: the spans that are returned for the units, as of :func:`unit_spans`; None: their own.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.RELEVANT_UNITS`: a row for each unit and evidence that it
-        satisfies, and one row without a unit, with the highest grade of all judgments, for each
-        evidence that no unit satisfies with that grade.
     """
     with scratch_connection() as connection:
         connection.register("qrels", qrels)
@@ -191,12 +188,7 @@ def relevant_units(
 
 
 def not_in_corpus(qrels: pa.Table, documents: pa.Table) -> dict[str, int]:
-    """Return query -> how many of its positive evidences name no document of the corpus.
-
-    Args:
-        qrels: table of :data:`rag_assets.schemas.QRELS`.
-        documents: a table with the column ``document_id``: the corpus.
-    """
+    """Return query -> how many of its positive evidences name no document of the corpus."""
     with scratch_connection() as connection:
         connection.register("qrels", qrels)
         connection.register("documents", documents.select(["document_id"]))

@@ -4,16 +4,11 @@
 judgment, so a passage counts that nobody judged; and one that holds the words of the answer by
 chance counts too.
 
-Texts are compared in the form of SQuAD's official evaluation (Rajpurkar, Zhang, Lopyrev and Liang:
-SQuAD: 100,000+ Questions for Machine Comprehension of Text, EMNLP 2016, section 6.1 and the script
-that is published with it): lower case, ASCII punctuation deleted, the articles a, an and the left
-out, white space collapsed. Added here, since an answer is looked for inside a text and not compared
-with one:
-
-- punctuation beyond ASCII (quotation marks, dashes, the full stop of Chinese) becomes a blank: the
-  script leaves it in, where it would glue itself to a word;
-- each character of a script that puts no blanks between words (Chinese characters, kana, Thai, Lao,
-  Khmer, Burmese) becomes a word of its own.
+Texts are compared in the form of SQuAD's official evaluation (Rajpurkar et al., EMNLP 2016): lower
+case, ASCII punctuation deleted, the articles a, an and the left out, white space collapsed. Since
+an answer is looked for inside a text, punctuation beyond ASCII becomes a blank, and each character
+of a script that puts no blanks between words (Chinese characters, kana, Thai, Lao, Khmer, Burmese)
+a word of its own.
 """
 
 from __future__ import annotations
@@ -105,15 +100,10 @@ WITHOUT_BLANKS = re.compile(
 
 @dataclass(frozen=True)
 class ReturnedTexts:
-    """The runs of some queries, and the texts that stand behind them.
+    """The runs of some queries, and the texts that stand behind them, by name.
 
-    Attributes:
-        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
-        contexts: name -> table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`.
-        read_by: run -> the name of its contexts.
-        queries: a table with the column ``query_id``; each gets a row, retrieved or not.
-        column: the column of a run that names the text, see
-            :func:`rag_assets.evaluation.units.context_column`.
+    ``read_by`` is run -> the name of its contexts. Each of ``queries`` gets a row, retrieved or
+    not; ``column`` names the text (:func:`rag_assets.evaluation.units.context_column`).
     """
 
     runs: Mapping[str, pa.Table]
@@ -123,12 +113,7 @@ class ReturnedTexts:
     column: str
 
     def tokens(self, cells: Sequence[Cell]) -> dict[Cell, pa.Table]:
-        """Return the tokens of the first k texts of every query, run and cut-off.
-
-        Returns:
-            (run, k) -> table with ``query_id`` and ``tokens`` (int64), sorted by query id; 0 where
-            nothing was retrieved.
-        """
+        """Return (run, k) -> query_id and the tokens of its first k texts, sorted by query id."""
         with self.opened(cells) as connection:
             table = connection.sql(_TOKENS).to_arrow_table()
         return self._by_cell(table, pa.field("tokens", pa.int64()), cells)
@@ -136,16 +121,10 @@ class ReturnedTexts:
     def answer_hits(
         self, cells: Sequence[Cell], documents: Mapping[str, str], answers: pa.Table
     ) -> dict[Cell, pa.Table]:
-        """Return ``answer_hit`` of every query, run and cut-off.
+        """Return (run, k) -> query_id and ``answer_hit`` (0 or 1), sorted by query id.
 
-        Args:
-            cells: the (run, k) pairs that are wanted.
-            documents: the texts of the documents by id.
-            answers: columns ``query_id`` and ``answers`` (list of strings; any of them is right).
-
-        Returns:
-            (run, k) -> table with ``query_id`` and ``answer_hit`` (float64, 0 or 1; null for a
-            query without an answer that normalisation leaves anything of), sorted by query id.
+        It is null for a query without an answer that normalisation leaves anything of.
+        ``documents`` are texts by id; any of a query's ``answers`` is right.
         """
         with self.opened(cells) as connection:
             connection.register("answers", _wanted_answers(answers))
@@ -233,11 +212,7 @@ def normalised(text: str) -> str:
 
 
 def bounded(text: str) -> str:
-    """Put a blank on either side: then ``in`` between two normalised texts finds whole words only.
-
-    So the answer ``art`` is not in ``party``. A character of a script without blanks is a word, so
-    in such a script an answer is found wherever its characters stand one after the other.
-    """
+    """Put a blank on either side: ``in`` between two such texts finds whole words only."""
     return f" {text} "
 
 

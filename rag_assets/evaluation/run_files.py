@@ -33,7 +33,7 @@ from rag_assets.schemas import RUNS
 from rag_assets.sources.fields import Place, Row, identifier, missing_key, shown
 from rag_assets.sources.row_files import RowFile, read_object, read_objects
 from rag_assets.text_files import suffix
-from rag_assets.trec_lines import COMMENT, read_fields
+from rag_assets.trec_lines import COMMENT, integral, read_fields
 
 QUERY_KEYS = ("qid", "query_id")
 IDS_KEY, ERROR_KEY = "retrieved_ids", "error"
@@ -54,10 +54,7 @@ _NUMBERS = 'must be {"query": {"document": number}}'
 
 
 class RunRow(NamedTuple):
-    """One retrieved unit of a query: its line or row from 1, its id and its score.
-
-    In JSON, which has no lines, it is the number of the unit in its query.
-    """
+    """One retrieved unit of a query: its line (in JSON its number in the query), id and score."""
 
     line: int
     unit_id: str
@@ -138,23 +135,21 @@ def read_run_rows(
         )
     else:
         units = _trec_units(path)
-    rows, listed = _gathered(path, key, units, repeats=repeats)
-    run = RunFile(path, key, listed or key == IDS_KEY, rows, failures)
-    if not run.rows and not run.failures:
+    rows, has_ranks = _gathered(path, key, units, repeats=repeats)
+    if not rows and not failures:
         raise DataError("holds no queries", file=path)
-    return run
+    return RunFile(path, key, has_ranks or key == IDS_KEY, rows, failures)
 
 
 def read_run_file(path: Path) -> pa.Table:
-    """Read a run of any layout as a table of :data:`rag_assets.schemas.RUNS`.
+    """Read a run of any layout as a table of runs.
 
     Raises:
         DataError: as :func:`read_run_rows`; or the file tells of queries that failed, which cannot
             be scored.
     """
     run = read_run_rows(path, UNIT_COLUMNS)
-    if run.failures:
-        query_id, reason = next(iter(run.failures.items()))
+    for query_id, reason in run.failures.items():
         problem = f"says that query {shown(query_id)} failed ({reason}); score the others without"
         raise DataError(f"{problem} such lines: {len(run.failures)}", file=path, key=ERROR_KEY)
     if run.listed:
@@ -166,7 +161,7 @@ def ranked(queries: Mapping[str, Mapping[str, float]]) -> pa.Table:
     """Return scores (query id -> document id -> score) as a table of runs.
 
     As trec_eval does, a query's documents are ranked by score descending, then by the bytes of
-    their ids descending; ranks in the file are ignored.
+    their ids descending.
     """
     rankings = {}
     for query_id, scores in queries.items():
@@ -198,7 +193,7 @@ def _gathered(
     """Return the rows of each query, by rank where the units have one; and whether they do."""
     rows: dict[str, list[RunRow]] = {}
     ranks: dict[str, dict[int, RunRow]] = {}
-    lines: dict[tuple[str, str], int] = {}
+    firsts: dict[tuple[str, str], RunRow] = {}
     for query_id, of_query in units:
         query_rows = rows.setdefault(query_id, [])
         for line, unit_id, score, rank in of_query:
@@ -210,13 +205,12 @@ def _gathered(
                 raise place.error("must be a finite number", SCORE)
             row = RunRow(line or len(query_rows) + 1, unit_id, float(value))
             query_rows.append(row)
-            first = lines.get((query_id, unit_id))
-            if first is not None and not repeats:
-                where = "" if first == row.line else f", first on line {first}"
-                problem = f"'{unit_id}' stands twice for query '{query_id}'{where}; a unit is"
-                problem += " retrieved once (`score --dialect autorag` allows repetitions)"
+            first = firsts.setdefault((query_id, unit_id), row)
+            if first is not row and not repeats:
+                problem = f"'{unit_id}' stands twice for query '{query_id}', first on line "
+                problem += f"{first.line}; a unit is retrieved once"
+                problem += " (`score --dialect autorag` allows repetitions)"
                 raise DataError(problem, file=path, line=row.line, key=key)
-            lines[query_id, unit_id] = row.line
             if isinstance(rank, int):
                 above = ranks.setdefault(query_id, {}).setdefault(rank, row)
                 if above is not row:
@@ -233,25 +227,17 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def _trec_units(path: Path) -> _Units:
-    """Yield the lines of a TREC run, or of MS MARCO where the first line has three fields.
-
-    Fields after the tag are ignored, as in trec_eval 10; where a blank in an id and not a further
-    field makes a line longer, the fourth is no rank or the sixth a score.
-    """
-    is_ranked: bool | None = None
+    """Yield the lines of a TREC run, or of MS MARCO where the first line has three fields."""
+    n_fields = 0
     for number, fields in read_fields(path):
-        is_ranked = len(fields) == _RANKED_FIELDS if is_ranked is None else is_ranked
-        if is_ranked and len(fields) == _RANKED_FIELDS:
-            rank = int(fields[2]) if fields[2].isdecimal() and len(fields[2]) < 10 else 0
-            yield fields[0], [(number, fields[1], None, rank)]
-            continue
-        is_rank = len(fields) > _TREC_FIELDS and fields[3].lstrip("-").isdecimal()
-        is_longer = is_rank and math.isnan(_number(fields[5]))
-        if is_ranked or (len(fields) != _TREC_FIELDS and not is_longer):
-            hint = "; an id seems to hold a blank" if len(fields) > _TREC_FIELDS else ""
-            problem = f"has {len(fields)} fields; {_TREC_LINES}{'' if is_ranked else hint}"
+        n_fields = n_fields or len(fields)
+        if len(fields) != n_fields or n_fields not in (_TREC_FIELDS, _RANKED_FIELDS):
+            problem = f"has {len(fields)} fields; {_TREC_LINES}"
             raise DataError(problem, file=path, line=number)
-        yield fields[0], [(number, fields[2], _number(fields[4]), None)]
+        if n_fields == _RANKED_FIELDS:
+            yield fields[0], [(number, fields[1], None, integral(fields[2]) or 0)]
+        else:
+            yield fields[0], [(number, fields[2], _number(fields[4]), None)]
 
 
 def _number(text: str) -> float:
@@ -279,10 +265,8 @@ def _parquet_units(path: Path, id_columns: Sequence[str]) -> tuple[str, _Units]:
             score, rank = (
                 math.nan if row.get(name, 0) is None else row.get(name) for name in (SCORE, RANK)
             )
-            yield (
-                identifier(row, query, place),
-                [(place.line, identifier(row, unit, place), score, rank)],
-            )
+            unit_id = identifier(row, unit, place)
+            yield identifier(row, query, place), [(place.line, unit_id, score, rank)]
 
     return unit, units()
 
@@ -312,11 +296,7 @@ def _list_units(path: Path, failures: dict[str, str]) -> _Units:
 
 
 def query_objects(path: Path) -> Iterator[tuple[Place, str, Row]]:
-    """Yield place, query id and object of each line of JSON lines.
-
-    Raises:
-        DataError: the file cannot be read, a line is no such object, or a query stands twice.
-    """
+    """Yield place, query id and object of each line of JSON lines; each query stands once."""
     lines: dict[str, int | None] = {}
     for place, row in read_objects(path):
         key = next((key for key in QUERY_KEYS if key in row), QUERY_KEYS[0])
@@ -328,11 +308,7 @@ def query_objects(path: Path) -> Iterator[tuple[Place, str, Row]]:
 
 
 def failure_reason(row: Row, place: Place) -> str:
-    """Return why a query failed, as its line says.
-
-    Raises:
-        DataError: it is no text, or the line has a list too.
-    """
+    """Return why a query failed, as its line says; such a line has no list."""
     reason = row[ERROR_KEY]
     if not isinstance(reason, str) or not reason.strip():
         raise place.error("must be a text that is not empty", ERROR_KEY)
@@ -342,12 +318,7 @@ def failure_reason(row: Row, place: Place) -> str:
 
 
 def nested_numbers(path: Path) -> Iterator[tuple[str, list[tuple[str, float]]]]:
-    """Yield each query of one JSON object with its documents and their numbers.
-
-    Raises:
-        DataError: the file cannot be read, is not of this form, a number is not finite, or a query
-            or a document of it stands twice; names the file and the key.
-    """
+    """Yield each query of one JSON object with its documents and their finite numbers."""
     for query_id, documents in read_object(path).items():
         if not query_id or not isinstance(documents, dict):
             raise DataError(_NUMBERS, file=path, key=query_id)
@@ -363,7 +334,7 @@ def write_run(run: pa.Table, path: Path, *, tag: str, failures: Mapping[str, str
     TREC and JSON lines hold the ids of the judged units, Parquet every column of the run.
 
     Args:
-        run: table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
+        run: table of runs, sorted by query id and rank.
         path: the file.
         tag: the last field of TREC lines.
         failures: query id -> why the retriever failed on it; JSON lines hold them.
@@ -374,35 +345,30 @@ def write_run(run: pa.Table, path: Path, *, tag: str, failures: Mapping[str, str
     Raises:
         DataError: an id holds white space and the format is TREC, or the file cannot be written.
     """
-    notes = []
-    if failures and not is_json_lines(path):
-        notes = [f"{len(failures)} failed queries are left out; .jsonl holds them"]
     try:
         if is_parquet(path):
             pq.write_table(run, path, compression="zstd")
-        elif is_json_lines(path):
-            _write(path, _list_lines(run, failures))
         else:
-            _write(path, _trec_lines(run, tag, path))
+            lines = _list_lines(run, failures) if is_json_lines(path) else _trec_lines(run, tag)
+            content = "".join(f"{line}\n" for line in lines).encode()
+            # Without a time of its own in it, equal runs give equal bytes.
+            is_zipped = path.suffix.lower() == ".gz"
+            path.write_bytes(gzip.compress(content, mtime=0) if is_zipped else content)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror or error}", file=path) from error
-    return notes
+    except ValueError as error:
+        raise DataError(f"{error}; write .jsonl or .parquet", file=path) from error
+    if failures and not is_json_lines(path):
+        return [f"{len(failures)} failed queries are left out; .jsonl holds them"]
+    return []
 
 
-def _write(path: Path, lines: Iterator[str]) -> None:
-    content = "".join(f"{line}\n" for line in lines).encode()
-    # Without a time of its own in it, equal runs give equal bytes.
-    is_zipped = path.suffix.lower() == ".gz"
-    path.write_bytes(gzip.compress(content, mtime=0) if is_zipped else content)
-
-
-def _trec_lines(run: pa.Table, tag: str, path: Path) -> Iterator[str]:
+def _trec_lines(run: pa.Table, tag: str) -> Iterator[str]:
     for row in run.to_pylist():
         for name in ("query_id", "unit_id"):
             if row[name].split() != [row[name]] or row["query_id"].startswith(COMMENT):
                 reason = "white space parts the fields of TREC, and # begins a comment"
-                problem = f"{name} {row[name]!r}: {reason}; write .jsonl or .parquet"
-                raise DataError(problem, file=path)
+                raise ValueError(f"{name} {row[name]!r}: {reason}")
         yield f"{row['query_id']} Q0 {row['unit_id']} {row['rank']} {row['score']!r} {tag}"
 
 

@@ -26,7 +26,7 @@ from rag_assets.evaluation.metric_names import (
 )
 from rag_assets.evaluation.metrics import WHOLE_RANKING, Cell, query_metrics
 from rag_assets.evaluation.query_facts import facts_table, with_shared_documents
-from rag_assets.evaluation.ties import BOUNDED, tie_bounds
+from rag_assets.evaluation.ties import BOUNDED, tie_bounds, tied_at_cut
 from rag_assets.plain_text import one_line
 from rag_assets.statistics.comparisons import all_pairs, comparisons
 from rag_assets.statistics.intervals import intervals
@@ -42,10 +42,10 @@ class Scores:
 
     Attributes:
         means: metric name -> mean, over answerable queries or, as trec_eval -c does, over all
-            queries of the qrels; None without such a query. The sum, as trec_eval has it, of what
-            trec_eval's name of a count was given for.
+            queries of the qrels; None without such a query. The sum where trec_eval's name of a
+            count was given.
         per_query: one mapping a query of the qrels, with ``query_id`` and a value a metric; None
-            for a query without a relevant document, which has no value, or 0 where it counts 0.
+            for a query without a relevant document, or 0 where it counts 0.
         n_queries: the denominator of the means.
         n_unanswerable: queries of the qrels without a relevant document.
         n_missing: answerable queries that the run lacks; they count 0.
@@ -68,10 +68,10 @@ class RunScores:
 
     Attributes:
         metrics: the names that were asked for.
-        means: a row for each run and metric: ``run``, ``metric``, ``n`` queries, ``mean``, and
-            ``low`` and ``high``, its interval.
-        pairs: a row for each two runs and metric: ``run_a``, ``run_b``, ``metric`` and what
-            :data:`rag_assets.schemas.COMPARISONS` has of them; ``difference`` is b minus a.
+        means: a row for each run and metric: ``run``, ``metric``, ``n`` queries, ``mean``, ``low``
+            and ``high``.
+        pairs: a row for each two runs and metric: ``run_a``, ``run_b``, ``metric`` and the columns
+            of comparisons; ``difference`` is b minus a.
         caveat: what limits the claims because queries share documents; None: nothing does.
         n_queries: queries that are averaged.
         n_unanswerable: queries of the qrels without a relevant document.
@@ -90,13 +90,12 @@ class RunScores:
 def score(
     run: pa.Table, judgments: pa.Table, metrics: Sequence[str], *, trec_mean: bool = False
 ) -> Scores:
-    """Score a run.
+    """Score a run against judgments (a table of relevant units).
 
     Args:
-        run: table of :data:`rag_assets.schemas.RUNS`.
-        judgments: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
-        metrics: names in any vocabulary, echoed in the result as
-            :func:`~rag_assets.evaluation.metric_names.shown_name` has them.
+        run: a table of runs.
+        judgments: a table of relevant units.
+        metrics: names in any vocabulary, echoed as :func:`shown_name` has them.
         trec_mean: average over every query of the qrels; one without a relevant document counts 0.
             ``judged`` has no value where nothing is retrieved.
 
@@ -127,8 +126,8 @@ def score(
         n_missing=_count_not_in(answerable, run["query_id"]),
         n_unjudged_queries=_count_not_in(pc.unique(run["query_id"]), judgments["query_id"]),
         n_tied={
-            k: len(_answerable(table.filter(pc.greater(table["ties_at_cut"], 0))))
-            for (_, k), table in tables.items()
+            k: len(set(answerable.to_pylist()) & tied_at_cut(run, k, ends_known=True).keys())
+            for _, k in tables
             if k != WHOLE_RANKING
         },
     )
@@ -140,17 +139,7 @@ def score_runs(
     metrics: Sequence[str],
     resampling: Resampling | None = None,
 ) -> RunScores:
-    """Score runs and compare all pairs of them by each metric.
-
-    Args:
-        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
-        judgments: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
-        metrics: names in any vocabulary; a mean is never shown by trec_eval's name of a sum.
-        resampling: of intervals and tests; 95 %, 10,000 samples and seed 0 when absent.
-
-    Raises:
-        UsageError: as :func:`score` does.
-    """
+    """Score runs and compare all pairs of them by each metric; arguments as of :func:`score`."""
     resampling = resampling or Resampling()
     parsed = {name: checked_metric(name) for name in metrics}
     by_name = {str(m) if _is_sum(name) else shown_name(name): m for name, m in parsed.items()}
@@ -193,15 +182,8 @@ def score_runs(
 def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list[Row]:
     """Return a row for each metric that has bounds over the orders of tied units.
 
-    Args:
-        run: table of :data:`rag_assets.schemas.RUNS`.
-        judgments: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
-        metrics: names in any vocabulary; those of other measures than
-            :data:`rag_assets.evaluation.ties.BOUNDED` have no row.
-
-    Returns:
-        The name, the means ``worst``, ``value`` and ``best`` over answerable queries, and how many
-        queries have another value in another order.
+    The name, the means ``worst``, ``value`` and ``best`` over answerable queries, and how many
+    queries have another value in another order.
     """
     by_name = {shown_name(name): checked_metric(name) for name in metrics}
     bounded = {name: metric for name, metric in by_name.items() if metric.measure in BOUNDED}
@@ -216,11 +198,7 @@ def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list
 
 
 def checked_metric(name: str) -> Metric:
-    """Return a metric that a run file can be scored by.
-
-    Raises:
-        UsageError: it is unknown, needs texts, or divides by the cut-off and has none.
-    """
+    """Return a metric that a run file can be scored by."""
     metric = parse_metric(name)
     if metric.measure in CONTEXT_MEASURES:
         raise UsageError(f"metric '{name}' needs texts and answers; a run file has neither")
@@ -235,12 +213,8 @@ def nothing_shared(run: pa.Table, judgments: pa.Table) -> str | None:
         ours, theirs = (pc.unique(table[column].drop_null()) for table in (run, judgments))
         if len(ours) and len(theirs) and _count_not_in(ours, theirs) == len(ours):
             here, there = (one_line(ids[0].as_py()) for ids in (ours, theirs))
-            bare = [{name.lstrip("0") for name in ids.to_pylist()} for ids in (ours, theirs)]
-            hint = "; they are equal but for leading zeros" if bare[0] & bare[1] else ""
-            return (
-                f"no {noun} of the run is in the qrels: the run has '{here}', they have "
-                f"'{there}'{hint}"
-            )
+            problem = f"no {noun} of the run is in the qrels"
+            return f"{problem}: the run has '{here}', they have '{there}'"
     return None
 
 

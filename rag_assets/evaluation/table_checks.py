@@ -1,7 +1,6 @@
 """Whether a table of metrics can be believed, and whether a run is a ranking.
 
-Metrics: values in bounds, all queries there, ties. Runs: who is answered, ranks and scores in
-order, ids that exist. Each check returns sentences about what is wrong, none where all is well.
+Each check returns a sentence for each thing that is wrong, none where all is well.
 """
 
 from __future__ import annotations
@@ -9,24 +8,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.metric_names import highest_value
 from rag_assets.evaluation.units import unit_ids
+from rag_assets.scratch_duckdb import scratch_connection
+
+# NaN is the largest number of DuckDB.
+_DISORDERED = """
+    SELECT query_id, rank, score, place FROM (
+        SELECT *, row_number() OVER by_rank AS place, lag(score) OVER by_rank AS above
+        FROM run WINDOW by_rank AS (PARTITION BY query_id ORDER BY rank)
+    ) WHERE rank != place OR score > above OR isnan(score) ORDER BY query_id, place
+"""
 
 ROUNDING = 1e-9
 """A sum of gains divided by an equal sum of gains may exceed 1 by as much."""
 
 
 def out_of_bounds(metrics: pa.Table, measures: Sequence[str]) -> list[str]:
-    """Return a sentence for each value below 0, or above the highest that its metric can have.
-
-    Args:
-        metrics: table of :data:`rag_assets.schemas.QUERY_METRICS`.
-        measures: its columns of metrics; a null is no value.
-    """
+    """Return a sentence for each value below 0, or above the highest that its metric can have."""
     problems = []
     for name in measures:
         values = metrics.column(name)
@@ -38,12 +40,7 @@ def out_of_bounds(metrics: pa.Table, measures: Sequence[str]) -> list[str]:
 
 
 def incomplete(metrics: pa.Table, queries: pa.Table) -> list[str]:
-    """Return a sentence for each query without a row, with two, or on which the retriever failed.
-
-    Args:
-        metrics: table of :data:`rag_assets.schemas.QUERY_METRICS`.
-        queries: with the column ``query_id``; all queries that were asked.
-    """
+    """Return a sentence for each query without a row, with two, or that failed."""
     counts = Counter(metrics["query_id"].to_pylist())
     failed = set(metrics.filter(metrics["failed"])["query_id"].to_pylist())
     problems = []
@@ -58,10 +55,7 @@ def incomplete(metrics: pa.Table, queries: pa.Table) -> list[str]:
 def tied_at_cut(metrics: pa.Table) -> list[str]:
     """Return a sentence for each query whose cut goes through units of one score.
 
-    Which of them stand above it is decided by their ids, so its metrics could as well be others.
-
-    Args:
-        metrics: table of :data:`rag_assets.schemas.QUERY_METRICS`.
+    Which of them stand above it is decided by their ids.
     """
     tied = metrics.filter(pc.greater(metrics.column("ties_at_cut"), 0))
     return [
@@ -72,13 +66,7 @@ def tied_at_cut(metrics: pa.Table) -> list[str]:
 
 
 def unanswered(run: pa.Table, queries: pa.Table, failures: Iterable[str] = ()) -> list[str]:
-    """Return a sentence for each query without a row in the run, in the order of the queries.
-
-    Args:
-        run: table of :data:`rag_assets.schemas.RUNS`.
-        queries: with the column ``query_id``; all queries that were asked.
-        failures: queries on which the retriever failed.
-    """
+    """Return a sentence for each query without a row in the run, in the order of the queries."""
     answered, failed = set(run["query_id"].unique().to_pylist()), set(failures)
     problems = {True: "the retriever failed", False: "nothing was retrieved"}
     return [
@@ -89,42 +77,21 @@ def unanswered(run: pa.Table, queries: pa.Table, failures: Iterable[str] = ()) -
 
 
 def disordered(run: pa.Table) -> list[str]:
-    """Return a sentence for each query whose ranks are not 1 to n, or whose scores rise or are NaN.
-
-    Args:
-        run: table of :data:`rag_assets.schemas.RUNS`, in any order of rows.
-    """
-    codes = pc.dictionary_encode(run.column("query_id")).combine_chunks()
-    query = codes.indices.to_numpy(zero_copy_only=False)
-    rank, score = (run.column(name).to_numpy() for name in ("rank", "score"))
-    order = np.lexsort((rank, query))
-    query, rank, score = query[order], rank[order], score[order]
-    first = np.append(True, query[1:] != query[:-1])[: len(query)]
-    starts = np.flatnonzero(first)
-    place = np.arange(len(query)) - np.repeat(starts, np.diff(np.append(starts, len(query)))) + 1
-    rises = np.zeros(len(query), bool)
-    rises[1:] = ~first[1:] & ~(score[1:] <= score[:-1])
-    problems: dict[int, str] = {}
-    for row in np.flatnonzero((rank != place) | rises | np.isnan(score)):
-        name = codes.dictionary[query[row]].as_py()
-        if rank[row] != place[row]:
-            problem = f"rank {rank[row]} stands where {place[row]} must"
-        else:
-            problem = f"the score {score[row]:g} at rank {rank[row]} is not below the one above"
-        problems.setdefault(int(query[row]), f"query '{name}': {problem}")
+    """Return a sentence for each query whose ranks are not 1 to n, or whose scores rise."""
+    with scratch_connection() as connection:
+        connection.register("run", run.select(["query_id", "rank", "score"]))
+        rows = connection.execute(_DISORDERED).fetchall()
+    problems: dict[str, str] = {}
+    for query_id, rank, score, place in rows:
+        problem = f"rank {rank} stands where {place} must"
+        if rank == place:
+            problem = f"the score {score:g} at rank {rank} is not below the one above"
+        problems.setdefault(query_id, f"query '{query_id}': {problem}")
     return list(problems.values())
 
 
 def unknown_ids(run: pa.Table, queries: pa.Table, chunks: pa.Table, judge: str) -> list[str]:
-    """Return a sentence for each id of the run that names nothing, and each wrong document.
-
-    Args:
-        run: table of :data:`rag_assets.schemas.RUNS`.
-        queries: with the column ``query_id``.
-        chunks: with ``chunk_id``, ``document_id`` and, where there are parents,
-            ``parent_chunk_id``: all that can be found.
-        judge: the unit that is judged.
-    """
+    """Return a sentence for each id of the run that names nothing, and each wrong document."""
     # Of many chunks a run holds few.
     named = chunks.filter(pc.is_in(chunks["chunk_id"], value_set=pc.unique(run["chunk_id"])))
     existing = {

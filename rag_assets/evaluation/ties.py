@@ -1,17 +1,13 @@
 """What the order of tied units is worth: the worst and the best value over all of their orders.
 
 Units of one score have no order of their own; a rule (here the id, descending) gives them one, and
-another rule, as good as this, can give another value. The bounds need no search through the
-orders. A ranking is a sequence of groups of tied units, and each can be ordered by itself. Within
-one, every measure here only grows when a unit of a higher grade moves up: it is a sum over ranks of
-a gain times a weight that falls with the rank (for MRR, the weight of the first gain). So the best
-order of a group is by grade descending, the worst by grade ascending: the rearrangement inequality.
+another rule can give another value. The bounds need no search: within a group of tied units every
+measure here only grows when a unit of a higher grade moves up. So the best order of a group is by
+grade descending, the worst by grade ascending: the rearrangement inequality.
 
 For ``recall`` and ``ndcg`` this needs each unit to satisfy one evidence, and each evidence to be
-satisfied by one unit, as in TREC; where that is not so, a unit's gain depends on what stands above
-it. A group with one relevant unit is safe even then: the groups above it are the same in any order,
-so its gain is too. Where a group holds more, bounds of these two are refused. ``hit_rate``, ``mrr``
-and ``precision`` have no such need.
+satisfied by one unit, as in TREC; else a unit's gain depends on what stands above it. A group with
+one relevant unit is safe even then. Where a group holds more, bounds of these two are refused.
 
 Which units are tied across a cut is counted in the ranking that a run was cut from, because the run
 of a cell ends at its cut.
@@ -84,17 +80,14 @@ A fixed number: what is counted must not depend on how deep another cell or fusi
 def tie_bounds(
     run: pa.Table, relevant_units: pa.Table, metrics: Sequence[Metric]
 ) -> dict[Metric, pa.Table]:
-    """Return the value of each query and its bounds.
+    """Return metric -> ``query_id``, ``worst``, ``value`` and ``best`` of each judged query.
+
+    Values are null where there is no relevant judgment.
 
     Args:
-        run: table of :data:`rag_assets.schemas.RUNS`, as deep as it is known: a tied unit below
-            the cut can come above it. Ranks are those of scores descending.
-        relevant_units: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
+        run: as deep as it is known: a tied unit below the cut can come above it.
+        relevant_units: the labels.
         metrics: measures of :data:`BOUNDED`; without a cut-off, over the whole ranking.
-
-    Returns:
-        Metric -> table with ``query_id``, ``worst``, ``value`` and ``best`` for each query that
-        has judgments, sorted by query id; null where there is no relevant judgment.
 
     Raises:
         UsageError: a measure is not one of those.
@@ -150,15 +143,9 @@ def _check(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> 
 def tied_at_cut(ranking: pa.Table, top_k: int, *, ends_known: bool) -> dict[str, int | None]:
     """Return query id -> units below the cut that are tied with the unit at rank ``top_k``.
 
-    A query that is not named has none. Scores are compared in float64, as they stand; at most
-    :data:`BELOW` are counted.
-
-    Args:
-        ranking: table of :data:`rag_assets.schemas.RUNS`, :data:`BELOW` ranks deeper than
-            ``top_k`` where there is more.
-        top_k: the cut.
-        ends_known: whether a query with no rank below the cut has nothing there, because more was
-            asked for. Otherwise such a query is named with None: nobody knows.
+    A query that is not named has none; at most :data:`BELOW` are counted, in a ranking that is as
+    much deeper where there is more. ``ends_known``: a query with no rank below the cut has nothing
+    there, because more was asked for; otherwise it is named with None.
     """
     ranks = ranking["rank"].to_numpy()
     deep = ranking.select(["query_id", "rank", "score"])
@@ -178,12 +165,7 @@ def tied_at_cut(ranking: pa.Table, top_k: int, *, ends_known: bool) -> dict[str,
 
 
 def with_ties(table: pa.Table, ties: Mapping[str, int | None]) -> pa.Table:
-    """Return query metrics with the ties that were counted when the run was cut.
-
-    Args:
-        table: table of :data:`rag_assets.schemas.QUERY_METRICS`.
-        ties: :func:`tied_at_cut` of its run.
-    """
+    """Return query metrics with the ties that were counted when the run was cut."""
     counts = [ties.get(query_id, 0) for query_id in table["query_id"].to_pylist()]
     place = table.column_names.index(TIES)
     return table.set_column(place, table.schema.field(place), pa.array(counts, pa.int32()))

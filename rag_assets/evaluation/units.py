@@ -24,13 +24,7 @@ _DIGEST_DIGITS = 32
 
 
 def unit_ids(chunks: pa.Table, judge: str) -> pa.ChunkedArray:
-    """Return the id of the unit of each chunk.
-
-    Args:
-        chunks: with ``chunk_id``, ``document_id`` and, where there are parents,
-            ``parent_chunk_id``, null for a chunk that has none.
-        judge: ``document``, or a unit that is the chunk or its parent.
-    """
+    """Return the id of the unit of each chunk, by the unit that is judged."""
     if judge == "document":
         return chunks.column("document_id")
     if PARENT_ID not in chunks.column_names:
@@ -39,14 +33,9 @@ def unit_ids(chunks: pa.Table, judge: str) -> pa.ChunkedArray:
 
 
 def unit_spans(chunks: pa.Table) -> pa.Table:
-    """Return the units of all chunks where neither document is judged nor chunk, each once.
+    """Return the units of all chunks as spans, each once: the parent's where there is one.
 
-    Args:
-        chunks: with ``chunk_id``, ``document_id``, ``start``, ``end`` and, where there are
-            parents, ``parent_chunk_id``, ``parent_start`` and ``parent_end``.
-
-    Returns:
-        Columns ``unit_id``, ``document_id``, ``start``, ``end``: the parent's where there is one.
+    They have the columns ``unit_id``, ``document_id``, ``start`` and ``end``.
     """
     spans = {name: chunks.column(name) for name in ("start", "end")}
     if PARENT_ID in chunks.column_names:
@@ -83,14 +72,10 @@ def text_digest(text: str) -> str:
 
 
 def with_neighbours(units: pa.Table, neighbours: int) -> pa.Table:
-    """Return a table of spans with each span grown over its neighbours.
+    """Return a table of spans of one chunking with each span grown over its neighbours.
 
     The units of a document are its different spans, by start, then end; those with equal spans are
     one. At the ends of a document a window holds fewer.
-
-    Args:
-        units: columns ``document_id``, ``start`` and ``end``, among others; of one chunking.
-        neighbours: how many units on either side; 0 changes nothing.
     """
     if not units.num_rows:
         return units

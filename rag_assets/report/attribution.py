@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.evaluation.attribution import FOUND, PLACES, Places, places
+from rag_assets.evaluation.attributions_stage import FOUND, PLACES, Places, places
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
 from rag_assets.report.slices import members_by

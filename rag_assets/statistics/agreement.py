@@ -33,18 +33,11 @@ class Share(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Labels against verdicts.
+    """Labels against verdicts; coefficients are None where one class is all there is.
 
-    Attributes:
-        table: shape (grades, grades): how often people gave the row's grade, the judge the
-            column's.
-        n_missing: labelled, but without a verdict; they have no part in anything else.
-        agreed: share of equal grades.
-        sensitivity: of what people call positive, the share that the judge does.
-        specificity: of what people call negative, the share that the judge does.
-        kappa: Cohen's; None where one class is all there is.
-        weighted_kappa: Cohen's with (i - j)^2; equal to kappa for two classes.
-        ac1: Gwet's.
+    ``table`` counts how often people gave the row's grade, the judge the column's; ``n_missing``
+    are labelled, but without a verdict. ``sensitivity`` and ``specificity`` are the shares of what
+    people call positive, or negative, that the judge calls so.
     """
 
     table: Counts
@@ -65,14 +58,10 @@ def agreement(
     positive_from: int = 1,
     level: float = 0.95,
 ) -> Agreement:
-    """Compare two ratings of the same items.
+    """Compare two ratings of the same items, in grades from 0 to ``n_grades`` - 1.
 
-    Args:
-        labels: shape (n,), whole numbers from 0 to ``n_grades`` - 1.
-        verdicts: shape (n,), the same, or NaN where the judge gave none.
-        n_grades: 2, or more for graded relevance.
-        positive_from: lowest grade that counts as positive in sensitivity and specificity.
-        level: of Wilson's intervals.
+    A verdict is NaN where the judge gave none. Sensitivity and specificity take grades from
+    ``positive_from`` on for positive; ``level`` is that of Wilson's intervals.
     """
     given = ~np.isnan(verdicts)
     table = np.zeros((n_grades, n_grades), dtype=np.int64)
@@ -96,12 +85,7 @@ def _share(part: int, whole: int, level: float) -> Share:
 
 
 def cohens_kappa(table: Counts, *, weighted: bool = False) -> float | None:
-    """Return kappa of a square table of counts; None where chance alone agrees on everything.
-
-    Args:
-        table: rows are one rater's classes, columns the other's.
-        weighted: whether a disagreement of i and j counts (i - j)^2 instead of 1.
-    """
+    """Return kappa of a square table of counts; None where chance alone agrees on everything."""
     total = table.sum()
     if total == 0:
         return None
@@ -126,16 +110,10 @@ def gwets_ac1(table: Counts) -> float | None:
 class OrderAgreement(NamedTuple):
     """Whether the judge puts systems in the order in which people put them.
 
-    Attributes:
-        tau: Kendall's tau_b of the means of all systems; None where all of one side are equal.
-        low: lower bound over questions like these; None where tau is.
-        high: upper bound.
-        top: the systems that people find best, half of them but at least two.
-        tau_top: of these alone: many bad systems make a high tau, whatever the judge says of the
-            good ones (Clarke and Dietz, arXiv 2412.17156).
-        low_top: lower bound.
-        high_top: upper bound.
-        same_winner: share of resamples in which both find the same system best.
+    ``tau`` is Kendall's tau_b of the means of all systems, None where all of one side are equal;
+    ``tau_top`` that of ``top``, the half (at least two) that people find best: many bad systems
+    make a high tau (Clarke and Dietz, arXiv 2412.17156). Bounds are over questions like these;
+    ``same_winner`` is the share of resamples in which both find the same system best.
     """
 
     tau: float | None
@@ -151,21 +129,15 @@ class OrderAgreement(NamedTuple):
 def order_agreement(
     labels: Floats, verdicts: Floats, resampling: Resampling, *, clusters: Sequence[str] | None
 ) -> OrderAgreement:
-    """Compare two orders of systems, by their means over the same questions.
+    """Compare two orders of at least two systems, by their means over the same questions.
 
-    tau_b = sum of sign(a) sign(b) / sqrt(sum of sign(a)^2 * sum of sign(b)^2) over pairs of
-    systems, a and b their differences by people and by the judge (Kendall 1945). The bootstrap
-    draws questions, or whole clusters, and takes both means over the same ones.
-
-    Args:
-        labels: shape (questions, systems), at least two systems; no NaN.
-        verdicts: the same of the judge; no NaN.
-        resampling: how often, at which level, from which seed.
-        clusters: a name for each question; None: each is alone.
+    ``labels`` and ``verdicts`` have a row a question and a column a system. tau_b = sum of
+    sign(a) sign(b) / sqrt(sum of sign(a)^2 * sum of sign(b)^2) over pairs of systems, a and b
+    their differences by people and by the judge (Kendall 1945). The bootstrap draws questions, or
+    whole clusters, and takes both means over the same ones.
     """
     n, n_systems = labels.shape
-    names = [f"{number:012}" for number in range(n)] if clusters is None else clusters
-    units = units_of(np.hstack([labels, verdicts]), np.ones(n), names)
+    units = units_of(np.hstack([labels, verdicts]), clusters=clusters)
     means = units.sums.sum(axis=0, keepdims=True) / n
     drawn = resampled_means(units, resampling)
     order = np.argsort(-means[0, :n_systems], kind="stable")

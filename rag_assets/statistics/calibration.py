@@ -4,28 +4,23 @@
 
     theta = lambda * mean_N(F) + mean_n(Y - lambda * F)
 
-is unbiased for a lambda that is fixed beforehand, whatever the judge does, because what it says of
-the labelled is taken off again; a judge that is worth nothing makes it no narrower than the labels
-alone. The weight is PPI++'s, which is tuned on the same labels: that biases the mean by up to .2
-standard errors with 50 labels, by less with more.
-lambda = cov_n(Y, F) / ((1 + n / N) * var_{n+N}(F)) within [0, 1], and the variance
-lambda^2 * var_N(F) / N + var_n(Y - lambda * F) / n (Angelopoulos, Duchi and Zrnic, "PPI++:
-Efficient Prediction-Powered Inference", arXiv 2311.01453; the package ``ppi_py``). Variances
-divide by n - 1, and intervals are by Student's quantile. Units are questions, or whole clusters of
-them: a mean is then the ratio sum(S) / sum(W) of sums over units, and its error that of the
-residuals (S - mean * W) / mean(W). Labels have to be of units drawn at random from all.
+is unbiased for a fixed lambda, whatever the judge does, because what it says of the labelled is
+taken off again. The weight is PPI++'s, tuned on the same labels, which biases the mean by up to .2
+standard errors with 50 labels: lambda = cov_n(Y, F) / ((1 + n / N) * var_{n+N}(F)) within [0, 1],
+and the variance lambda^2 * var_N(F) / N + var_n(Y - lambda * F) / n (Angelopoulos, Duchi and
+Zrnic, arXiv 2311.01453; the package ``ppi_py``). Variances divide by n - 1, intervals are by
+Student's quantile. Units are questions, or whole clusters of them, drawn at random from all: a mean
+is the ratio sum(S) / sum(W), and its error that of the residuals (S - mean * W) / mean(W).
 
 **Means** lie in [0, 1]. The interval of PPI++ covers too seldom where one class is rare among the
-labels: with a truth of .95 and 50 labels .85 instead of .95, and refusing such draws does not help.
-So two pseudo-disagreements are added to the labelled units, (label, verdict) = (1, 0) and (0, 1),
-each as heavy as an average unit: as Agresti and Coull add two successes and two failures to a
-share. The estimate itself is without them. Under 50 labelled units the verdicts have no part: the
-mean of the labels, and Wilson's interval.
+labels (truth .95, 50 labels: .85 instead of .95). So two pseudo-disagreements are added to the
+labelled units, (label, verdict) = (1, 0) and (0, 1), each as heavy as an average unit; the estimate
+itself is without them. Under 50 labelled units the verdicts have no part: the mean of the labels,
+and Wilson's interval.
 
 **Differences** are plain PPI++ on D = Y_b - Y_a and F_b - F_a, question by question: a judge that
 is kinder to one system is off by the same on labelled and unlabelled questions, and that is taken
-off. A test on the verdicts alone would book its kindness to the system. With fewer than ten
-labelled differences other than 0 there is too little to judge the spread by, and so no interval.
+off. With fewer than ten labelled differences other than 0 there is no interval.
 
 **Rogan and Gladen** correct a share with labels of another time. With p the share of positive
 verdicts, q1 the judge's sensitivity and q0 its specificity:
@@ -33,12 +28,10 @@ verdicts, q1 the judge's sensitivity and q0 its specificity:
     theta = (p + q0 - 1) / (q0 + q1 - 1)
     var = (v(p) + theta^2 v(q1) + (1-theta)^2 v(q0)) / (q0 + q1 - 1)^2
 
-("Estimating prevalence from the results of a screening test", American Journal of Epidemiology
-107, 1978; for judges Lee et al., arXiv 2511.21140.) v(q) is q (1-q) / m with one success and one
-failure added to the m values: two labels on which the judge is right do not show that it never
-errs (as Lang and Reiczigel, Preventive Veterinary Medicine 113, 2014, do). It holds when the share
-of what is right has moved since the labels were given, which :func:`calibrated_mean` does not; but
-only while the judge's two rates are the same, which labels of this evaluation do not need.
+(American Journal of Epidemiology 107, 1978; for judges Lee et al., arXiv 2511.21140.) v(q) is
+q (1-q) / m with one success and one failure added to the m values (as Lang and Reiczigel 2014 do).
+It holds when the share of what is right has moved since the labels were given, which
+:func:`calibrated_mean` does not; but only while the judge's two rates are the same.
 """
 
 from __future__ import annotations
@@ -76,16 +69,9 @@ Weights = tuple[Floats, Floats]
 
 
 class Estimate(NamedTuple):
-    """A calibrated number.
+    """A calibrated number and its interval; what is None is not known.
 
-    Attributes:
-        value: the estimate; None without any human label.
-        low: lower bound of the interval; None when there is none.
-        high: upper bound.
-        n_labels: human labels behind it.
-        method: how it was estimated.
-        weight: of the verdicts, lambda; 0 where they had no part.
-        reason: why there is no interval.
+    ``weight`` is lambda, that of the verdicts; ``reason`` says why there is no interval.
     """
 
     value: float | None
@@ -101,12 +87,7 @@ NO_LABELS = Estimate(None, None, None, 0, "none", 0.0, "there is no human label"
 
 
 class Calibration(NamedTuple):
-    """What an estimate is made of, by unit.
-
-    Attributes:
-        labelled: two columns, label and verdict, of the units that people labelled.
-        unlabelled: one column, the verdict, of the others.
-    """
+    """Units with label and verdict (two columns), and others with a verdict alone (one column)."""
 
     labelled: Units
     unlabelled: Units
@@ -171,11 +152,8 @@ def calibrated_difference(
     """Estimate the mean difference that people would find if they labelled everything.
 
     All are differences, second system minus first, of the same question; arguments are those of
-    :func:`calibrated_mean`. The estimate and its bounds are cut to what a mean difference can be:
-    -1 to 1, or as large as the largest seen.
-
-    Returns:
-        An estimate without bounds, and with the reason, where people found too few differences.
+    :func:`calibrated_mean`. The estimate and its bounds are cut to what a mean difference can be.
+    It has no bounds, and a reason, where people found too few differences.
     """
     if labels.size == 0:
         return NO_LABELS
@@ -197,17 +175,10 @@ def calibrated_difference(
 def rogan_gladen(
     labels: Floats, verdicts_of_labelled: Floats, verdicts: Floats, *, level: float = 0.95
 ) -> Estimate:
-    """Estimate the share of verdicts that people would have confirmed.
+    """Estimate the share of verdicts that people would have confirmed, by labels of another time.
 
-    Args:
-        labels: shape (m,), 0 or 1: of any questions that the same judge was asked.
-        verdicts_of_labelled: shape (m,), 0 or 1; a label whose verdict is NaN has no part.
-        verdicts: shape (N,), 0, 1 or NaN, of the evaluation that is corrected.
-        level: of the interval, by the normal distribution.
-
-    Returns:
-        An estimate whose ``weight`` is 1; without value, and with the reason, where labels or
-        verdicts of one kind are missing or the judge hardly tells right from wrong.
+    Labels and verdicts are 0 or 1; a verdict may be NaN. The estimate has no value, and a reason,
+    where labels or verdicts of one kind are missing or the judge hardly tells right from wrong.
     """
     from scipy.special import ndtri
 
@@ -255,9 +226,8 @@ def calibration(
 ) -> Calibration:
     """Gather questions into units; arguments are those of :func:`calibrated_mean`.
 
-    The mean of all other verdicts stands in the place of a missing one: it says nothing, and
-    says it of labelled and unlabelled questions alike, so the estimate stays valid. A cluster is
-    labelled as a whole or not at all, and what cannot be told is no label.
+    The mean of all other verdicts stands in the place of a missing one: it says the same of
+    labelled and unlabelled questions, so the estimate stays valid.
     """
     every = np.concatenate([verdicts_of_labelled, verdicts])
     given = every[~np.isnan(every)]
@@ -265,20 +235,10 @@ def calibration(
     every = np.where(np.isnan(every), neutral, every)
     columns = np.column_stack([labels, every[: labels.size]]), every[labels.size :, None]
     labelled, unlabelled = (
-        _units(
-            values,
-            np.ones(len(values)) if weights is None else weights[part],
-            None if clusters is None else clusters[part],
-        )
+        units_of(values, weights and weights[part], clusters and clusters[part])
         for part, values in enumerate(columns)
     )
     return Calibration(labelled, unlabelled)
-
-
-def _units(values: Floats, weights: Floats, clusters: Sequence[str] | None) -> Units:
-    if clusters is not None:
-        return units_of(values, weights, clusters)
-    return Units(values * weights[:, None], np.repeat(weights[:, None], values.shape[1], axis=1))
 
 
 def _with_pseudo_disagreements(units: Calibration) -> Calibration:

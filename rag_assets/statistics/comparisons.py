@@ -1,13 +1,9 @@
 """Compares retrievers two by two on the same queries: every statistic of a pair in one row.
 
-Among them how large a difference is, apart from how sure: see
-:mod:`rag_assets.statistics.paired_differences`. P-values are made safe to read side by side
-by Holm's correction: of twenty comparisons of equals one falls below .05. With the family's
-p-values in ascending order, p_(1) to p_(m), the adjusted ones are max over j <= i of
-(m - j + 1) * p_(j), at most 1: the chance of even one false alarm in the family then stays below
-the level (Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
-Statistics 6, 1979). It assumes nothing about how the tests depend on each other, and rejects
-whatever Bonferroni's does.
+P-values are made safe to read side by side by Holm's correction: with the family's p-values in
+ascending order, p_(1) to p_(m), the adjusted ones are max over j <= i of (m - j + 1) * p_(j), at
+most 1. The chance of even one false alarm in the family stays below the level, however the tests
+depend on each other (Holm, Scandinavian Journal of Statistics 6, 1979).
 """
 
 from __future__ import annotations
@@ -47,19 +43,16 @@ def comparisons(
     resampling: Resampling,
     pairs: Pairs,
 ) -> pa.Table:
-    """Compare pairs; together they are the family of tests that Holm's method adjusts.
+    """Compare pairs of retrievers; together they are the family that Holm's method adjusts.
 
     A query counts in a pair when both have a value: it is answerable, and neither failed on it.
 
     Args:
-        cells: retriever -> table of :data:`rag_assets.schemas.QUERY_METRICS`, all at one top_k.
+        cells: retriever -> its query metrics, all at one top_k.
         counting: query_id, weight, split, cluster of every query.
         metric: the metric's column, and that top_k.
         resampling: level of the intervals; number and seed of the randomisation test.
         pairs: of keys of ``cells``.
-
-    Returns:
-        Table of :data:`COMPARISONS`, for each split the pairs in the order given.
     """
     rows: list[Row] = []
     if pairs:
@@ -125,17 +118,9 @@ def difference(differences: Floats, weights: Floats) -> float | None:
 def cohens_d(differences: Floats, weights: Floats) -> float | None:
     """Return Cohen's d_z: the mean difference over the standard deviation of the differences.
 
-    It is of queries, also where these are clustered: how far a query's difference lies from zero,
-    by how much queries vary. Weighted: s^2 = n / (n - 1) * sum(w * (d - m)^2) / sum(w). Cohen,
-    Statistical Power Analysis for the Behavioral Sciences, 1988, section 2.3.5.
-
-    Args:
-        differences: of each query that has a value.
-        weights: of the same queries, above 0.
-
-    Returns:
-        None for fewer than two queries. 0 when all differences are 0, None when all are of one
-        other value: there is no spread to measure by.
+    It is of queries, also where these are clustered. Weighted: s^2 = n / (n - 1) *
+    sum(w * (d - m)^2) / sum(w) (Cohen, Statistical Power Analysis, 1988, section 2.3.5). None for
+    fewer than two queries; 0 when all differences are 0, None when all are of one other value.
     """
     n, mean = differences.size, difference(differences, weights)
     if n < 2 or mean is None:
@@ -160,11 +145,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def is_significant(row: dict[str, Any]) -> bool:
-    """Return whether chance is ruled out: p below 0.05, after Holm where that is known.
-
-    Args:
-        row: of :data:`rag_assets.schemas.COMPARISONS`.
-    """
+    """Return whether chance is ruled out in a row: p below 0.05, after Holm where that is known."""
     p = _decisive_p(row)
     return p is not None and p < ALPHA
 
@@ -184,12 +165,7 @@ def is_tested(comparisons: pa.Table, baseline: str) -> bool:
 
 
 def regressions(comparisons: pa.Table, baseline: str) -> list[str]:
-    """Return a sentence for each retriever that is shown to be worse than the baseline, by split.
-
-    Args:
-        comparisons: table of :data:`rag_assets.schemas.COMPARISONS`.
-        baseline: name of the retriever that the others are measured by.
-    """
+    """Return a sentence for each split and retriever that is worse than the baseline."""
     sentences = []
     for row in comparisons.to_pylist():
         names = (row["retriever_a"], row["retriever_b"])

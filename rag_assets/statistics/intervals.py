@@ -1,16 +1,14 @@
 """Intervals of means and of mean differences of bounded values: one rule for all of them.
 
 Two pseudo-units are added, one with the lowest value that there can be and one with the highest,
-each as heavy as an average unit (of differences: one system wins by all that is possible, and the
-other does). The interval is Student's around the mean of them all, cut to what is possible, and it
-holds the mean of the units themselves. Agresti and Coull, "Approximate is better than 'exact' for
-interval estimation of binomial proportions", The American Statistician 52, 1998, add two successes
-and two failures in the same way. So it never has width 0: that nothing was lost on 80 questions
-does not show that nothing can be. ``benchmarks/bounded_intervals.py`` prints how often it covers.
+each as heavy as an average unit. The interval is Student's around the mean of them all, cut to what
+is possible, and it holds the mean of the units themselves. (Agresti and Coull, The American
+Statistician 52, 1998, add two successes and two failures in the same way.) So it never has width 0:
+that nothing was lost on 80 questions does not show that nothing can be.
+``benchmarks/bounded_intervals.py`` prints how often it covers.
 
-Shares have Wilson's interval, which covers near 0 and 1, where mean +- z * error does not
-(:func:`wilson`). :func:`resampled_means` draws as many units as there are with replacement, by a
-seed: for figures of agreement that are no means.
+Shares have Wilson's interval. :func:`resampled_means` draws units with replacement, by a seed: for
+figures of agreement that are no means.
 """
 
 from __future__ import annotations
@@ -48,16 +46,14 @@ def bounded_intervals(
 ) -> tuple[Floats, Floats]:
     """Return the lower and the upper bound of every column's weighted mean.
 
+    NaN where fewer than two units have a value: one observation says nothing about the spread.
+
     Args:
         units: sums and weights, shape (units, columns).
         level: of the intervals.
         lowest: what the value of a unit can be at least; a number, or one a column.
         highest: what it can be at most; likewise.
         inflation: by how much the variance is larger than that of independent units; likewise.
-
-    Returns:
-        Two arrays of shape (columns,); NaN where fewer than two units have a value, because one
-        observation says nothing about the spread of others.
     """
     from scipy.special import stdtrit
 
@@ -86,17 +82,11 @@ def largest_value(*values: Floats) -> float:
 
 
 def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Return the bounds of a share; (0, 1) without an observation.
+    """Return the bounds of a share of ``n`` independent observations; (0, 1) without one.
 
     (p + z^2 / 2n +- z * sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), z the quantile of the
-    normal distribution (Wilson, "Probable inference, the law of succession, and statistical
-    inference", Journal of the American Statistical Association 22, 1927; Brown, Cai and DasGupta
-    2001).
-
-    Args:
-        share: the mean of values in [0, 1]: of 0 and 1, or of others, which spread no more.
-        n: independent observations; no whole number where they weigh unequally.
-        level: of the interval, below 1.
+    normal distribution (Wilson 1927; Brown, Cai and DasGupta 2001). ``n`` is no whole number where
+    observations weigh unequally.
     """
     from scipy.special import ndtri
 
@@ -128,16 +118,10 @@ def resampled_means(units: Units, resampling: Resampling) -> Floats:
 
 
 def intervals(cells: Mapping[int, pa.Table], counting: pa.Table, level: float) -> pa.Table:
-    """Return a row for each split, cut-off and metric.
+    """Return a row for each split, cut-off and metric of one retriever.
 
-    Args:
-        cells: top_k -> table of :data:`rag_assets.schemas.QUERY_METRICS` of one retriever.
-        counting: query_id, weight, split, cluster of every query.
-        level: of the intervals.
-
-    Returns:
-        Table of :data:`INTERVALS`, in the order of split, top_k and the metrics' columns. Means
-        are weighted, over the answerable queries that have a value.
+    Means are weighted, over the answerable queries that have a value. ``cells`` is top_k -> query
+    metrics, ``counting`` has query_id, weight, split and cluster of every query.
     """
     rows: list[dict[str, object]] = []
     for counted in counted_by_split(counting, cells.values()):

@@ -6,19 +6,14 @@ The headline, ``compare``, ``diff``, the gate and the page all go by :class:`Pai
 - where questions share evidence, p is at least that of the t whose variance allows for it
   (:mod:`rag_assets.statistics.shared_evidence`), and intervals are as much wider;
 - where one system wins all m questions on which the two differ, p is at most 2 * 2^-m: the chance
-  of that among equals, whatever the sizes of the differences are.
+  of that among equals.
 
-One anchor is tested against many later states, and all of these looks together are seldom wrong.
-Each look at a new state is a test, and of many tests at level alpha some find a drop where there is
-none. Tested at alpha / 20 each, 20 looks together raise a false alarm with a chance of at most
-alpha, however they depend on each other (Bonferroni's inequality); no later look needs to be known
-beforehand. What is tested at one look shares the level of that look by its joint distribution
-(:func:`rag_assets.statistics.paired_tests.joint_p_values`), so copies of one search are one test.
-A column of which no unit differs can raise no alarm, so it takes no share (Tarone, "A modified
-Bonferroni method for discrete data", Biometrics 46, 1990).
-
-The price is power: a drop must be (z(1 - alpha / 20) + z(power)) standard errors large to be found,
-not (z(1 - alpha) + z(power)): 1.5 times as large for alpha .05 and power .8.
+One anchor is tested against many later states. Each of these looks is tested at alpha / 20, so 20
+of them together raise a false alarm with a chance of at most alpha, however they depend on each
+other (Bonferroni). What is tested at one look shares its level by its joint distribution
+(:func:`rag_assets.statistics.paired_tests.joint_p_values`); a column of which no unit differs can
+raise no alarm and takes no share (Tarone 1990). The price is power: a drop must be 1.5 times as
+large to be found for alpha .05 and power .8.
 """
 
 from __future__ import annotations
@@ -53,12 +48,7 @@ MIN_UNITS = 5
 
 @dataclass(frozen=True)
 class PairedDifferences:
-    """Differences of pairs of systems.
-
-    Attributes:
-        counted: the questions.
-        values: shape (questions, pairs); NaN where a question has no value in both.
-    """
+    """Differences of pairs of systems, shape (questions, pairs); NaN where one has no value."""
 
     counted: Counted
     values: Floats
@@ -74,22 +64,14 @@ class PairedDifferences:
         return evidence.variance(self.values, self.counted.weights) if evidence else None
 
     def inflations(self, level: float) -> Floats:
-        """Return by how much shared evidence makes the variance of each pair larger; 1 or more.
-
-        The square root of it is by how much an interval of this level is wider.
-        """
+        """Return by how much shared evidence makes the variance of each pair larger; 1 or more."""
         if self._shared is None:
             return np.ones(self.values.shape[1])
         n_questions = np.count_nonzero(~np.isnan(self.values), axis=0)
         return self._shared.inflation(n_questions.astype(np.float64), level)
 
     def intervals(self, level: float, reach: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Return the lower and the upper bound of each pair's mean difference.
-
-        Args:
-            level: of the intervals.
-            reach: how large a difference can be; a number, or one a pair.
-        """
+        """Return the bounds of each pair's mean difference, at most ``reach`` in magnitude."""
         bound = np.asarray(reach)
         return bounded_intervals(self.units, level, -bound, bound, self.inflations(level))
 
@@ -109,11 +91,8 @@ class PairedDifferences:
     ) -> list[float | None]:
         """Return p of each drop, corrected for the others by their joint distribution.
 
-        What shared evidence adds is corrected by the factor by which p of the test is.
-
-        Args:
-            resampling: the number of sign patterns, and the seed.
-            family: so many pairs, one after another, are corrected for each other; all when absent.
+        What shared evidence adds is corrected by the same factor. ``family`` as in
+        :func:`rag_assets.statistics.paired_tests.joint_p_values`.
         """
         alone = randomisation_p_values(self.units, resampling, "less")
         joint = joint_p_values(self.units, resampling, family)
@@ -173,17 +152,14 @@ def look_p_values(
     """Return p of the one-sided test against a drop, corrected for all columns of the look.
 
     Where any is near the level, the look is tested again with so many sign patterns that about 100
-    of them are as extreme at that level: p of few patterns is wrong by chance, and with one seed by
-    the same chance at all looks.
+    of them are as extreme at that level: p of few patterns is wrong by chance. None for a column of
+    which no question differs.
 
     Args:
         differences: new - old, a column a retriever; of several looks, one look after another.
         resampling: the number of patterns of the first test, and the seed.
         alpha: level of all looks together.
         n_looks: how many looks the columns are of.
-
-    Returns:
-        None for a column of which no question differs.
     """
     family = differences.values.shape[1] // n_looks
     p_values = differences.joint_p_values(resampling, family)
@@ -203,8 +179,7 @@ def look_p_values(
 def fewest_falls(alpha: float) -> int:
     """Return how many questions must fall, where none rises, before chance can be ruled out.
 
-    Two equal systems are that far apart with a chance of 2^-n; it has to be below the level of a
-    look.
+    Two equal systems are that far apart with a chance of 2^-n.
     """
     return math.floor(math.log2(1 / look_level(alpha))) + 1
 
@@ -213,13 +188,7 @@ def units_needed(error: float, n_units: int, margin: float, level: float) -> flo
     """Return how many units show with power 0.8 that a mean is at least a margin off a bound.
 
     n = ((z(1 - level) + z(power)) * s / margin)^2, with s = error * sqrt(n_units) the standard
-    deviation of a unit's difference and z quantiles of the normal distribution.
-
-    Args:
-        error: standard error of the mean of ``n_units``.
-        n_units: independent units that were seen.
-        margin: from the mean to the bound; above 0.
-        level: of the one-sided test.
+    deviation of a unit's difference, where ``error`` is that of the mean of ``n_units``.
     """
     from scipy.special import ndtri
 

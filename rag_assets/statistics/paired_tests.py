@@ -1,37 +1,24 @@
 """Paired tests: whether the mean difference of two systems on the same units may be chance.
 
-**Randomisation.** If two retrievers were alike, each unit's difference could as well have the other
-sign. So the signs are flipped at random, and p is the share of sign patterns whose sum is at least
-as far from zero as the one that was seen. It assumes nothing about the distribution of the
-differences; it is the test that Smucker, Allan and Carterette recommend for retrieval, "A
-comparison of statistical significance tests for information retrieval evaluation", CIKM 2007. The
-statistic is the sum of weight * difference: dividing by the sum of the weights, which flips change
-nothing of, makes it the difference of the weighted means. A cluster flips as one. Where the
-patterns are few enough all are taken and p is exact. Else m are drawn, of which b are as far from
-zero, and p = (b + 1) / (m + 1): the pattern seen is one of those possible, so p is never 0 (Phipson
-and Smyth, "Permutation p-values should never be zero", 2010).
+**Randomisation.** If two systems were alike, each unit's difference could as well have the other
+sign. So signs are flipped at random, and p is the share of patterns whose sum is at least as far
+from zero as the one seen: nothing is assumed about the distribution (Smucker, Allan and Carterette,
+CIKM 2007). The statistic is the sum of weight * difference; a cluster flips as one. Where the
+patterns are few all are taken and p is exact. Else m are drawn, of which b are as far from zero,
+and p = (b + 1) / (m + 1), which is never 0 (Phipson and Smyth 2010).
 
 **Student's t.** t = mean(S) / (sd(S) / sqrt(n)) with n - 1 degrees of freedom, where S is a unit's
-sum of weight * difference and n the number of units: without weights and clusters the ordinary
-paired t-test. It assumes that means of so many S are normally distributed; where a few units hold
-most of the weight they are not, and it then finds too little rather than too much. (The error of
-:func:`spread`, which allows for a mean that is not 0, would there find too much: up to 7 % false
-alarms at level 0.05 in simulations with weights whose logarithm is normal with deviation 1, against
-under 5 % so.)
+sum of weight * difference: without weights and clusters the ordinary paired t-test. Where a few
+units hold most of the weight it finds too little rather than too much. (The error of :func:`spread`
+would find too much there: up to 7 % false alarms at level 0.05 in simulations, under 5 % so.)
 
 **Wilcoxon's signed ranks.** The differences are ranked by magnitude and the ranks of either sign
-summed. Retrieval has many queries on which two retrievers do the same, so zeros matter: they are
-ranked with the others and then left out (Pratt, "Remarks on zeros and ties in the Wilcoxon signed
-rank procedures", 1959), rather than left out first. A rank has no place for a weight: each unit
-counts once, with its own (weighted) mean difference.
+summed. Zeros are ranked with the others and then left out (Pratt 1959). A rank has no place for a
+weight: each unit counts once, with its own mean difference.
 
-Beside them the smallest difference that so many queries can show: a test that finds nothing says
-little when it could not have found anything. With the differences varying as they do, a true
-difference of (t(1 - alpha / 2) + t(power)) * error is found at level alpha with the given power;
-t are quantiles of Student's distribution with n - 1 degrees of freedom and error is the standard
-error of the mean difference, over clusters where queries are clustered (Sakai, Laboratory
-Experiments in Information Retrieval, 2018; Bloom, "Minimum detectable effects", Evaluation Review
-19, 1995).
+**The smallest difference that so many queries can show** at level alpha with the given power:
+(t(1 - alpha / 2) + t(power)) * error, t quantiles with n - 1 degrees of freedom and error that of
+the mean difference (Sakai, Laboratory Experiments in Information Retrieval, 2018; Bloom 1995).
 """
 
 from __future__ import annotations
@@ -74,12 +61,9 @@ Alternative = Literal["two-sided", "greater", "less"]
 def randomisation_p_values(
     differences: Units, resampling: Resampling, alternative: Alternative = "two-sided"
 ) -> list[float | None]:
-    """Return p for every column; None where no unit has a value, 1 where all differences are 0.
+    """Return p of every column; None where no unit has a value, 1 where all differences are 0.
 
-    Args:
-        differences: each unit's sums of weight * difference, a column for each pair.
-        resampling: the number of patterns, and the seed.
-        alternative: ``greater``: the differences are positive.
+    ``differences`` has a column for each pair; ``greater`` tests that differences are positive.
     """
     sums = _moving(differences)
     n_patterns = resampling.resamples
@@ -105,18 +89,15 @@ def joint_p_values(
 ) -> list[float | None]:
     """Return p of each column against a drop, corrected for all columns by flipping them together.
 
-    The flips of a pattern are the same in all columns. p is the share of patterns in which the
-    largest drop of any column, over its root of squares, is at least that of the column; columns
-    with larger drops are set aside first (step-down max T: Westfall and Young, Resampling-Based
-    Multiple Testing, 1993). So copies of one system are one test, and related ones little more.
+    p is the share of patterns in which the largest drop of any column, over its root of squares, is
+    at least that of the column; columns with larger drops are set aside first (step-down max T:
+    Westfall and Young, Resampling-Based Multiple Testing, 1993). So copies of one system are one
+    test. None where no unit differs: such a column is no test.
 
     Args:
         differences: each unit's sums of weight * difference, a column for each pair.
         resampling: the number of patterns, and the seed.
         family: so many columns, one after another, are corrected for each other; all when absent.
-
-    Returns:
-        None where no unit differs: such a column is no test.
     """
     sums = _moving(differences)
     sums = sums[sums.any(axis=1)]
@@ -185,14 +166,10 @@ def _random_flips(n: int, resampling: Resampling) -> Iterator[Floats]:
 
 
 def t_test_p_value(sums: Floats) -> float | None:
-    """Return the two-sided p.
+    """Return the two-sided p of the units' sums of weight * difference.
 
-    Args:
-        sums: sum of weight * difference of each unit that has a value.
-
-    Returns:
-        1 when all differences are 0. None when there is no spread to compare with: fewer than two
-        units, or all of one and the same difference.
+    1 when all differences are 0. None when there is no spread to compare with: fewer than two
+    units, or all of one and the same difference.
     """
     from scipy.special import stdtr
 
@@ -213,19 +190,11 @@ class Spread(NamedTuple):
 
 
 def spread(sums: Floats, weights: Floats) -> Spread | None:
-    """Return the mean m = sum(S) / sum(W) and its standard error.
+    """Return the weighted mean m = sum(S) / sum(W) of units, and its standard error.
 
-    m is a ratio of two sums over units. Its error is that of the residuals
-    e_i = (S_i - m * W_i) / mean(W), which is sd(e) / sqrt(n) with n - 1 in the variance (Cochran,
-    Sampling Techniques, 1977, section 2.11). Where each unit is one query of weight 1 this is the
-    ordinary standard error of a mean.
-
-    Args:
-        sums: S of the units that have a value.
-        weights: W of the same units, above 0.
-
-    Returns:
-        None for fewer than two units. An error that is rounding alone is 0.
+    The error of this ratio is that of the residuals e_i = (S_i - m * W_i) / mean(W): sd(e) /
+    sqrt(n) with n - 1 in the variance (Cochran, Sampling Techniques, 1977, section 2.11). None for
+    fewer than two units; an error that is rounding alone is 0.
     """
     n_units = sums.size
     mean = weighted_mean(sums, weights)
@@ -238,15 +207,7 @@ def spread(sums: Floats, weights: Floats) -> Spread | None:
 
 
 def detectable_difference(sums: Floats, weights: Floats) -> float | None:
-    """Return the minimum detectable difference, in units of the metric.
-
-    Args:
-        sums: sum of weight * difference of each unit that has a value.
-        weights: sum of the weights of the same units, above 0.
-
-    Returns:
-        None when the differences show no spread: fewer than two units, or all differences equal.
-    """
+    """Return the minimum detectable difference, in units of the metric; None without a spread."""
     from scipy.special import stdtrit
 
     difference = spread(sums, weights)
@@ -257,17 +218,10 @@ def detectable_difference(sums: Floats, weights: Floats) -> float | None:
 
 
 def wilcoxon_p_value(sums: Floats, weights: Floats) -> float | None:
-    """Return the two-sided p.
+    """Return the two-sided p; 1 when all differences are 0, None without any unit.
 
     Up to 13 units it is exact, also with ties and zeros; up to 50 without ties and zeros as well;
     else it is by the normal approximation with the correction for ties.
-
-    Args:
-        sums: sum of weight * difference of each unit that has a value.
-        weights: sum of the weights of the same units, above 0.
-
-    Returns:
-        1 when all differences are 0; None without any unit.
     """
     if sums.size == 0:
         return None

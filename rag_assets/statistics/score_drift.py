@@ -1,27 +1,19 @@
 """Whether the best scores of a retriever's queries are distributed as they were before.
 
-The best score of a query is that of its first hit; for an embedding retriever it is the similarity
-of the nearest chunk. It falls when the queries leave the corpus, or the corpus leaves the queries,
-and no label is needed to see it. A query is far from the corpus when its best score lies below a
-threshold; one for which nothing was retrieved is far whatever the threshold.
+The best score of a query is that of its first hit. It falls when the queries leave the corpus, or
+the corpus leaves the queries, and no label is needed to see it. A query is far from the corpus when
+its best score lies below a threshold; one without a hit is far whatever the threshold.
 
-How far the two distributions are apart is told by the population stability index. With the shares
-a_i and b_i of the older and the newer values that lie in bin i,
-
-    PSI = sum over i of (b_i - a_i) * ln(b_i / a_i).
-
-It is the symmetric divergence of Jeffreys (Proceedings of the Royal Society A 186, 1946) over bins,
-and has its name from credit scoring. There less than 0.1 is called no change and more than 0.25 a
-large one (Siddiqi, Credit Risk Scorecards, 2006).
-
-A bin without a value would make it infinite, so every bin of either side gets half a value more:
-a_i = (n_i + 1/2) / (n + B / 2), the mean under Jeffreys' prior (same source; Krichevsky and
-Trofimov, IEEE Transactions on Information Theory 27, 1981).
+How far two distributions are apart is told by the population stability index. With the shares a_i
+and b_i of the older and the newer values in bin i, PSI = sum over i of (b_i - a_i) * ln(b_i / a_i):
+less than 0.1 is called no change and more than 0.25 a large one (Siddiqi, Credit Risk Scorecards,
+2006). Every bin of either side gets half a value more, a_i = (n_i + 1/2) / (n + B / 2), so that an
+empty one does not make it infinite (Krichevsky and Trofimov 1981).
 
 Few values differ by chance. Where nothing changed, PSI / (1 / n + 1 / m) is distributed as
-chi-square with B - 1 degrees of freedom for large n and m (Yurdakul and Naranjo, Journal of Risk
-Model Validation 14(4), 2020), so ``chance`` says what is still chance. It holds for independent
-samples; for the same queries over a changed corpus the index is smaller than that by chance.
+chi-square with B - 1 degrees of freedom (Yurdakul and Naranjo, Journal of Risk Model Validation
+14(4), 2020), so ``chance`` says what is still chance. That holds for independent samples; for the
+same queries over a changed corpus the index is smaller by chance.
 """
 
 from __future__ import annotations
@@ -48,12 +40,7 @@ PER_BIN = 10
 
 @dataclass(frozen=True)
 class BestScores:
-    """The best score of each query.
-
-    Attributes:
-        query_ids: the queries on which the retriever did not fail.
-        scores: one a query, in the same order; NaN where nothing was retrieved.
-    """
+    """The best score of each query that did not fail; NaN where nothing was retrieved."""
 
     query_ids: Sequence[str]
     scores: Floats
@@ -61,13 +48,10 @@ class BestScores:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is still no drift.
+    """What is still no drift: of the index, and of the share of queries that are far.
 
-    Attributes:
-        psi: the largest population stability index.
-        far_share: the largest share of queries that are far.
-        far_quantile: the share of the older queries that the threshold calls far.
-        far_below: a threshold that takes its place; None: none does.
+    A query is far below ``far_below``, or, without it, below what the share ``far_quantile`` of the
+    older queries lies below.
     """
 
     psi: float
@@ -138,16 +122,10 @@ def too_few(old: BestScores, new: BestScores) -> bool:
 
 
 class Stability(NamedTuple):
-    """Two distributions over the same bins.
+    """Two distributions over the same bins, as counts.
 
-    Attributes:
-        psi: the population stability index.
-        chance: what it exceeds by chance alone in 5% of the cases where nothing changed.
-        edges: upper bounds of the bins, which belong to them; the last bin has none, so there is
-            one bin more than edges.
-        old: counts of the older values, one a bin; a last one of values that are NaN, where there
-            are any on either side.
-        new: counts of the newer values.
+    ``chance`` is what ``psi`` exceeds in 5 % of the cases where nothing changed; ``edges`` are
+    upper bounds, of which the last bin has none. A last bin more holds values that are NaN.
     """
 
     psi: float
@@ -160,12 +138,8 @@ class Stability(NamedTuple):
 def stability(old: Floats, new: Floats) -> Stability:
     """Return how far newer values are from older ones.
 
-    Bounds of the bins are the quantiles of the older values, so that each bin holds as many of
-    them; equal bounds are one. NaN stands for "there is none" and is a bin of its own.
-
-    Args:
-        old: at least one value; NaN is allowed.
-        new: the same.
+    Bounds of the bins are the quantiles of the older values; equal bounds are one. NaN stands for
+    "there is none" and is a bin of its own.
     """
     from scipy.special import chdtri
 

@@ -1,21 +1,16 @@
 """How sure a mean difference is where questions share evidence, so that they rise and fall alike.
 
-The variance of the mean is taken in two ways, and what says less counts:
+The variance of the mean is taken in two ways, and what says less counts. As if all questions were
+independent it is the sum of e_i^2, e_i = w_i * (d_i - mean); with what neighbours share it is the
+sum of e_i * e_j over all pairs with a relevant document in common, and all i = j (Conley, Journal
+of Econometrics 92, 1999). Unlike clusters the second does not take A and C for one because each
+shares something with B.
 
-- as if all questions were independent: the sum of e_i^2;
-- with what neighbours share: the sum of e_i * e_j over all pairs with a relevant document in
-  common, and all i = j.
-
-e_i = w_i * (d_i - mean) is the residual of question i. The second is the variance that is robust to
-dependence between neighbours (Conley, "GMM estimation with cross sectional dependence", Journal of
-Econometrics 92, 1999). Unlike clusters it does not take A and C for one because each shares
-something with B.
-
-The second sum is e' M e, and few documents say little about it. Where errors are independent its
-mean is tr(MH) and its variance 2 tr(MHMH), where H takes the mean away. So it is divided by tr(MH),
-and its t has tr(MH)^2 / tr(MHMH) degrees of freedom (Satterthwaite, Biometrics Bulletin 2, 1946):
-G - 1 where G groups of equal size share all within and nothing between. Weights are left out there.
-``benchmarks/shared_evidence.py`` prints false alarms and power.
+It is e' M e, and few documents say little about it. Where errors are independent its mean is tr(MH)
+and its variance 2 tr(MHMH), where H takes the mean away. So it is divided by tr(MH), and its t has
+tr(MH)^2 / tr(MHMH) degrees of freedom (Satterthwaite 1946): G - 1 where G groups of equal size
+share all within and nothing between. ``benchmarks/shared_evidence.py`` prints false alarms and
+power.
 """
 
 from __future__ import annotations
@@ -41,10 +36,8 @@ Places = npt.NDArray[np.intp]
 class SharedVariance:
     """The variance of mean differences with what neighbours share; arrays of shape (columns,).
 
-    Attributes:
-        ratio: over the variance of independent questions; NaN where it cannot be estimated,
-            because every question shares evidence with every other.
-        freedom: degrees of freedom of its t.
+    ``ratio`` is over the variance of independent questions, NaN where every question shares
+    evidence with every other; ``freedom`` are the degrees of freedom of its t.
     """
 
     ratio: Floats
@@ -61,11 +54,7 @@ class SharedVariance:
 
 
 class SharedEvidence:
-    """Which questions share a relevant document.
-
-    Questions with the same documents are one group, so that a document of very many questions
-    makes no more pairs than one of few.
-    """
+    """Which questions share a relevant document; those with the same documents are one group."""
 
     def __init__(self, documents: Sequence[Collection[str]]) -> None:
         """Take the relevant documents of each question; without any it shares nothing."""
@@ -91,12 +80,7 @@ class SharedEvidence:
         return self._n_groups < self._group.size or self._one.size > self._n_groups
 
     def variance(self, differences: Floats, weights: Floats) -> SharedVariance:
-        """Return the variance of the weighted mean of each column.
-
-        Args:
-            differences: shape (questions, columns); NaN where a question has no value.
-            weights: shape (questions,), above 0.
-        """
+        """Return the variance of the weighted mean of each column; NaN: a question has no value."""
         present = ~np.isnan(differences)
         n = present.sum(axis=0).astype(np.float64)
         weighted = np.where(present, weights[:, None], 0.0)

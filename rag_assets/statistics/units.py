@@ -1,13 +1,9 @@
 """Which queries count, and the independent units they make: queries, or clusters of queries.
 
-Questions that were made from the same document rise and fall together: they are fewer
-observations than they seem. All of a cluster is then resampled, and flipped, as one.
-
-A mean over queries with the weights w is sum(w * v) / sum(w). Each unit i enters it with its sums
-S_i = sum of w * v and W_i = sum of w over its queries that have a value; so every method here needs
-these two alone. Without clusters and weights S_i is the query's value and W_i is 1.
-
-And what every method that draws at random shares: how often, from which seed, in which blocks.
+Questions that were made from the same document rise and fall together, so a cluster is resampled,
+and flipped, as one. A mean over queries with the weights w is sum(w * v) / sum(w). Each unit i
+enters it with its sums S_i of w * v and W_i of w over its queries that have a value; every method
+here needs these two alone. And what all methods that draw share: how often, from which seed.
 """
 
 from __future__ import annotations
@@ -46,18 +42,22 @@ class Units:
         return sums[there], weights[there]
 
 
-def units_of(values: Floats, weights: Floats, clusters: Sequence[str]) -> Units:
+def units_of(
+    values: Floats, weights: Floats | None = None, clusters: Sequence[str] | None = None
+) -> Units:
     """Gather queries into units, in the order of the clusters' names.
 
     Args:
         values: shape (queries, columns); NaN where a query has no value.
-        weights: shape (queries,) or (queries, columns), 0 or more; a query of weight 0 is not
-            there.
-        clusters: a name for each query; its own id where it stands alone.
+        weights: shape (queries,) or (queries, columns), all 1 when absent; 0: it is not there.
+        clusters: a name for each query, its own id where it stands alone; None: all do, and keep
+            their order.
     """
-    number = {name: i for i, name in enumerate(sorted(set(clusters)))}
-    rows = np.fromiter((number[name] for name in clusters), np.intp, len(clusters))
+    names = [f"{row:012}" for row in range(len(values))] if clusters is None else clusters
+    number = {name: i for i, name in enumerate(sorted(set(names)))}
+    rows = np.fromiter((number[name] for name in names), np.intp, len(names))
     has_value = ~np.isnan(values)
+    weights = np.ones(len(values)) if weights is None else weights
     by_column = weights if weights.ndim == 2 else weights[:, None]
     weighted = np.where(has_value, by_column, 0.0)
     sums = np.zeros((len(number), values.shape[1]))
@@ -75,15 +75,10 @@ def weighted_mean(sums: Floats, weights: Floats) -> float | None:
 
 @dataclass(frozen=True)
 class Counted:
-    """The answerable queries of one split, in the order of their ids.
+    """The answerable queries of one split, in the order of their ids; arrays of shape (queries,).
 
-    Attributes:
-        split: ``all``, ``dev`` or ``test``.
-        query_ids: the queries.
-        weights: shape (queries,): how much each counts in a mean.
-        clusters: a name for each query; those that share one were made from the same source.
-        documents: the relevant documents of each query, where those that share some are tested
-            with an allowance for it (:mod:`rag_assets.statistics.shared_evidence`); else None.
+    ``documents`` are the relevant ones of each query, where tests allow for those that are shared
+    (:mod:`rag_assets.statistics.shared_evidence`); else None.
     """
 
     split: str
@@ -93,12 +88,7 @@ class Counted:
     documents: tuple[Sequence[str], ...] | None = None
 
     def values(self, table: pa.Table, column: str) -> Floats:
-        """Return a metric of these queries, shape (queries,); NaN where there is no value.
-
-        Args:
-            table: of :data:`rag_assets.schemas.QUERY_METRICS`.
-            column: the metric; one that the table lacks has no values.
-        """
+        """Return a metric of these queries, shape (queries,); NaN where there is no value."""
         if column not in table.column_names:
             return np.full(len(self.query_ids), np.nan)
         pairs = zip(table["query_id"].to_pylist(), table[column].to_pylist(), strict=True)
@@ -108,12 +98,7 @@ class Counted:
 
 
 def counted_by_split(counting: pa.Table, cells: Iterable[pa.Table]) -> Iterator[Counted]:
-    """Yield the answerable queries of every split, as :func:`splits_counted` does.
-
-    Args:
-        counting: as it takes it.
-        cells: tables of :data:`rag_assets.schemas.QUERY_METRICS`, which know what is answerable.
-    """
+    """Yield the answerable queries of every split; query metrics (``cells``) say which are."""
     answerable: set[str] = set()
     for table in cells:
         answerable.update(table.filter(pc.greater(table["n_relevant"], 0))["query_id"].to_pylist())
@@ -121,14 +106,10 @@ def counted_by_split(counting: pa.Table, cells: Iterable[pa.Table]) -> Iterator[
 
 
 def splits_counted(counting: pa.Table, query_ids: Collection[str]) -> Iterator[Counted]:
-    """Yield those of some queries that count, of each split, in the order of their ids.
+    """Yield the chosen queries of each split, in the order of their ids; weight 0 is left out.
 
-    A query of weight 0 is left out.
-
-    Args:
-        counting: query_id, weight, split, cluster of every query; and its relevant documents where
-            :func:`rag_assets.evaluation.query_facts.with_shared_documents` added them.
-        query_ids: others are left out.
+    ``counting`` has query_id, weight, split and cluster of every query, and its relevant documents
+    where :func:`rag_assets.evaluation.query_facts.with_shared_documents` added them.
     """
     chosen = sorted(
         (row for row in counting.to_pylist() if row["query_id"] in query_ids and row["weight"]),
@@ -153,10 +134,8 @@ BLOCK = 1 << 21
 class Resampling:
     """How intervals and random tests are computed.
 
-    Attributes:
-        confidence: of the intervals, between 0 and 1.
-        resamples: how many sign patterns, or bootstrap samples of an agreement, are drawn.
-        seed: of numpy's PCG64; the same seed gives the same bits on every machine.
+    ``resamples`` sign patterns, or bootstrap samples of an agreement, are drawn. ``seed`` is that
+    of numpy's PCG64, which gives the same bits on every machine.
     """
 
     confidence: float = 0.95
@@ -186,12 +165,7 @@ def on_grid(values: Floats, bound: Floats) -> Floats:
 
     Sums of float64 depend on their order, and so on the number of threads of a matrix product. All
     multiples of a power of two that stay below 2^53 of it are float64 numbers, so their sums are
-    the same in any order. The mean of n such values is off by less than n * max * 2^-54: 1e-12 for
-    10,000 values in [0, 1].
-
-    Args:
-        values: shape (n, columns).
-        bound: shape (columns,): no sum that is taken is larger in magnitude.
+    the same in any order. ``bound``: no sum of the column that is taken is larger in magnitude.
     """
     _, exponent = np.frexp(bound)
     step = np.ldexp(1.0, exponent - 53)

@@ -24,7 +24,7 @@ from rag_assets.answers.waterfall_stage import (
     shares,
     waterfall,
 )
-from rag_assets.evaluation.attribution import FOUND, LOST_IN, PLACES, attributions
+from rag_assets.evaluation.attributions_stage import FOUND, LOST_IN, PLACES, attributions
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.schemas import CHUNKS, QRELS
 from tests.answers.made_answers import Place, Unit, answer_table, context_table, gold_table

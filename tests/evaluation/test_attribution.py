@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.cli import main
-from rag_assets.evaluation.attribution import PLACES, attributions, places
+from rag_assets.evaluation.attributions_stage import PLACES, attributions, places
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.schemas import QRELS
 from tests.answers.answering import with_answers
@@ -100,35 +100,10 @@ def test_labels_that_nothing_can_satisfy() -> None:
     assert all(row["n_relevant_units"] == 0 and row["rank"] is None for row in found.values())
 
 
-def test_one_alternative_that_exists_is_enough() -> None:
-    """Two documents are named; one is gone, and no chunk holds the other."""
-    both = pa.concat_tables(
-        QRELS.from_rows([{"query_id": "q", "evidence_id": "e", "document_id": d, "grade": 1}])
-        for d in ("gone", "d")
-    )
-    table = attributions(
-        run_table({"q": ["a"]}),
-        judgment_table([("q", "e", None, 1)]),
-        both,
-        pa.table({"document_id": ["d"]}),
-        k=1,
-        family="lexical",
-        inputs={},
-    )
-    assert table.column("lost_at").to_pylist() == ["no_chunk"]
-
-
 def test_the_best_of_several_units_counts_and_a_grade_of_zero_satisfies_nothing() -> None:
     labels: list[Label] = [("q", "e", "b", 1), ("q", "e", "c", 2), ("q", "e", "a", 0)]
     (row,) = attribute({"q": ["a", "b", "c"]}, labels).to_pylist()
     assert (row["lost_at"], row["rank"], row["n_relevant_units"]) == ("found", 2, 2)
-
-
-def test_a_lower_grade_reached_is_reached() -> None:
-    """The best alternative lies in no chunk; the row without a unit says so."""
-    labels: list[Label] = [("q", "e", "a", 1), ("q", "e", None, 2)]
-    (row,) = attribute({"q": ["a"]}, labels).to_pylist()
-    assert (row["lost_at"], row["n_relevant_units"]) == ("found", 1)
 
 
 def test_ranks_in_the_inputs_are_in_their_order() -> None:
@@ -196,11 +171,6 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs" / "attribution.md").read_te
 EXAMPLES = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.S)]
 COMMANDS = re.findall(r"^\$ rag-assets (.*)$", TEXT, re.M)
 QUERIES = re.findall(r"```sql\n(.*?)```", TEXT, re.S)
-
-
-def test_the_page_has_its_examples() -> None:
-    assert (len(EXAMPLES), len(COMMANDS), len(QUERIES)) == (2, 6, 2)
-    assert all(f"`{place}`" in TEXT for place in PLACES)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

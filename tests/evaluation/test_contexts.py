@@ -22,8 +22,6 @@ from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.evaluation.units import context_column, unit_spans, with_neighbours
-from rag_assets.experiment.config import ExperimentConfig
-from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import DOCUMENTS
 from tests.context_tokens import context_table
 from tests.evaluation.answer_text import holds
@@ -175,33 +173,6 @@ def test_equals_the_metrics_of_the_prefix(
         assert rows[query] == pytest.approx(values, abs=1e-12)
 
 
-@settings(max_examples=6, deadline=None)
-@given(RANKINGS, TOKENS, GRADES)
-def test_a_larger_budget_never_lowers_recall(
-    rankings: dict[str, list[str]], tokens: dict[str, int], grades: dict[str, dict[str, int]]
-) -> None:
-    run, contexts = run_table(rankings), context_table(tokens)
-    judgments, queries = document_judgments(grades), query_table(QUERIES)
-    before = dict.fromkeys(QUERIES, 0.0)
-    for budget in (0, 30, 60, 400):
-        kept = within_budget(run, contexts, budget, column="unit_id")
-        rows = by_query(budget_metrics(kept, judgments, queries, ["recall"]))
-        after = {query: float(row["recall"] or 0) for query, row in rows.items()}
-        assert all(after[query] >= before[query] for query in QUERIES)
-        before = after
-
-
-def test_a_run_that_ended_by_itself_is_not_short() -> None:
-    kept = within_budget(
-        run_table({"q1": ["d0", "d1"], "q2": ["d0"]}),
-        context_table({"d0": 1, "d1": 1}),
-        100,
-        column="unit_id",
-    )
-    assert kept.n_short(2) == 1
-    assert kept.n_short(3) == 0
-
-
 def test_a_measure_that_needs_more_than_judgments_is_left_out() -> None:
     kept = within_budget(run_table({"q1": ["d0"]}), context_table({"d0": 1}), 1, column="unit_id")
     judgments = document_judgments({"q1": {"d0": 1}})
@@ -215,17 +186,6 @@ BLOCKS = [
     for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 ]
 CONFIG, EXPANDED, WINDOWS, ANSWERS, BUDGETS = BLOCKS
-
-
-def test_the_setting_is_one_of_an_experiment() -> None:
-    config = ExperimentConfig.model_validate(CONFIG)
-    assert config.context.tokenizer == "models/my-llm/tokenizer.json"
-
-
-def test_the_option_is_one_of_a_retriever() -> None:
-    config = ExperimentConfig.model_validate(EXPANDED)
-    expand = {name: one.expand for name, one in config.retrievers.items()}
-    assert expand == {"small": None, "windows": WindowExpansion(type="window", chunks=1)}
 
 
 def test_neighbours() -> None:

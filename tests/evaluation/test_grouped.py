@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import log2
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
+from rag_assets.evaluation.dialects.tools import DIALECTS
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.evaluation.metrics import WHOLE_RANKING, Cell, query_metrics
+from rag_assets.evaluation.metrics import query_metrics
 from tests.made_tables import GROUP_MEASURES, Row, by_query, judgment_table, query_table, run_table
 
 CUTOFFS = (1, 2, 3, 5, 10)
@@ -150,59 +149,9 @@ def test_equals_autorag_except_for_ndcg(cases: list[tuple[list[str], list[list[s
         for ranking, groups in cases
     ]
     for (ranking, groups), rows in zip(cases, grouped(structures, CUTOFFS), strict=True):
-        hits = tuple((item, -float(rank)) for rank, item in enumerate(ranking))
-        query = ToolQuery("q", hits, listed=True, groups=tuple(map(tuple, groups)))
+        query = ToolQuery("q", ranking, groups=tuple(map(tuple, groups)))
         for k, row in zip(CUTOFFS, rows, strict=True):
             for name in ("recall", "f1", "mrr", "map"):
                 metric = autorag.parse(f"retrieval_{name}@{k}")
-                theirs = autorag.outcome(ToolInput((query,), ()), metric).mean
+                theirs = autorag.outcome(ToolInput((query,), 0), metric).mean
                 assert row[f"group_{name}"] == pytest.approx(theirs, abs=1e-9)
-
-
-EVIDENCE_OF = st.dictionaries(st.sampled_from(UNITS), st.sampled_from(EVIDENCES), min_size=1)
-
-
-@settings(max_examples=8, deadline=None)
-@given(st.lists(st.tuples(RANKINGS, EVIDENCE_OF), min_size=1, max_size=12))
-def test_ndcg_is_ours_where_no_unit_satisfies_two_groups(
-    cases: list[tuple[list[str], dict[str, str]]],
-) -> None:
-    labels = judgment_table(
-        (f"q{n}", evidence, unit, 1)
-        for n, (_, evidence_of) in enumerate(cases)
-        for unit, evidence in evidence_of.items()
-    )
-    cells: list[Cell] = [("r", k) for k in CUTOFFS]
-    tables = query_metrics(
-        {"r": run_table({f"q{n}": ranking for n, (ranking, _) in enumerate(cases)})},
-        {"j": labels},
-        {"r": "j"},
-        query_table(f"q{n}" for n in range(len(cases))),
-        cells,
-        [Metric(name) for name in ("group_ndcg", "ndcg", "recall", "group_recall")],
-    )
-    for table in tables.values():
-        for row in by_query(table).values():
-            assert row["group_ndcg"] == pytest.approx(row["ndcg"], abs=1e-12)
-            assert row["group_recall"] == row["recall"]
-
-
-def test_several_runs_and_the_counts_beside_the_groups() -> None:
-    runs = {"good": run_table({"q": ["a", "b"]}), "bad": run_table({})}
-    labels = {"j": judgment_table([("q", "e1", "a", 1), ("q", "e2", "b", 1)])}
-    judged_by = {"good": "j", "bad": "j"}
-    cells: list[Cell] = [("good", 1), ("good", WHOLE_RANKING), ("bad", 1)]
-    queries = query_table(["z", "q"])
-    tables = query_metrics(
-        runs, labels, judged_by, queries, cells, [Metric("full_recall"), Metric("mrr")]
-    )
-    assert {cell: table["full_recall"].to_pylist() for cell, table in tables.items()} == {
-        ("good", 1): [0.0, None],
-        ("good", WHOLE_RANKING): [1.0, None],
-        ("bad", 1): [0.0, None],
-    }
-    assert tables["good", 1]["n_retrieved"].to_pylist() == [1, 0]
-    assert tables["good", 1]["mrr"].to_pylist() == [1.0, None]
-    without = query_metrics(runs, labels, judged_by, queries, cells, [Metric("mrr")])
-    assert "full_recall" not in without["good", 1].column_names
-    assert isinstance(without["good", 1], pa.Table)

@@ -31,11 +31,6 @@ def test_a_value_out_of_bounds(value: float) -> None:
     assert found == f"query 'q2': ndcg is {value:g}"
 
 
-def test_dcg_has_no_upper_bound_but_is_a_number() -> None:
-    assert out_of_bounds(metrics(dcg=[0.0, 12.5]), ["dcg"]) == []
-    assert len(out_of_bounds(metrics(dcg=[-0.1, float("inf")]), ["dcg"])) == 2
-
-
 def test_queries_that_are_missing_twice_there_or_failed() -> None:
     assert incomplete(metrics(query_id=["q1", "q1"]), QUERIES) == [
         "query 'q1': 2 rows of metrics",

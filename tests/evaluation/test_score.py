@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.run_files import read_run_file
-from rag_assets.evaluation.score import nothing_shared, score, score_runs
+from rag_assets.evaluation.score import score, score_runs
 from rag_assets.evaluation.table_checks import disordered, unanswered, unknown_ids
 from rag_assets.schemas import RUNS
 from tests.made_tables import document_judgments, run_table
@@ -113,13 +113,6 @@ def test_trec_mean_counts_queries_without_a_relevant_document() -> None:
 def test_refused_metrics(name: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         score(RUN, QRELS, ["mrr", name])
-
-
-def test_ids_that_differ_by_leading_zeros_are_told() -> None:
-    run, judgments = (pa.table({"query_id": [name], "unit_id": ["d"]}) for name in ("1", "0001"))
-    assert str(nothing_shared(run, judgments)).endswith(
-        "the run has '1', they have '0001'; they are equal but for leading zeros"
-    )
 
 
 def test_a_count_is_a_sum_under_trec_evals_name() -> None:

@@ -97,13 +97,6 @@ def test_means_are_trec_evals(scores: RunScores, theirs: dict[str, Any]) -> None
     assert (scores.n_queries, scores.n_unanswerable, scores.caveat) == (N_QUERIES, 0, None)
 
 
-def test_intervals_of_runs(scores: RunScores, theirs: dict[str, Any]) -> None:
-    for row in scores.means:
-        values = theirs[str(row["metric"])][row["run"]]
-        other = stats.ttest_1samp([*values, 0.0, 1.0], 0.0).confidence_interval()
-        assert (row["low"], row["high"]) == pytest.approx((other.low, other.high))
-
-
 def test_pairs_are_tested_as_scipy_tests_them(scores: RunScores, theirs: dict[str, Any]) -> None:
     names = ["good", "worse", "BM25+RM3"]
     rows = {(row["metric"], row["run_a"], row["run_b"]): row for row in scores.pairs}
@@ -125,19 +118,6 @@ def test_pairs_are_tested_as_scipy_tests_them(scores: RunScores, theirs: dict[st
             int((other - one > 1e-9).sum()),
             int((one - other > 1e-9).sum()),
         )
-
-
-def test_each_metric_is_a_family_that_holm_corrects(scores: RunScores) -> None:
-    for metric in METRICS:
-        rows = [row for row in scores.pairs if row["metric"] == metric]
-        p = np.array([row["p_randomisation"] for row in rows], dtype=float)
-        order = np.argsort(p)
-        stepped = np.maximum.accumulate(np.minimum(p[order] * [3, 2, 1], 1.0))
-        expected = np.empty(3)
-        expected[order] = stepped
-        assert [row["p_adjusted"] for row in rows] == pytest.approx(expected.tolist())
-        worse = [row for row in rows if "worse" in (row["run_a"], row["run_b"])]
-        assert all(float(str(row["p_adjusted"])) < 0.01 for row in worse)
 
 
 def test_tests_allow_for_documents_that_queries_share() -> None:

@@ -110,18 +110,6 @@ def test_tied_queries_are_counted_among_the_averaged(
     assert row["n_tied"] == n_tied
 
 
-def test_no_answerable_query_and_nothing_retrieved() -> None:
-    labels = judgment_table([("q", "e", "a", 0)])
-    found = query_metrics(
-        {"r": run_table({})}, {"j": labels}, {"r": "j"}, query_table(["q"]), [("r", 1)]
-    )
-    zero = qrels(("q", "e", "a", None, 0))
-    (row,) = summarise({1: found["r", 1]}, {1: ["map"]}, counting("q"), qrels=zero).to_pylist()
-    assert (row["n_queries"], row["n_unanswerable"], row["n_empty"]) == (0, 1, 1)
-    assert row["judged"] is None
-    assert row["map"] is None
-
-
 def test_weights_by_hand() -> None:
     """mrr 1/2 with weight 3, 0 with weight 2; the unanswerable query's 7 count nothing."""
     counts = counting("hit", "lost", "none", weights={"hit": 3, "lost": 2, "none": 7})
@@ -289,14 +277,6 @@ def test_retrievers_without_the_primary_cell_come_last() -> None:
     ]
 
 
-def test_a_metric_that_one_retriever_lacks_is_null() -> None:
-    board = leaderboard({"a": summary({10: 0.1}), "b": summary({10: 0.2}, map=0.4)}, PRIMARY)
-    assert dict(zip(board["retriever"].to_pylist(), board["map"].to_pylist(), strict=True)) == {
-        "b": 0.4,
-        "a": None,
-    }
-
-
 def both(dev: float, test: float) -> pa.Table:
     return pa.concat_tables([summary({10: dev}, "dev"), summary({10: test}, "test")])
 
@@ -425,14 +405,6 @@ def test_a_query_on_which_one_failed_is_not_compared() -> None:
 
 
 VECTORS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.0, 1.0]], dtype=np.float32)
-
-
-def test_the_mean_cosine_of_all_pairs_of_the_first_k() -> None:
-    assert intra_list_similarity(VECTORS, 2) == pytest.approx(0.6)
-    assert intra_list_similarity(VECTORS, 3) == pytest.approx((0.6 + 0.0 + 0.8) / 3)
-    six = (0.6 + 0.0 + 0.0 + 0.8 + 0.8 + 1.0) / 6
-    assert intra_list_similarity(VECTORS, 4) == pytest.approx(six)
-    assert intra_list_similarity(VECTORS, 9) == intra_list_similarity(VECTORS, 4)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 9))

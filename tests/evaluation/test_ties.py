@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.score import tie_rows
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds, tied_at_cut
 from tests.evaluation.naive_metrics import Structure, naive
 from tests.made_tables import (
     document_judgments,
     judgment_table,
-    query_table,
     ranked,
     scored_table,
 )
@@ -80,26 +78,6 @@ def test_units_of_several_evidences() -> None:
         tie_bounds(run, labels, [parse_metric("recall@1")])
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
-def test_bounds_of_shared_evidence_where_one_unit_of_a_tie_is_relevant(seed: int, k: int) -> None:
-    """Units of several evidences and evidences of several units, apart from each other."""
-    made = Random(seed)
-    structure: Structure = {
-        (evidence, item): made.randint(0, 3) for evidence in ("e1", "e2") for item in "abc"
-    }
-    scores = {"a": 3.0, "b": 2.0, "c": 1.0}
-    scores |= {item: float(made.randint(1, 3)) for item in "xyz"}
-    labels = judgment_table([("q", e, i, grade) for (e, i), grade in structure.items()])
-    values = [naive(order, structure, k) for order in all_orders(scores)]
-    for measure in ("recall", "ndcg"):
-        metric = Metric(measure, k)
-        (row,) = tie_bounds(scored_table({"q": scores}), labels, [metric])[metric].to_pylist()
-        reached = [one for value in values if (one := value[measure]) is not None]
-        expected = [pytest.approx(one, abs=1e-12) for one in (min(reached), max(reached))]
-        assert [row["worst"], row["best"]] == expected
-
-
 def test_measures_without_bounds() -> None:
     run, labels = scored_table({"q": {"a": 1.0}}), document_judgments({"q": {"a": 1}})
     with pytest.raises(UsageError, match="no bounds over ties for 'map'"):
@@ -119,30 +97,6 @@ def test_ranks_against_the_scores() -> None:
     backwards = run.set_column(1, "rank", run["rank"].take([1, 0]))
     with pytest.raises(DataError, match="rank 1 of query 'q' scores less than the rank below"):
         tie_bounds(backwards, document_judgments({"q": {"a": 1}}), [parse_metric("mrr")])
-
-
-def test_ties_at_the_cut() -> None:
-    run = {
-        "crossed": {"a": 3.0, "b": 2.0, "c": 2.0, "d": 2.0, "e": 1.0},
-        "short": {"a": 1.0},
-        "tie above only": {"a": 2.0, "b": 2.0, "c": 1.0},
-        "none": {},
-        "exact": {"a": 2.0, "b": 1.0},
-    }
-    cells = [("r", k) for k in (1, 2, 3, 4, 100)]
-    judgments = {"j": document_judgments({query: {"a": 1} for query in run})}
-    found = query_metrics(
-        {"r": scored_table(run)}, judgments, {"r": "j"}, query_table(sorted(run)), cells
-    )
-    columns = [found[cell]["ties_at_cut"].to_pylist() for cell in cells]
-    by_query = dict(zip(sorted(run), zip(*columns, strict=True), strict=True))
-    assert by_query == {
-        "crossed": (0, 2, 1, 0, 0),
-        "short": (None, 0, 0, 0, 0),
-        "tie above only": (1, 0, None, 0, 0),
-        "none": (0, 0, 0, 0, 0),
-        "exact": (0, None, 0, 0, 0),
-    }
 
 
 RUN = {

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
-from rag_assets.evaluation.run_files import read_run_file
-from rag_assets.evaluation.score import score
 from tests.made_tables import by_query, document_judgments, query_table, ranked, scored_table
 
 pytrec_eval = pytest.importorskip("pytrec_eval")
@@ -140,48 +135,8 @@ def test_r_precision_and_bpref_of_a_cell_are_those_of_the_cut_run(seed: int, k: 
     assert_equal(qrels, found, theirs(qrels, cut, set(names.values()), 1), names, 1)
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(LEVELS))
-def test_hit_rate_recall_and_mrr_never_fall_as_k_grows(seed: int, rel: int) -> None:
-    qrels, run = random_case(seed)
-    metrics = metrics_of({"hit_rate": "", "recall": "", "mrr": ""}, rel)
-    cells = [("r", k) for k in (*CUTOFFS, WHOLE_RANKING)]
-    queries, judgments = query_table(qrels), {"j": document_judgments(qrels)}
-    tables = query_metrics({"r": scored_table(run)}, judgments, {"r": "j"}, queries, cells, metrics)
-    for metric in metrics:
-        columns = [tables[cell][metric.column].to_pylist() for cell in cells]
-        for values in zip(*columns, strict=True):
-            assert values[0] is None or list(values) == sorted(values)
-
-
 def test_scores_are_compared_in_float64() -> None:
     # pytrec_eval reads a score into a float32, where these two are equal: the id decides.
     qrels, run = {"q": {"a": 1}}, {"q": {"a": 0.12345678901, "b": 0.12345678900}}
     assert theirs(qrels, run, {"recip_rank"}, 1) == {"q": {"recip_rank": 0.5}}
     assert ours(qrels, run, [Metric("mrr")], 10)["q"]["mrr"] == 1.0
-
-
-@pytest.mark.real_data
-def test_cranfield_per_query(shared_data: Callable[[str], Path]) -> None:
-    runs = shared_data("cranfield") / "runs"
-    run = read_run_file(runs / "bm25s_lucene_k1.2_b0.75_top100.trec")
-    qrels = read_labels(runs / "qrels.test.trec").judgments
-    grades: Grades = {}
-    for row in qrels.to_pylist():
-        grades.setdefault(row["query_id"], {})[row["unit_id"]] = row["grade"]
-    scores: Scored = {}
-    for row in run.to_pylist():
-        # Ranks as scores: float32 would make ties of its own.
-        scores.setdefault(row["query_id"], {})[row["unit_id"]] = -row["rank"]
-    asked = [f"{name}_{k}" for name in AT_K.values() for k in (1, 3, 5, 10, 100)]
-    asked += list(WHOLE.values())
-    expected = theirs(grades, scores, set(WHOLE.values()), 1)
-    names = {f"{name}.1,3,5,10,100" for name in AT_K.values()}
-    for query, values in theirs(grades, scores, names, 1).items():
-        expected[query] |= values
-    rows = score(run, qrels, asked).per_query
-    assert len(rows) == len(expected) == 225
-    for row in rows:
-        for name in asked:
-            value = expected[str(row["query_id"])][name]
-            assert row[name] == pytest.approx(value, abs=1e-9), (row["query_id"], name)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -79,29 +78,6 @@ def test_white_space_and_line_ends(file: Path, text: str) -> None:
     assert run_rows(file) == [("q1", 1, 2.5, "d1")]
 
 
-def test_other_blanks_belong_to_the_id(file: Path) -> None:
-    file.write_text("q1 Q0 d\u00a01 1 2.5 tag\nq1 Q0 d\u30002 1 2 tag\n", encoding="utf-8")
-    assert [item for *_, item in run_rows(file)] == ["d\u00a01", "d\u30002"]
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"plain text", "cannot be read: Not a gzipped file"),
-        (gzip.compress(LINE.encode())[:-12], "cannot be read: damaged gzip data ("),
-        (gzip.compress(b"")[:10] + b"\xff\xff\xff\xff", "cannot be read: damaged gzip data ("),
-    ],
-    # A compressed file holds the time: as part of a name it would differ between test processes.
-    ids=["not compressed", "cut off", "damaged"],
-)
-def test_broken_compressed_file(tmp_path: Path, content: bytes, problem: str) -> None:
-    path = tmp_path / "run.gz"
-    path.write_bytes(content)
-    with pytest.raises(DataError) as caught:
-        read_run_file(path)
-    assert str(caught.value).startswith(f"{path}: {problem}")
-
-
 def test_ranks_of_ms_marco(file: Path) -> None:
     file.write_text("q d1 999999999\nq d2 1\np d1 1\n")
     last = ("q", 2, 1 / 999999999, "d1")
@@ -116,19 +92,13 @@ RUN_PROBLEMS = {
         "'query document rank'",
     ),
     "rank 0": ("q1 d1 0\n", ":1: `rank`: must be an integer from 1"),
-    "ten digits": ("q1 d1 1234567890\n", ":1: `rank`: must be an integer from 1"),
     "rank twice": (
         "q1 d1 2\nq1 d2 2\n",
         ":2: `rank`: rank 2 of query 'q1' stands already on line 1",
     ),
     "blank in id": (LINE + "q1 Q0 d 2 1 2.5 t\n", ":2: has 7 fields; a run line is "),
     "NaN": (LINE + "q1 Q0 d2 1 nan t\n", ":2: `score`: must be a finite number"),
-    "infinity": ("q1 Q0 d2 1 -inf t\n", ":1: `score`: must be a finite number"),
-    "overflow": ("q1 Q0 d2 1 1e999 t\n", ":1: `score`: must be a finite number"),
-    "text": ("q1 Q0 d2 1 high t\n", ":1: `score`: must be a finite number"),
     "underscore": ("q1 Q0 d2 1 1_0 t\n", ":1: `score`: must be a finite number"),
-    "empty": ("", ": holds no queries"),
-    "blank": ("\n \r\n", ": holds no queries"),
 }
 
 
@@ -138,12 +108,6 @@ def test_bad_run(file: Path, text: str, problem: str) -> None:
     with pytest.raises(DataError) as caught:
         read_run_file(file)
     assert str(caught.value).startswith(f"{file}{problem}")
-
-
-def test_not_utf8_names_the_line(file: Path) -> None:
-    file.write_bytes(LINE.encode() + b"q1 Q0 d\xff 1 1 t\n")
-    with pytest.raises(DataError, match=r"file\.txt:2: is not UTF-8 text"):
-        read_run_file(file)
 
 
 def test_no_file(tmp_path: Path) -> None:
@@ -183,14 +147,9 @@ QRELS_PROBLEMS = {
         "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n",
         ": cannot be read: it is a pointer of Git LFS, not the file; run `git lfs pull`",
     ),
-    "two fields": ("q d\n", ":1: has 2 fields; a qrels line is 'query iteration document grade'"),
-    "five fields": ("q 0 d 1 x\n", ":1: has 5 fields"),
-    "text": ("q 0 d 1\nq 0 e yes\n", ":2: grade 'yes' is not an integer"),
-    "fraction": ("q 0 d 0.5\n", ":1: grade '0.5' is not an integer"),
     "underscore": ("q 0 d 1_0\n", ":1: grade '1_0' is not an integer"),
     "too large": ("q 0 d 99999999999\n", ":1: grade 99999999999 does not fit 32 bits"),
     "empty": ("", ": holds no judgments"),
-    "only a header": ("query-id\tcorpus-id\tscore\n", ": holds no judgments"),
 }
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,36 +100,6 @@ def test_tie_across_the_cut_is_searched_to_its_end() -> None:
     table = unit_ranking(["q"], chunk_table(ids), search, judge="document", depth=2)
     assert table["unit_id"].to_pylist() == ["d99", "d98"]
     assert [depth for _, depth in search.asked] == [2, 8, 32, 100]
-
-
-def test_only_queries_with_too_few_documents_are_searched_deeper() -> None:
-    ids = [("a#0", "a"), ("a#1", "a"), ("b#0", "b"), ("c#0", "c")]
-    search = ExactSearch([[4.0, 3.0, 2.0, 1.0], [2.0, 1.0, 4.0, 3.0]], [chunk for chunk, _ in ids])
-    table = unit_ranking(["q1", "q2"], chunk_table(ids), search, judge="document", depth=2)
-    assert search.asked[0] == ([0, 1], 2)
-    assert search.asked[1:] == [([0, 1], 4)]  # q2's second document could tie with a third
-    assert table["unit_id"].to_pylist() == ["a", "b", "b", "c"]
-
-
-def test_nothing_is_searched_deeper_without_collapse() -> None:
-    ids = [("a", "a"), ("b", "b"), ("c", "c")]
-    search = ExactSearch([[1.0, 1.0, 1.0]], ["a", "b", "c"])
-    table = unit_ranking(["q"], chunk_table(ids), search, judge="document", depth=2)
-    assert table["unit_id"].to_pylist() == ["c", "b"]
-    assert len(search.asked) == 1
-
-
-@pytest.mark.parametrize("judge", ["evidence", "chunk"])
-def test_chunks_are_ranked_as_found(judge: str) -> None:
-    scores = [float(n % 5) for n in range(len(CHUNK_IDS))]
-    search = ExactSearch([scores], [chunk for chunk, _ in CHUNK_IDS])
-    table = unit_ranking(["q"], chunk_table(CHUNK_IDS), search, judge=judge, depth=10)
-    order = by_score([(s, c) for s, (c, _) in zip(scores, CHUNK_IDS, strict=True)])[:10]
-    assert table["unit_id"].to_pylist() == [CHUNK_IDS[n][0] for n in order]
-    assert table["chunk_id"].equals(table["unit_id"])
-    assert table["document_id"].to_pylist() == [CHUNK_IDS[n][1] for n in order]
-    assert table["rank"].to_pylist() == list(range(1, 11))
-    assert len(search.asked) == 1
 
 
 def test_cut_keeps_the_first_ranks_of_every_query() -> None:

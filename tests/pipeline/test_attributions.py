@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from rag_assets.evaluation.attribution import places
-from rag_assets.evaluation.attributions_stage import attributions_key
+from rag_assets.evaluation.attributions_stage import attributions_key, places
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import QUERIES, Tiny, matching

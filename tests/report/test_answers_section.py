@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from rag_assets.answers.waterfall_stage import CLASSES
-from rag_assets.evaluation.attribution import PLACES
+from rag_assets.evaluation.attributions_stage import PLACES
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.append_log import append_lines

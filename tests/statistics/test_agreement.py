@@ -5,15 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from rag_assets.statistics.agreement import (
     agreement,
-    cohens_kappa,
-    gwets_ac1,
     order_agreement,
 )
 from rag_assets.statistics.intervals import wilson
@@ -88,15 +83,6 @@ def test_nothing_to_compare() -> None:
     assert always_yes.ac1 == 1
 
 
-@given(arrays(np.int64, (3, 3), elements=st.integers(0, 30)))
-def test_coefficients_do_not_care_who_is_who(table: npt.NDArray[np.int64]) -> None:
-    for weighted in (False, True):
-        kappa, turned = (cohens_kappa(t, weighted=weighted) for t in (table, table.T))
-        assert kappa == (None if turned is None else pytest.approx(turned))
-        assert kappa is None or kappa <= 1
-    assert gwets_ac1(table) == (None if table.sum() == 0 else pytest.approx(gwets_ac1(table.T)))
-
-
 """The example of four observers with missing ratings in his text of 2011."""
 
 
@@ -132,15 +118,6 @@ def test_a_high_tau_hides_what_the_judge_says_of_the_best() -> None:
     assert (found.tau_top, found.low_top, found.high_top) == (-1, -1, -1)
     assert found.tau == pytest.approx((28 - 2 * 6) / 28)
     assert found.same_winner == 0
-
-
-def test_tied_systems_and_a_judge_that_says_one_thing() -> None:
-    labels, _ = graded(50, np.array([0.3, 0.6, 0.9]), 0.0, 3)
-    labels[:, 1] = labels[:, 0]
-    nothing = order_agreement(labels, np.ones((50, 3)), Resampling(resamples=100), clusters=None)
-    assert (nothing.tau, nothing.low, nothing.tau_top) == (None, None, None)
-    same = order_agreement(labels, labels, Resampling(resamples=100), clusters=None)
-    assert (same.tau, same.low, same.high, same.same_winner) == (1, 1, 1, 1)
 
 
 def test_whole_clusters_are_drawn() -> None:

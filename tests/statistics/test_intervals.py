@@ -8,16 +8,14 @@ import pytest
 from scipy import stats
 
 from rag_assets.schemas import INTERVALS
-from rag_assets.statistics import units
 from rag_assets.statistics.intervals import (
     bounded_intervals,
     intervals,
     largest_value,
-    resampled_means,
     wilson,
 )
 from rag_assets.statistics.paired_tests import detectable_difference, t_test_p_value
-from rag_assets.statistics.units import Resampling, on_grid, units_of
+from rag_assets.statistics.units import units_of
 from tests.statistics.samples import Floats, alone, cell, column, counting
 
 LEVEL = 0.9
@@ -56,9 +54,6 @@ def test_weights_splits_and_clusters() -> None:
     assert rows["dev", 5, "ndcg"]["method"] == "Student's with two extreme values over clusters"
     assert (rows["test", 5, "ndcg"]["n"], rows["test", 5, "ndcg"]["mean"]) == (2, 0.75)
     assert rows["test", 5, "ndcg"]["method"] == "Student's with two extreme values over queries"
-
-
-QUICK = Resampling(resamples=2000)
 
 
 def sample(n: int, columns: int = 1, seed: int = 1) -> Floats:
@@ -103,16 +98,6 @@ def test_the_interval_of_a_mean_over_clusters_covers_it() -> None:
     assert ((low <= 0) & (high >= 0)).mean() < 0.75
 
 
-def test_higher_confidence_and_a_larger_variance_are_wider() -> None:
-    units = alone(sample(30))
-    narrow, wide, inflated = (
-        np.concatenate(bounded_intervals(units, level, 0.0, 1.0, inflation))
-        for level, inflation in ((0.8, 1.0), (0.99, 1.0), (0.8, 4.0))
-    )
-    assert wide[0] < narrow[0] < narrow[1] < wide[1]
-    assert np.diff(inflated) == pytest.approx(2 * np.diff(narrow))
-
-
 def test_few_equal_values_leave_doubt_and_no_bound_is_impossible() -> None:
     low, high = bounded_intervals(alone([1.0] * 4), 0.95, 0.0, 1.0)
     assert low[0] < 0.5
@@ -124,31 +109,6 @@ def test_few_equal_values_leave_doubt_and_no_bound_is_impossible() -> None:
 def test_above_one_the_largest_value_seen_is_the_highest() -> None:
     assert largest_value(np.array([0.2, np.nan])) == 1.0
     assert largest_value(np.array([0.2, np.nan]), np.array([4.5])) == 4.5
-
-
-@pytest.mark.parametrize("block", [1, 100, 7777])
-def test_the_size_of_the_blocks_does_not_matter(
-    monkeypatch: pytest.MonkeyPatch, block: int
-) -> None:
-    queries = alone(sample(31))
-    whole = resampled_means(queries, QUICK).tobytes()
-    monkeypatch.setattr(units, "BLOCK", block)
-    assert resampled_means(queries, QUICK).tobytes() == whole
-
-
-def test_blocks_hold_about_so_many_numbers() -> None:
-    quarter = units.BLOCK // 4
-    assert list(units.blocks(10, quarter)) == [(0, 4), (4, 8), (8, 10)]
-    assert list(units.blocks(3, 4 * units.BLOCK)) == [(0, 1), (1, 2), (2, 3)]
-    assert list(units.blocks(3, 0)) == [(0, 3)]
-
-
-def test_sums_on_the_grid_are_the_same_in_any_order() -> None:
-    values = sample(5000)
-    exact = on_grid(values, values.sum(axis=0))[:, 0]
-    assert np.abs(exact - values[:, 0]).max() < 1e-12
-    sums = {float(sum(np.random.default_rng(seed).permutation(exact))) for seed in range(20)}
-    assert len(sums) == 1
 
 
 @pytest.mark.parametrize("values", [[], [0.5], [0.5, float("nan")], [float("nan")] * 4])

@@ -48,26 +48,6 @@ def test_it_covers_where_the_share_has_moved_and_a_calibrated_mean_does_not() ->
     assert tallies["calibrated_mean"].coverage < 0.2
 
 
-def test_missing_verdicts_have_no_part() -> None:
-    own = np.concatenate([given(90, 100), given(15, 100)])
-    more = rogan_gladen(
-        np.append(LABELS, [1.0, 0.0]),
-        np.append(own, [np.nan, np.nan]),
-        np.append(given(780, 1000), np.nan),
-    )
-    assert more[:3] == pytest.approx(rogan_gladen(LABELS, own, given(780, 1000))[:3])
-
-
-@pytest.mark.parametrize(("share", "value"), [(0, 0.0), (1000, 1.0)])
-def test_what_the_rates_cannot_explain_is_cut(share: int, value: float) -> None:
-    own = np.concatenate([given(90, 100), given(15, 100)])
-    found = rogan_gladen(LABELS, own, given(share, 1000))
-    assert found.value == value
-    assert found.low is not None
-    assert found.high is not None
-    assert 0 <= found.low <= value <= found.high <= 1
-
-
 def test_a_judge_that_hardly_tells_right_from_wrong_is_refused() -> None:
     own = np.concatenate([given(60, 100), given(41, 100)])
     found = rogan_gladen(LABELS, own, given(500, 1000))

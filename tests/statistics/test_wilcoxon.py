@@ -35,12 +35,6 @@ def test_many_units_have_the_bits_of_scipy(drawn: list[float]) -> None:
     assert wilcoxon_p_value(*column(alone(values))) == expected
 
 
-@pytest.mark.parametrize("n", [50, 51, 3_000])
-def test_units_without_ties_have_the_bits_of_scipy(n: int) -> None:
-    values = np.round(np.random.default_rng(n).normal(0.01, 1, n), 12)
-    assert wilcoxon_p_value(*column(alone(values))) == stats.wilcoxon(values).pvalue
-
-
 def test_weights_change_nothing_for_queries_that_stand_alone() -> None:
     values, names = np.random.default_rng(3).normal(size=(20, 1)), [f"{n:02}" for n in range(20)]
     weighted = units_of(values, np.linspace(0.5, 3, 20), names)

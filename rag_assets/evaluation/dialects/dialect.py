@@ -1,4 +1,4 @@
-"""A dialect: a tool's own names of metrics, its value of each query, its mean.
+"""A dialect: a tool's own names of metrics, and its value of each query.
 
 And what a tool is given to score: its lists as they stand in the file, and the labels. A table of
 runs holds every document once and in one order; tools differ in just these two things, so the
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -21,9 +21,6 @@ from rag_assets.evaluation.metric_names import LARGEST_CUTOFF
 
 _NAME = re.compile(r"(?P<measure>.+?)(?:@(?P<cutoff>[0-9]+))?")
 
-Hit = tuple[str, float]
-"""A document and its score."""
-
 
 class NoNumber(Exception):
     """The tool itself fails on this input, so there is no number to equal."""
@@ -33,32 +30,17 @@ class NoNumber(Exception):
 class ToolQuery:
     """One query: what was retrieved for it, and what is relevant.
 
-    Attributes:
-        query_id: the query.
-        hits: what was retrieved as the file lists it, with every repetition.
-        listed: the order of the hits is the ranking; otherwise score descending, then id
-            descending by UTF-8 bytes.
-        in_run: whether the run names the query at all.
-        groups: ids of relevant documents; one of each group is needed. As the labels have them,
-            with empty groups, blank ids and repetitions.
-        grades: every judged document -> its highest grade.
-        judged_anywhere: documents that are judged for any query.
+    ``ranking`` is best first, with every repetition; ``in_run`` says whether the run names the
+    query at all. One document of each of ``groups`` is needed; they are as the labels have them,
+    with empty groups, blank ids and repetitions. ``grades`` has every judged document with its
+    highest grade.
     """
 
     query_id: str
-    hits: tuple[Hit, ...]
-    listed: bool
+    ranking: Sequence[str]
     in_run: bool = True
     groups: tuple[tuple[str, ...], ...] = ()
     grades: Mapping[str, int] = field(default_factory=dict)
-    judged_anywhere: frozenset[str] = frozenset()
-
-    @cached_property
-    def ranking(self) -> list[str]:
-        """Ids, best first, with repetitions."""
-        if self.listed:
-            return [item for item, _ in self.hits]
-        return [item for item, _ in sorted(self.hits, key=lambda hit: hit[::-1], reverse=True)]
 
     @cached_property
     def relevant(self) -> frozenset[str]:
@@ -67,10 +49,10 @@ class ToolQuery:
 
 
 class ToolInput(NamedTuple):
-    """The queries of the labels in their order, retrieved or not, and those of the run alone."""
+    """The queries of the labels, retrieved or not, and how many queries the run alone has."""
 
     judged: tuple[ToolQuery, ...]
-    strangers: tuple[ToolQuery, ...]
+    n_strangers: int
 
 
 class ToolMetric(NamedTuple):
@@ -80,65 +62,43 @@ class ToolMetric(NamedTuple):
     cutoff: int | None = None
 
 
-Values = Mapping[str, float | None]
-"""Query -> value; None: the tool leaves the query out of its mean."""
-
-Measure = Callable[[ToolQuery, int | None], float | None]
-"""Value of one query at a cut-off; raises NoNumber where the tool raises."""
+Measure = Callable[[ToolQuery, Sequence[str]], float | None]
+"""Value of one query and its ranking up to the cut; None: the tool leaves the query out of its
+mean. Raises NoNumber where the tool raises."""
 
 
 class Outcome(NamedTuple):
     """One metric of a run, as the tool gives it; ``problem`` says why there is no mean."""
 
     mean: float | None
-    per_query: Values
+    per_query: Mapping[str, float | None]
     problem: str | None = None
-
-
-def mean_of(_: ToolInput, __: ToolMetric, values: Values) -> float | None:
-    """Return the mean of the values that are not None, or None without any."""
-    numbers = [value for value in values.values() if value is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else None
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """One tool.
+    """One tool, whose numbers the tests compare with those of its ``package``.
 
-    Attributes:
-        name: what ``--dialect`` takes.
-        package: the tool and the version whose numbers the tests compare with.
-        measures: the tool's name of a measure -> value of one query.
-        defaults: metrics that are scored when none is named.
-        needs_cutoff: whether a metric without a cut-off does not exist.
-        warning: what a reader of its numbers has to know.
-        mean: what the tool makes of the values; raises NoNumber where the tool raises.
+    ``measures`` is the tool's name of a measure -> value of one query; ``defaults`` are scored when
+    none is named. ``warning`` is what a reader of its numbers has to know.
     """
 
     name: str
     package: str
     measures: Mapping[str, Measure]
     defaults: tuple[str, ...]
-    needs_cutoff: bool = False
     warning: str | None = None
-    mean: Callable[[ToolInput, ToolMetric, Values], float | None] = mean_of
 
     def parse(self, name: str) -> ToolMetric:
-        """Return the metric that ``name`` means in this tool.
-
-        Raises:
-            UsageError: the tool has no such metric, or it needs a cut-off from 1.
-        """
+        """Return the metric that ``name`` means in this tool."""
         match = _NAME.fullmatch(name.strip())
         if match is None or match["measure"] not in self.measures:
             allowed = allowed_names(name, self.measures)
             raise UsageError(f"dialect {self.name}: unknown metric {allowed}")
-        measure, cutoff = match["measure"], int(match["cutoff"]) if match["cutoff"] else None
-        if cutoff is None and self.needs_cutoff:
-            raise UsageError(f"dialect {self.name}: '{name}' needs a cut-off: {measure}@10")
+        cutoff = int(match["cutoff"]) if match["cutoff"] else None
         if cutoff is not None and not 1 <= cutoff <= LARGEST_CUTOFF:
             raise UsageError(f"dialect {self.name}: '{name}': the cut-off must be at least 1")
-        return ToolMetric(measure, cutoff)
+        return ToolMetric(match["measure"], cutoff)
 
     def outcome(self, data: ToolInput, metric: ToolMetric) -> Outcome:
         """Return the tool's number and its value for each query of the labels."""
@@ -147,24 +107,26 @@ class Dialect:
         for query in data.judged:
             values[query.query_id] = None
             try:
-                values[query.query_id] = self.measures[metric.measure](query, metric.cutoff)
+                ranking = query.ranking[: metric.cutoff]
+                values[query.query_id] = self.measures[metric.measure](query, ranking)
             except NoNumber as error:
                 problems.append(f"query '{query.query_id}': {error}")
         if problems:
             more = f" (and {len(problems) - 1} more queries)" if len(problems) > 1 else ""
             return Outcome(None, values, problems[0] + more)
-        try:
-            return Outcome(self.mean(data, metric, values), values)
-        except NoNumber as error:
-            return Outcome(None, values, str(error))
+        numbers = [value for value in values.values() if value is not None]
+        return Outcome(math.fsum(numbers) / len(numbers) if numbers else None, values)
 
 
-def tool_input(hits: Mapping[str, tuple[Hit, ...]], listed: bool, labels: Labels) -> ToolInput:
+def tool_input(
+    hits: Mapping[str, Sequence[tuple[str, float]]], listed: bool, labels: Labels
+) -> ToolInput:
     """Put together what a tool is given.
 
     Args:
-        hits: query -> what was retrieved for it.
-        listed: the order of the hits is the ranking; otherwise their scores decide.
+        hits: query -> (document, score) of what was retrieved for it.
+        listed: the order of the hits is the ranking; otherwise score descending, then id
+            descending by UTF-8 bytes.
         labels: the labels of all queries to score.
     """
     grades: dict[str, dict[str, int]] = {}
@@ -172,20 +134,19 @@ def tool_input(hits: Mapping[str, tuple[Hit, ...]], listed: bool, labels: Labels
         if (item := row["unit_id"]) is not None:
             judged = grades.setdefault(row["query_id"], {})
             judged[item] = max(row["grade"], judged.get(item, row["grade"]))
-    anywhere = frozenset(item for judged in grades.values() for item in judged)
-
-    def query(name: str) -> ToolQuery:
-        groups, judged = labels.groups.get(name, ()), grades.get(name, {})
-        return ToolQuery(name, hits.get(name, ()), listed, name in hits, groups, judged, anywhere)
-
-    strangers = (query(name) for name in hits if name not in labels.groups)
-    return ToolInput(tuple(map(query, labels.groups)), tuple(strangers))
+    queries = []
+    for name, groups in labels.groups.items():
+        found = hits.get(name, ())
+        best = found if listed else sorted(found, key=lambda hit: hit[::-1], reverse=True)
+        ranking = [item for item, _ in best]
+        queries.append(ToolQuery(name, ranking, name in hits, groups, grades.get(name, {})))
+    return ToolInput(tuple(queries), len(hits.keys() - labels.groups.keys()))
 
 
 def repetitions(data: ToolInput) -> Iterator[tuple[str, str, int]]:
     """Yield (query, document, how often) for each document that stands more than once."""
-    for query in (*data.judged, *data.strangers):
-        for item, count in Counter(item for item, _ in query.hits).items():
+    for query in data.judged:
+        for item, count in Counter(query.ranking).items():
             if count > 1:
                 yield query.query_id, item, count
 

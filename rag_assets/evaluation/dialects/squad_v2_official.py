@@ -41,10 +41,8 @@ Golds = Mapping[str, tuple[str, ...]]
 class OfficialScores(NamedTuple):
     """What the script prints.
 
-    Attributes:
-        values: its name -> number; None where the script raises KeyError.
-        missing: questions without a prediction.
-        per_question: question -> (exact, f1) after the threshold; only those with a prediction.
+    ``values`` are None where the script raises KeyError; ``missing`` are questions without a
+    prediction; ``per_question`` has (exact, f1) after the threshold of those with one.
     """
 
     values: dict[str, float | None]
@@ -53,11 +51,7 @@ class OfficialScores(NamedTuple):
 
 
 def read_golds(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read the gold answers of a SQuAD file.
-
-    Raises:
-        DataError: it is not of that form, or a question stands twice.
-    """
+    """Read the gold answers of a SQuAD file."""
     golds: dict[str, tuple[str, ...]] = {}
     ids = UniqueIds("query")
     for paragraph in read_paragraphs(path):
@@ -81,8 +75,7 @@ def official_scores(
         golds: of all questions.
         predictions: question -> answer, empty for none; those of other questions are ignored.
         na_probs: question -> probability that it has no answer; without them each is 0, and the
-            script prints no best threshold. A question that they lack has 0, where the script
-            raises KeyError.
+            script prints no best threshold.
         threshold: ``--na-prob-thresh``.
     """
     probs = {query_id: (na_probs or {}).get(query_id, 0.0) for query_id in predictions}

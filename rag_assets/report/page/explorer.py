@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rag_assets.answers.waterfall_stage import CLASSES
-from rag_assets.evaluation.attribution import PLACES
+from rag_assets.evaluation.attributions_stage import PLACES
 from rag_assets.report.answer_waterfall import CLASS_NAMES
 from rag_assets.report.attribution import LOSSES
 from rag_assets.report.page.environment import escaped_json, rounded, shortened

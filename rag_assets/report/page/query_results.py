@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from rag_assets.evaluation.attribution import PLACES
+from rag_assets.evaluation.attributions_stage import PLACES
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
@@ -147,8 +147,9 @@ class Evidence:
     Attributes:
         spans: its alternatives: any of them is enough.
         ranks: of each retriever the first rank in its stored ranking; None: not in it.
-        places: of each retriever the number in :data:`rag_assets.evaluation.attribution.PLACES` of
-            where it was found or lost; -1 where that is not known.
+        places: of each retriever the number in
+            :data:`rag_assets.evaluation.attributions_stage.PLACES` of where it was found or lost;
+            -1 where that is not known.
     """
 
     spans: list[Span]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
+from rag_assets.evaluation.dialects.tools import DIALECTS
 
 
 def as_given(
@@ -18,19 +18,9 @@ def as_given(
         groups = [[item] for item, grade in (grades or {}).items() if grade > 0]
     if grades is None:
         grades = {item: 1 for group in groups for item in group}
-    hits = tuple((item, -float(rank)) for rank, item in enumerate(ranking))
-    query = ToolQuery(
-        query_id="query",
-        hits=hits,
-        listed=True,
-        groups=tuple(map(tuple, groups)),
-        grades=grades,
-        judged_anywhere=frozenset(grades),
-    )
-    return ToolInput((query,), ())
+    return ToolInput((ToolQuery("q", list(ranking), True, tuple(map(tuple, groups)), grades),), 0)
 
 
 def number(dialect: str, name: str, data: ToolInput) -> float | None:
-    """The value of the one query, which BEIR does not round."""
     tool = DIALECTS[dialect]
-    return tool.outcome(data, tool.parse(name)).per_query["query"]
+    return tool.outcome(data, tool.parse(name)).mean

@@ -2,9 +2,9 @@
 
 Run from the repository's root with an interpreter that has the package, once for each tool:
 
-    python -m tests.evaluation.dialects.write_golden beir
+    python -m tests.evaluation.dialects.write_golden ragas
 
-It renews the samples and the section of that tool; the sections of others stay as they are.
+It renews the section of that tool; the samples and the sections of others stay as they are.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.evaluation.dialects.samples import samples
 from tests.evaluation.dialects.tools import TOOLS
 
 GOLDEN = Path(__file__).with_name("golden.json")
 
 
 def write(tool: str) -> None:
-    golden = json.loads(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.exists() else {"tools": {}}
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     distribution, numbers = TOOLS[tool]
-    golden["samples"] = samples()
     golden["tools"][tool] = {
         "package": distribution,
         "version": version(distribution),
