@@ -15,14 +15,14 @@ from rag_assets.cli.score_runs import named_runs, print_runs
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.dialects import squad_v2_official
-from rag_assets.evaluation.dialects.dialect import (
+from rag_assets.evaluation.dialects.tools import (
+    DIALECTS,
     Dialect,
     Outcome,
     ToolInput,
     repetitions,
     tool_input,
 )
-from rag_assets.evaluation.dialects.tools import DIALECTS
 from rag_assets.evaluation.label_files import Labels, read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.query_facts import DEV, TEST

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
-from rag_assets.evaluation.dialects.tools import DIALECTS
+from rag_assets.evaluation.dialects.tools import DIALECTS, ToolInput, ToolQuery
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
 from tests.made_tables import GROUP_MEASURES, Row, by_query, judgment_table, query_table, run_table

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.dialects.dialect import repetitions, tool_input
-from rag_assets.evaluation.dialects.tools import DIALECTS
+from rag_assets.evaluation.dialects.tools import DIALECTS, repetitions, tool_input
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows
 from rag_assets.evaluation.score import score

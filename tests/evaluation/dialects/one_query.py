@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
-from rag_assets.evaluation.dialects.tools import DIALECTS
+from rag_assets.evaluation.dialects.tools import DIALECTS, ToolInput, ToolQuery
 
 
 def as_given(

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
-from rag_assets.evaluation.dialects.tools import DIALECTS
+from rag_assets.evaluation.dialects.tools import DIALECTS, ToolInput, ToolQuery
 from tests.evaluation.dialects.tools import TOOLS, Numbers, Sample
 
 GOLDEN: dict[str, Any] = json.loads(
