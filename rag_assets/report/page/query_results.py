@@ -147,9 +147,8 @@ class Evidence:
     Attributes:
         spans: its alternatives: any of them is enough.
         ranks: of each retriever the first rank in its stored ranking; None: not in it.
-        places: of each retriever the number in
-            :data:`rag_assets.evaluation.attributions_stage.PLACES` of where it was found or lost;
-            -1 where that is not known.
+        places: of each retriever the number in ``PLACES`` of where it was found or lost; -1 where
+            that is not known.
     """
 
     spans: list[Span]
