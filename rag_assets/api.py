@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.gate import Gate
-    from rag_assets.report.metric_history import MetricHistory
+    from rag_assets.report.history import MetricHistory
     from rag_assets.report.question_hits import QuestionHits
 
 
@@ -322,7 +322,7 @@ def history(
     """
     from rag_assets.pipeline.evaluation_names import open_to_read
     from rag_assets.pipeline.history import History
-    from rag_assets.report.metric_history import MetricHistory
+    from rag_assets.report.history import MetricHistory
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
@@ -366,8 +366,8 @@ def gate(
         UsageError: the evaluations are not comparable, or a name is unknown.
     """
     from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
+    from rag_assets.report.gate import Rules
     from rag_assets.report.gate import gate as judge
-    from rag_assets.report.gate_checks import Rules
     from rag_assets.report.result import EvaluationResult
     from rag_assets.store.settings import StoreSettings
 

@@ -11,7 +11,7 @@ from rag_assets.cli.options import format_option, path_argument, refuse_given, s
 from rag_assets.cli.terminal import print_note, print_rows
 from rag_assets.pipeline.evaluation_names import LATEST, EvaluationNames, open_experiment
 from rag_assets.pipeline.evaluations import fetch_experiments
-from rag_assets.report.gate_checks import Rules
+from rag_assets.report.gate import Rules
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.paired_differences import fewest_falls
 from rag_assets.store.settings import StoreSettings

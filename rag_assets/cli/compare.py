@@ -16,7 +16,6 @@ from rag_assets.cli.options import (
 )
 from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import check_cell_names
 from rag_assets.report.comparison_views import (
@@ -26,19 +25,11 @@ from rag_assets.report.comparison_views import (
     pairs_latex,
 )
 from rag_assets.report.comparisons import Compared
+from rag_assets.report.evaluation_pairs import EstimatedSource
 from rag_assets.report.formats import Row, as_json, dated, formatted
-from rag_assets.report.judged import differences_sheet, judged_differences
-from rag_assets.report.metric_choice import (
-    check_names,
-    is_judged,
-    is_of_answers,
-    is_sampled,
-    named,
-    noun,
-)
+from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.query_changes import change_rows, most_changed
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_differences, sampled_differences_sheet
 from rag_assets.report.terminal_table import sheet_view
 from rag_assets.report.view import shown, with_both_names
 from rag_assets.statistics.comparisons import Pairs, all_pairs
@@ -89,14 +80,19 @@ def command(
     check_cell_names(experiment, retrievers)
     root = settings.store / experiment.name
     result = EvaluationResult.current(root)
-    chosen = result.chosen_metric(metric, retrievers)
-    check_names(chosen, retrievers)
-    if is_sampled(chosen) or is_judged(chosen):
+    chosen = chosen_source(result, metric, retrievers)
+    if isinstance(chosen, EstimatedSource):
         if moves or form == "latex":
             option = "--moves" if moves else "--format latex"
-            raise UsageError(f"{option} needs complete labels; {chosen} has none")
-        printed = _print_sampled if is_sampled(chosen) else _print_judged
-        printed(result, chosen, retrievers, split, form)
+            raise UsageError(f"{option} needs complete labels; {chosen.metric} has none")
+        rows = chosen.differences(result, split, retrievers)
+        title = f"{experiment.name}: {chosen.metric}"
+        print_rows(
+            rows,
+            form,
+            lambda: sheet_view(chosen.differences_sheet(rows, title)),
+            result.evaluation,
+        )
         return
     names = experiment.config.display_names
     compared = Compared.of(result, chosen, split)
@@ -112,7 +108,7 @@ def command(
         _print_pair(compared, retrievers[0], retrievers[1], show, form, names)
     else:
         _print_all(compared, form, names)
-    if not is_of_answers(chosen):
+    if not chosen.is_of_answers:
         told = compared.result
         print_note(told.tuning_note(retrievers or list(compared.cells), compared.split))
     _print_note(compared)
@@ -129,35 +125,13 @@ def _check_named(retrievers: Sequence[str], *, moves: bool) -> None:
         raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
 
 
-def _print_judged(
-    result: EvaluationResult, metric: Metric, names: Sequence[str], split: str | None, form: str
-) -> None:
-    """Print what a judge says of pairs of answerers, as labels of people calibrate it."""
-    rows = judged_differences(result, metric, result.chosen_split(split), names)
-    title = f"{result.evaluation.experiment}: {metric}"
-    print_rows(rows, form, lambda: sheet_view(differences_sheet(rows, title)), result.evaluation)
-
-
-def _print_sampled(
-    result: EvaluationResult, metric: Metric, names: Sequence[str], split: str | None, form: str
-) -> None:
-    """Print what a sample of labels estimates of pairs of retrievers."""
-    if split is not None:
-        raise UsageError(f"{metric} is over all questions together; --split does not apply")
-    rows = sampled_differences(result, metric, names)
-    title = f"{result.evaluation.experiment}: {metric}"
-    print_rows(
-        rows, form, lambda: sheet_view(sampled_differences_sheet(rows, title)), result.evaluation
-    )
-
-
 def _rows(compared: Compared, pairs: Pairs) -> list[Row]:
     rows = compared.rows(pairs)
     if not rows and len(pairs) == 1:
         raise NotEvaluated(f"no query of split {compared.split} is answerable")
     if not rows:
         name = compared.result.evaluation.experiment
-        problem = f"has fewer than two {noun(compared.metric)}s with a cell of {compared.metric}"
+        problem = f"has fewer than two {compared.source.subject}s with a cell of {compared.metric}"
         raise NotEvaluated(f"the last evaluation of {name} {problem}")
     return rows
 
@@ -165,7 +139,7 @@ def _rows(compared: Compared, pairs: Pairs) -> list[Row]:
 def _print_all(compared: Compared, form: str, names: Mapping[str, str]) -> None:
     rows = _rows(compared, all_pairs(list(compared.cells)))
     both = rows if form == "markdown" else with_both_names(rows, names)
-    own = [named(row, compared.metric) for row in both]
+    own = [compared.source.named(row) for row in both]
     print_rows(
         own, form, lambda: sheet_view(compared_sheet(compared, rows)), compared.result.evaluation
     )
@@ -180,7 +154,7 @@ def _print_pair(
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
     (row,) = [row] if form == "markdown" else with_both_names([row], names)
-    row = named(row, compared.metric)
+    row = compared.source.named(row)
     evaluation = compared.result.evaluation
     (row,) = dated([row], form, evaluation.evaluation_id, evaluation.started)
     if form != "json":

@@ -19,7 +19,6 @@ from rag_assets.cli.options import (
 )
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
 from rag_assets.report.diff import answer_changes, changes_between, partition_changes
@@ -29,16 +28,19 @@ from rag_assets.report.drop_causes import (
     newcomer_lines,
     newcomers,
 )
-from rag_assets.report.evaluation_pairs import Comparability, EvaluationPair, comparability
-from rag_assets.report.formats import as_json, formatted
-from rag_assets.report.judged_changes import judged_change_rows, judged_changes_sheet
-from rag_assets.report.metric_choice import (
-    check_names,
-    is_judged,
-    is_of_answers,
-    named,
-    noun,
+from rag_assets.report.evaluation_pairs import (
+    Comparability,
+    EvaluationPair,
+    MetricSource,
+    comparability,
 )
+from rag_assets.report.formats import as_json, formatted
+from rag_assets.report.judged_changes import (
+    JudgedAnswers,
+    judged_change_rows,
+    judged_changes_sheet,
+)
+from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.view import shown_rows
@@ -149,8 +151,8 @@ def _judged_pairs(
     intersection: bool,
 ) -> Iterator[EvaluationPair]:
     """Yield the evaluations as each judge of answers sees them; as the one that is asked for."""
-    chosen = b.chosen_metric(metric) if metric is not None else None
-    if chosen is not None and not is_judged(chosen):
+    chosen = chosen_source(b, metric) if metric is not None else None
+    if chosen is not None and not isinstance(chosen, JudgedAnswers):
         return
     if not (a.answer_metrics and b.answer_metrics and b.judges):
         return
@@ -159,53 +161,53 @@ def _judged_pairs(
         return
     queries = comparable.chosen(intersection=intersection)
     for judge in b.judges:
-        own = b.chosen_metric(f"{JUDGED_CORRECT}:{judge}")
-        if chosen in (None, own):
-            yield EvaluationPair.of(a, b, queries, own, split)
+        source = chosen_source(b, f"{JUDGED_CORRECT}:{judge}")
+        if chosen is None or chosen.metric == source.metric:
+            yield source.pair_on(a, b, queries, split)
 
 
 def _metrics(
     a: EvaluationResult, b: EvaluationResult, metric: str | None, whose: Sequence[str]
-) -> Iterator[Metric]:
+) -> Iterator[MetricSource]:
     """Yield the metric that is asked for; else the primary one, and the headline of answers."""
     if metric is not None or whose:
-        chosen = b.chosen_metric(metric, whose)
-        check_names(chosen, whose)
-        if is_judged(chosen):
+        chosen = chosen_source(b, metric, whose)
+        if isinstance(chosen, JudgedAnswers):
             return
-        if is_of_answers(chosen) or (a.has_metrics and b.has_metrics):
+        if chosen.is_of_answers or (a.has_metrics and b.has_metrics):
             yield chosen
         return
     if a.has_metrics and b.has_metrics:
-        yield b.primary
+        yield chosen_source(b)
     if a.answer_metrics and b.answer_metrics:
-        yield b.chosen_metric(None, tuple(b.answer_metrics))
+        yield chosen_source(b, None, tuple(b.answer_metrics))
 
 
 def _means(
     a: EvaluationResult,
     b: EvaluationResult,
-    metric: Metric,
+    source: MetricSource,
     split: str | None,
     whose: Sequence[str],
     *,
     intersection: bool,
 ) -> _Means:
-    comparable = comparability(a, b, answers=is_of_answers(metric))
+    comparable = comparability(a, b, answers=source.is_of_answers)
     if comparable.reasons and not intersection:
         return _Means(comparable, None, [])
     queries = comparable.chosen(intersection=intersection)
-    pair = EvaluationPair.of(a, b, queries, metric, split)
+    pair = source.pair_on(a, b, queries, split)
     for name in whose:
         if name not in pair.new_cells:
-            raise UsageError(f"unknown {noun(metric)} {allowed_names(name, pair.new_cells)}")
-    retrieval = not is_of_answers(metric)
-    found = newcomers(pair, whose or pair.new_cells, CorpusChange(pair)) if retrieval else ()
-    return _Means(comparable, pair, pair.rows(whose), found)
+            raise UsageError(f"unknown {source.subject} {allowed_names(name, pair.new_cells)}")
+    added = (
+        () if source.is_of_answers else newcomers(pair, whose or pair.new_cells, CorpusChange(pair))
+    )
+    return _Means(comparable, pair, pair.rows(whose), added)
 
 
 def _named(one: _Means) -> list[dict[str, object]]:
-    return [named(row, one.pair.metric) for row in one.rows] if one.pair is not None else []
+    return [one.pair.source.named(row) for row in one.rows] if one.pair is not None else []
 
 
 def _print_table(
@@ -257,4 +259,4 @@ def _json(
 
 
 def _is_of_answers(one: _Means) -> bool:
-    return one.pair is not None and is_of_answers(one.pair.metric)
+    return one.pair is not None and one.pair.source.is_of_answers

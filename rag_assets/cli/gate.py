@@ -20,8 +20,7 @@ from rag_assets.cli.terminal import output, print_data, print_note
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
 from rag_assets.report.formats import FORMATS, as_json, formatted
-from rag_assets.report.gate import gate
-from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Rules
+from rag_assets.report.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules, gate
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings

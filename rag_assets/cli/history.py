@@ -18,9 +18,7 @@ from rag_assets.cli.options import (
 from rag_assets.cli.terminal import print_rows
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.history import History
-from rag_assets.report.history import flat_history_rows, history_sheet
-from rag_assets.report.metric_choice import named
-from rag_assets.report.metric_history import MetricHistory
+from rag_assets.report.history import MetricHistory, flat_history_rows
 from rag_assets.report.terminal_table import sheet_view
 from rag_assets.report.view import shown_rows
 from rag_assets.store.settings import StoreSettings
@@ -69,7 +67,7 @@ def command(
     metric_history = MetricHistory.of(history, metric, whose, split, last)
     rows = metric_history.rows
     shown = rows if form == "json" else flat_history_rows(rows)
-    shown = [named(row, metric_history.metric) for row in shown]
+    shown = [metric_history.source.named(row) for row in shown]
     named_rows = shown_rows(rows, experiment.config.display_names)
-    sheet = history_sheet(named_rows, str(metric_history.metric))
+    sheet = metric_history.sheet(named_rows)
     print_rows(shown, form, lambda: sheet_view(sheet))

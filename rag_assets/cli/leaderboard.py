@@ -10,22 +10,21 @@ import click
 from rag_assets.cli.options import Integer, paper_format_option, refuse_given, selection_options
 from rag_assets.cli.terminal import print_data, print_note, print_rows
 from rag_assets.errors import DataError, NotEvaluated, UsageError
-from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_rows, answer_sheets
 from rag_assets.report.comparisons import Compared
+from rag_assets.report.evaluation_pairs import MetricSource
 from rag_assets.report.formats import Row
 from rag_assets.report.judged import headline_sheets
 from rag_assets.report.latency import latency_rows, latency_sheets
 from rag_assets.report.leaderboard import leaderboard_sheets, result_rows
-from rag_assets.report.metric_choice import is_of_answers, metric_at, named
+from rag_assets.report.metric_sources import named_source
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_rows, sampled_sheets
-from rag_assets.report.slice_tables import slices_sheet
-from rag_assets.report.slices import TAG, Slice
+from rag_assets.report.slices import TAG, Slice, slices_of, slices_sheet
 from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.view import shown, shown_rows, with_both_names
 from rag_assets.store.settings import StoreSettings
@@ -106,9 +105,9 @@ def command(
         _print_budget(result, selection, form, budget, result.chosen_split(asked))
         return
     if slice_by:
-        chosen = metric_at(metric, result.primary)
+        chosen = named_source(metric, result.primary)
         if top_k:
-            raise UsageError(f"--by {slice_by} shows {chosen}; --top-k does not apply to it")
+            raise UsageError(f"--by {slice_by} shows {chosen.metric}; --top-k does not apply to it")
         _print_slices(result, selection, form, slice_by, chosen, result.chosen_split(asked))
         return
     sampled = [] if result.has_metrics or ties or asked else sampled_sheets(result)[:1]
@@ -209,23 +208,22 @@ def _print_slices(
     selection: Selection,
     form: str,
     by: str,
-    metric: Metric,
+    source: MetricSource,
     split: str,
 ) -> None:
     name = result.evaluation.experiment
-    cells = result.cells_of(metric)
-    whose = list(cells) if is_of_answers(metric) else selection.retrievers
-    chosen = [table for one, table in cells.items() if one in whose]
-    if not any(metric.column in table.column_names for table in chosen):
-        raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
-    slices = result.slices(whose, by, metric, split)
+    whose = list(source.cells(result)) if source.is_of_answers else selection.retrievers
+    if not set(source.cells_with(result)) & set(whose):
+        raise NotEvaluated(f"the last evaluation of {name} has no cell of {source.metric}")
+    slices = slices_of(result, source, whose, by, split)
     if not slices:
         what = "a tag" if by == TAG else f"a value of {by}"
         raise DataError(f"no answerable query of {name} has {what}")
-    if not is_of_answers(metric):
+    if not source.is_of_answers:
         print_note(result.tuning_note(selection.retrievers, split))
-    rows = [named(row, metric) for one in slices for row in _rows(one, str(metric), by, split)]
-    sheet = slices_sheet(slices, str(metric), by, split, names=result.evaluation.display_names)
+    metric = str(source.metric)
+    rows = [source.named(row) for one in slices for row in _rows(one, metric, by, split)]
+    sheet = slices_sheet(slices, metric, by, split, names=result.evaluation.display_names)
     print_rows(rows, form, lambda: sheet_view(sheet), result.evaluation)
 
 

@@ -11,7 +11,7 @@ from rag_assets.report.view import Context, View
 
 def answerability_sheet(result: EvaluationResult, retrievers: Sequence[str]) -> Sheet | None:
     """Return a row a retriever and split; None where no query is said to be unanswerable."""
-    rows = [row for row in result.answerability if row["retriever"] in retrievers]
+    rows = [row for row in result.rows_of("answerability") if row["retriever"] in retrievers]
     if not rows:
         return None
     rows.sort(key=lambda row: (retrievers.index(str(row["retriever"])), str(row["split"])))

@@ -14,6 +14,7 @@ from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.judged import judged_rows
+from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import Tabular, bars, figure, plain
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import TEXT, Column, Sheet
@@ -183,7 +184,9 @@ class AnswerTable(Tabular):
         """
         rows = answer_rows(self.result, self.result.chosen_split())
         names = [name for name in ANSWER_METRICS if any(row.get(name) is not None for row in rows)]
-        chosen = metric or str(self.result.chosen_metric(None, tuple(self.result.answer_metrics)))
+        chosen = metric or str(
+            chosen_source(self.result, None, list(self.result.answer_metrics)).metric
+        )
         if chosen not in names:
             raise UsageError(f"unknown metric {allowed_names(chosen, names)}")
         drawn = [

@@ -13,7 +13,7 @@ from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import highest_value
 from rag_assets.report.comparisons import Compared, power_text
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
-from rag_assets.report.metric_choice import check_names, is_of_answers, named, noun
+from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import Tabular, colours, figure, plain, whiskers
 from rag_assets.report.query_changes import answer_text, right_text
 from rag_assets.report.result import EvaluationResult
@@ -88,7 +88,7 @@ def pairs_sheet(title: str, noun: str, rows: Sequence[Mapping[str, Any]], level:
 
 def compared_sheet(compared: Compared, rows: Sequence[Row]) -> Sheet:
     """Return the pairs of :meth:`.comparisons.Compared.rows`, the second minus the first."""
-    subject = noun(compared.metric)
+    subject = compared.source.subject
     lines = [oriented(row, row["retriever_b"]) for row in rows]
     title = _title(compared, f"pairs of {subject}s")
     sheet = pairs_sheet(title, subject, lines, compared.resampling.confidence)
@@ -135,7 +135,7 @@ def _title(compared: Compared, what: str) -> str:
 
 
 def _means(compared: Compared, a: str, b: str) -> Sheet:
-    subject = noun(compared.metric)
+    subject = compared.source.subject
     interval = interval_name(compared.resampling.confidence)
     mean = Column("mean", "mean", bounds=("low", "high"), interval=interval, is_required=True)
     means = compared.mean_intervals(a, b).items()
@@ -189,7 +189,7 @@ def changes_sheet(compared: Compared, rows: Sequence[Row], a: str, b: str) -> Sh
     title = _title(compared, f"{b} against {a}")
     difference = Column("difference", "difference", SIGNED)
     result = Column("outcome", "outcome", TEXT, is_whole=True, is_required=True)
-    if is_of_answers(compared.metric):
+    if compared.source.is_of_answers:
         lines = [{**row, "right": right_text(row), **_answer_texts(row, a, b)} for row in rows]
         texts = (Column(name, name, TEXT, min_width=8) for name in ("right", a, b))
         return Sheet(
@@ -276,9 +276,7 @@ class Comparison(Tabular):
         """
         if len(retrievers) not in (0, 2) or (retrievers and retrievers[0] == retrievers[1]):
             raise UsageError("compare takes two different retrievers, or none for all pairs")
-        chosen = result.chosen_metric(metric, retrievers)
-        check_names(chosen, retrievers)
-        compared = Compared.of(result, chosen, split)
+        compared = Compared.of(result, chosen_source(result, metric, retrievers), split)
         pairs = [(retrievers[0], retrievers[1])] if retrievers else None
         rows = compared.rows(pairs or all_pairs(list(compared.cells)))
         if not rows:
@@ -293,9 +291,9 @@ class Comparison(Tabular):
 
     def to_arrow(self) -> pa.Table:
         """Return a table of COMPARISONS or ANSWER_COMPARISONS of :mod:`rag_assets.schemas`."""
-        metric = self.compared.metric
-        schema = ANSWER_COMPARISONS if is_of_answers(metric) else COMPARISONS
-        return pa.Table.from_pylist([named(row, metric) for row in self.rows], schema.arrow())
+        source = self.compared.source
+        schema = ANSWER_COMPARISONS if source.is_of_answers else COMPARISONS
+        return pa.Table.from_pylist([source.named(row) for row in self.rows], schema.arrow())
 
     def plot(self, *, dark: bool = False) -> go.Figure:
         """Return a point a pair with its interval; filled where the difference is real.

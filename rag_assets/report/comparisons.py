@@ -18,9 +18,10 @@ from rag_assets.errors import NotEvaluated, allowed_names
 from rag_assets.evaluation.metric_names import Metric, highest_value, is_gain
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
+from rag_assets.report.evaluation_pairs import Cells, MetricSource
 from rag_assets.report.formats import p_text
-from rag_assets.report.metric_choice import check_not_judged, check_paired, is_of_answers, noun
-from rag_assets.report.result import EvaluationResult, pairs_of
+from rag_assets.report.metric_sources import Retrieval
+from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons import Pairs, all_pairs, comparisons, is_significant
 from rag_assets.statistics.intervals import intervals
@@ -29,8 +30,6 @@ from rag_assets.statistics.shared_evidence import SharedEvidence
 from rag_assets.statistics.stage import COMPARISONS_KEY, SHARED
 from rag_assets.statistics.units import Resampling, counted_by_split
 from rag_assets.store.artifacts import ArtifactKey
-
-Row = dict[str, Any]
 
 
 def verdict(row: Row, n_pairs: int, caveat: str | None = None) -> str:
@@ -90,29 +89,34 @@ class Compared:
 
     Attributes:
         result: the evaluation.
-        metric: with its cut-off; one of answers has none, and compares answerers at theirs.
+        source: the metric: of retrieval with its cut-off, or of answers.
         split: ``all``, ``dev`` or ``test``.
     """
 
     result: EvaluationResult
-    metric: Metric
+    source: MetricSource
     split: str
 
     @classmethod
     def of(
-        cls, result: EvaluationResult, metric: Metric | None = None, split: str | None = None
+        cls, result: EvaluationResult, source: MetricSource | None = None, split: str | None = None
     ) -> Compared:
         """Choose metric and split; the primary one, and test where there is one, by default.
 
         Raises:
             NotEvaluated: no cell of the evaluation has the metric.
-            UsageError: there is no such split, or single queries have no share in the metric.
+            UsageError: there is no such split, or single questions have no share in the metric.
         """
-        metric = metric or result.primary
-        check_paired(metric)
-        check_not_judged(metric, "compared by `rag-assets compare` and `judged.differences`")
-        result.check_cells(metric)
-        return cls(result, metric, result.counted_split(split))
+        source = source or Retrieval(result.primary)
+        source.check_mean()
+        source.check_single("compared by `rag-assets compare` and `judged.differences`")
+        source.check(result)
+        return cls(result, source, result.counted_split(split))
+
+    @property
+    def metric(self) -> Metric:
+        """The metric, with its cut-off."""
+        return self.source.metric
 
     @property
     def column(self) -> str:
@@ -120,9 +124,9 @@ class Compared:
         return self.metric.column
 
     @cached_property
-    def cells(self) -> dict[str, pa.Table]:
+    def cells(self) -> Cells:
         """Retriever -> query metrics at the cut-off, in the order of the experiment."""
-        return self.result.cells_of(self.metric)
+        return self.source.cells(self.result)
 
     @cached_property
     def counting(self) -> pa.Table:
@@ -150,7 +154,7 @@ class Compared:
 
     @property
     def _key(self) -> ArtifactKey:
-        return ANSWER_COMPARISONS_KEY if is_of_answers(self.metric) else COMPARISONS_KEY
+        return ANSWER_COMPARISONS_KEY if self.source.is_of_answers else COMPARISONS_KEY
 
     @cached_property
     def _config(self) -> Mapping[str, Any]:
@@ -168,18 +172,20 @@ class Compared:
         config = self._config
         if not config:
             name = self.result.evaluation.experiment
-            problem = f"the last evaluation of {name} compared no {noun(self.metric)}s"
+            problem = f"the last evaluation of {name} compared no {self.source.subject}s"
             raise NotEvaluated(f"{problem}; evaluate at least two")
         return Resampling(config["confidence"], config["resamples"], config["seed"])
 
     @cached_property
     def family(self) -> dict[frozenset[str], float]:
         """Pair -> p after Holm's correction over all pairs by the metric."""
-        is_stored = self.metric == self.result.primary or is_of_answers(self.metric)
+        is_stored = self.metric == self.result.primary or self.source.is_of_answers
         stored = self.result.table(self._key).to_pylist() if is_stored else ()
-        own = [row for row in stored if (row["split"], row["metric"]) == (self.split, self.column)]
-        rows = own if is_stored else self._compared(all_pairs(list(self.cells))).to_pylist()
-        a, b = (f"{noun(self.metric) if is_stored else 'retriever'}_{side}" for side in "ab")
+        of_split = [
+            row for row in stored if (row["split"], row["metric"]) == (self.split, self.column)
+        ]
+        rows = of_split if is_stored else self._compared(all_pairs(list(self.cells))).to_pylist()
+        a, b = (f"{self.source.subject if is_stored else 'retriever'}_{side}" for side in "ab")
         return {
             frozenset((row[a], row[b])): row["p_adjusted"]
             for row in rows
@@ -215,12 +221,12 @@ class Compared:
         Raises:
             NotEvaluated: one has none, or the evaluation has no such retriever.
         """
-        names = list(self.cells) if is_of_answers(self.metric) else self.result.run_retrievers
+        names = list(self.cells) if self.source.is_of_answers else self.result.run_retrievers
         for name in retrievers:
             if name not in self.cells:
                 problem = f"no cell of {name} at top_k {self.metric.cutoff}"
                 if name not in names:
-                    problem = f"no {noun(self.metric)} {allowed_names(name, names)}"
+                    problem = f"no {self.source.subject} {allowed_names(name, names)}"
                 experiment = self.result.evaluation.experiment
                 raise NotEvaluated(f"the last evaluation of {experiment} has {problem}")
 
@@ -246,7 +252,7 @@ class Compared:
     @property
     def notes(self) -> list[str]:
         """On which questions a pair is fair; that queries share documents, and what was done."""
-        golds = self.result.gold_answerers if is_of_answers(self.metric) else []
+        golds = self.result.gold_answerers if self.source.is_of_answers else []
         notes = [
             f"note: {name} refuses unanswerable questions by itself, as it has nothing to read "
             "there; pairs with it are compared on the answerable ones"

@@ -19,7 +19,7 @@ from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
 from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.reasons import FILE, Reason, Wanted, row_changes, version_changes
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.report.evaluation_pairs import has_documents, question_texts
+from rag_assets.report.evaluation_pairs import has_documents, is_answerer, question_texts
 from rag_assets.report.formats import interval_name
 from rag_assets.report.history import (
     DIGESTS,
@@ -27,7 +27,6 @@ from rag_assets.report.history import (
     LABELS_REMOVED,
     evaluation_changes,
 )
-from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.query_changes import answer_text
 from rag_assets.report.result import EvaluationResult, pairs_of
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet

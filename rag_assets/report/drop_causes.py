@@ -26,6 +26,7 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.reasons import Reason, row_contents
 from rag_assets.report.diff import setting_changes
 from rag_assets.report.evaluation_pairs import (
+    Couple,
     EvaluationPair,
     has_documents,
     is_same,
@@ -79,12 +80,10 @@ class CorpusChange:
     @cached_property
     def documents(self) -> Mapping[str, str]:
         """Document -> ``added`` or ``changed``; empty where the documents of one are gone."""
-        old, new = self._pair.old, self._pair.new
-        if not self.is_there or not (has_documents(old) and has_documents(new)):
+        both = (self._pair.old, self._pair.new)
+        if not self.is_there or not all(map(has_documents, both)):
             return {}
-        before, after = (
-            row_contents(one.table_of("documents"), DOCUMENTS.key) for one in (old, new)
-        )
+        before, after = (row_contents(one.table_of("documents"), DOCUMENTS.key) for one in both)
         return {
             str(key[0]): "changed" if key in before else "added"
             for key, content in after.items()
@@ -144,8 +143,8 @@ def newcomers(
             counts = query in losing or (rank == 1 and lost is None)
             if query not in pair.queries or not counts:
                 continue
-            known = best.get((query, document))
-            if known is None or rank < known.rank:
+            other = best.get((query, document))
+            if other is None or rank < other.rank:
                 became = corpus.documents[document]
                 best[query, document] = Newcomer(document, became, query, rank, name)
     return sorted(best.values(), key=lambda one: (one.rank, one.query_id, one.document_id))
@@ -206,9 +205,15 @@ class Causes:
     newcomers: tuple[Newcomer, ...]
     n_newcomers: int
 
+    @property
+    def newcomer_lines(self) -> Iterator[str]:
+        """A line for each of the first newcomers, and how many more there are."""
+        return newcomer_lines(self.newcomers, self.n_newcomers)
 
-def causes_of(pair: EvaluationPair, old: str, new: str, corpus: CorpusChange) -> Causes | None:
-    """Return why retriever ``new`` has less than ``old`` had; None: no question lost anything."""
+
+def causes_of(pair: EvaluationPair, couple: Couple, corpus: CorpusChange) -> Causes | None:
+    """Return why a retriever has less than another had; None: no question lost anything."""
+    new, old = couple
     tables = pair.old_cells[old], pair.new_cells[new]
     for counted in counted_by_split(pair.counting, tables):
         before, after = (counted.values(table, pair.metric.column) for table in tables)
@@ -282,8 +287,8 @@ def _rest(pair: EvaluationPair, old: str, new: str, corpus: CorpusChange) -> str
     """Say what took what no unjudged document took."""
     if old != new:
         return "the retriever"
-    own = _with_inputs(pair.new, new)
-    others = {name for name in pair.new_cells if name not in own}
+    read = _with_inputs(pair.new, new)
+    others = {name for name in pair.new_cells if name not in read}
     reasons = [
         reason.text for reason in setting_changes(pair.old, pair.new) if not _is_of(reason, others)
     ]

@@ -1,4 +1,4 @@
-"""Two evaluations, or two retrievers in one, compared query by query.
+"""Two evaluations, or two retrievers in one, compared query by query, by any kind of metric.
 
 Only queries that both have may be compared. A query is the same in both when its text is, and its
 labels are. Labels are compared by what they point at: a quote that moved because its document was
@@ -7,8 +7,9 @@ edited above it is the same evidence. Where answerers are compared, right answer
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,25 +18,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.errors import NotEstimable, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.evaluations import Evaluation
+from rag_assets.pipeline.history import History
 from rag_assets.pipeline.reasons import Reason
-from rag_assets.report.metric_choice import check_paired, is_judged, is_sampled
-from rag_assets.report.result import EvaluationResult, pairs_of
+from rag_assets.report.result import EvaluationResult, Row, pairs_of
+from rag_assets.report.sheet import Sheet
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.comparisons import difference
+from rag_assets.statistics.comparisons import difference, holm
 from rag_assets.statistics.intervals import largest_value, number_or_none
-from rag_assets.statistics.paired_differences import PairedDifferences, shared_evidence
+from rag_assets.statistics.paired_differences import (
+    PairedDifferences,
+    look_level,
+    shared_evidence,
+)
+from rag_assets.statistics.paired_tests import POWER
 from rag_assets.statistics.shared_evidence import SharedEvidence
 from rag_assets.statistics.units import SAME, Counted, Floats, Resampling, counted_by_split
 
-Row = dict[str, Any]
-
 Labels = dict[str, Counter[Any]]
 """Query -> its evidences, each with the documents, texts and grades that are alternatives."""
+
+Cells = Mapping[str, pa.Table]
+"""Retriever, or answerer at its cut-off -> the metrics of each query."""
 
 
 @dataclass(frozen=True)
@@ -171,49 +179,29 @@ class EvaluationPair:
     Attributes:
         old: the evaluation that is compared with.
         new: its queries, weights, clusters and splits count for both.
-        metric: with its cut-off.
+        source: the metric, and where its values come from.
         split: ``all``, ``dev`` or ``test``.
         queries: ids of those that are compared.
     """
 
     old: EvaluationResult
     new: EvaluationResult
-    metric: Metric
+    source: MetricSource
     split: str
     queries: Collection[str]
 
-    @classmethod
-    def of(
-        cls,
-        old: EvaluationResult,
-        new: EvaluationResult,
-        queries: Collection[str],
-        metric: Metric | None = None,
-        split: str | None = None,
-    ) -> EvaluationPair:
-        """Choose metric and split; the primary one, and test where there is one, by default.
-
-        Raises:
-            NotEvaluated: no cell of the newer evaluation has the metric.
-            UsageError: there is no such split, or single queries have no share in the metric.
-        """
-        chosen = metric or new.primary
-        check_paired(chosen)
-        pair = cls(old, new, chosen, new.counted_split(split), queries)
-        if not pair.new_cells:
-            name = new.evaluation.evaluation_id
-            raise NotEvaluated(f"evaluation {name} has no cell of {chosen}")
-        return pair
+    @property
+    def metric(self) -> Metric:
+        """The metric, with its cut-off."""
+        return self.source.metric
 
     @cached_property
     def resampling(self) -> Resampling:
         """How the newer evaluation's own intervals were computed."""
         for asset in ("intervals", "answer_summary"):
-            for entry in self.new.evaluation.entries_of(asset):
-                manifest = self.new.manifest_of(entry)
-                if manifest is not None:
-                    config = manifest.config
-                    return Resampling(config["confidence"], config["resamples"], config["seed"])
+            for _, manifest in self.new.manifests_of(asset):
+                config = manifest.config
+                return Resampling(config["confidence"], config["resamples"], config["seed"])
         return Resampling()
 
     @cached_property
@@ -229,23 +217,23 @@ class EvaluationPair:
     def evidence(self) -> SharedEvidence | None:
         """What the compared queries share; None: nothing, or clusters stand for it.
 
-        None also of what a judge or a sample of labels says: its intervals are of another kind.
+        None also where single questions have no value of their own.
         """
-        if is_judged(self.metric) or is_sampled(self.metric):
+        if not self.source.is_paired:
             return None
         tables = [*self.old_cells.values(), *self.new_cells.values()]
         counted = next(counted_by_split(self.counting, tables), None)
         return None if counted is None else shared_evidence(counted)
 
     @cached_property
-    def old_cells(self) -> Mapping[str, pa.Table]:
+    def old_cells(self) -> Cells:
         """Retriever -> query metrics of the older evaluation at the cut-off."""
-        return self.old.cells_with(self.metric)
+        return self.source.cells_with(self.old)
 
     @cached_property
-    def new_cells(self) -> Mapping[str, pa.Table]:
+    def new_cells(self) -> Cells:
         """Retriever -> query metrics of the newer evaluation at the cut-off."""
-        return self.new.cells_with(self.metric)
+        return self.source.cells_with(self.new)
 
     def row(self, old: str, new: str) -> Row | None:
         """Compare retriever ``new`` of the newer evaluation with ``old`` of the older one.
@@ -289,8 +277,276 @@ class EvaluationPair:
             "lost": lost,
         }
 
-    def rows(self, retrievers: Collection[str] = ()) -> list[Row]:
+    def rows(self, names: Collection[str] = ()) -> list[Row]:
         """Return a row for each retriever that both evaluations have, of those wanted."""
-        names = [name for name in self.new_cells if name in self.old_cells]
-        rows = [self.row(name, name) for name in names if not retrievers or name in retrievers]
+        both = [name for name in self.new_cells if name in self.old_cells]
+        rows = [self.row(name, name) for name in both if not names or name in names]
         return [row for row in rows if row is not None]
+
+
+@dataclass(frozen=True)
+class Drop:
+    """How a metric of one retriever went, on the queries that have a value in both.
+
+    Attributes:
+        n: queries.
+        old: weighted mean of the older values; None: of a judge, and not calibrated.
+        new: weighted mean of the newer ones; likewise.
+        change: by how much it rose.
+        low: lower bound of new - old; None for fewer than two independent units.
+        high: upper bound.
+        p: one-sided; how often chance alone gives so large a drop; None: nothing was tested,
+            because no query has another value than before.
+        detectable: the smallest drop that is found at a look with power 0.8; None: no spread is
+            known.
+        error: standard error of the change; None: none is known.
+        n_units: independent units: queries, or clusters of them.
+        reason: why there is no interval, where that is not too few units.
+    """
+
+    n: int
+    old: float | None
+    new: float | None
+    change: float
+    low: float | None
+    high: float | None
+    p: float | None
+    detectable: float | None
+    error: float | None = None
+    n_units: int = 0
+    reason: str | None = None
+
+    @property
+    def drop(self) -> float:
+        """By how much the mean fell; negative where it rose."""
+        return 0.0 - self.change
+
+
+Drops = list[tuple[Drop | str, float | None]]
+"""Of each retriever its drop, or why there is none; and p, corrected for all of a look."""
+
+Couple = tuple[str, str]
+"""A retriever of the newer evaluation, and the one of the older with which it is compared."""
+
+NO_VALUES = "no query has a value in both evaluations"
+
+
+def detectable_drop(error: float | None, n_units: int, alpha: float) -> float | None:
+    """Return the smallest true drop that a look finds with power 0.8; None without an error.
+
+    It is (t(1 - level) + t(0.8)) * standard error, t being quantiles of Student's distribution with
+    n - 1 degrees of freedom (Bloom, "Minimum detectable effects", 1995).
+    """
+    from scipy.special import stdtrit
+
+    if not error:
+        return None
+    freedom = n_units - 1
+    return float((stdtrit(freedom, 1 - look_level(alpha)) + stdtrit(freedom, POWER)) * error)
+
+
+def drops_one_by_one(chosen: Iterable[Couple], drop_of: Callable[[str, str], Drop | None]) -> Drops:
+    """Return drops that are tested one by one, corrected by Holm; ``drop_of`` gets old and new."""
+    drops: list[Drop | str] = []
+    for new, old in chosen:
+        try:
+            drops.append(drop_of(old, new) or NO_VALUES)
+        except NotEstimable as error:
+            drops.append(str(error))
+    adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
+    return list(zip(drops, adjusted, strict=True))
+
+
+class MetricSource(ABC):
+    """A metric, where its values come from, and how two evaluations are compared by it.
+
+    There are four kinds: metrics of retrieval, of answers, what a judge says of answers, and what a
+    sample of labels estimates. A new kind is one more class.
+
+    Attributes:
+        metric: with its cut-off.
+        subject: who has a value: ``retriever`` or ``answerer``.
+        questions: the asset that has the questions that count.
+        is_paired: whether single questions have a value, so that pairs of them are tested.
+        needs_labels: whether relevant evidence has to be labelled.
+    """
+
+    subject = "retriever"
+    questions = "queries"
+    is_paired = True
+    needs_labels = False
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+
+    @property
+    def is_of_answers(self) -> bool:
+        """Whether answerers have a value, and not retrievers."""
+        return self.subject == "answerer"
+
+    @abstractmethod
+    def cells(self, result: EvaluationResult) -> Cells:
+        """Return who may have a value: retrievers at the cut-off, or answerers at theirs."""
+
+    def cells_with(self, result: EvaluationResult) -> Cells:
+        """Return who has a value of the metric."""
+        cells = self.cells(result).items()
+        return {name: table for name, table in cells if self.metric.column in table.column_names}
+
+    def check(self, result: EvaluationResult) -> None:
+        """Do nothing where someone has a value.
+
+        Raises:
+            NotEvaluated: nobody has.
+        """
+        if self.needs_labels:
+            result.check_labels()
+        if not self.cells_with(result):
+            name = result.evaluation.experiment
+            raise NotEvaluated(f"the last evaluation of {name} has no cell of {self.metric}")
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Refuse names that have no value of the metric, whatever an evaluation has.
+
+        Raises:
+            UsageError: an answerer and a metric of retrieval, or the other way round.
+        """
+        for name in names:
+            if is_answerer(name) != self.is_of_answers:
+                kind = "an answerer" if is_answerer(name) else "a retriever"
+                of = "answers" if self.is_of_answers else "retrieval"
+                raise UsageError(f"{name} is {kind}, and {self.metric} is a metric of {of}")
+
+    def check_single(self, remedy: str) -> None:  # noqa: B027 (most have them)
+        """Refuse a metric of which single questions have no value that counts.
+
+        Raises:
+            UsageError: it is such a metric; ``remedy`` says where it is what.
+        """
+
+    def pair(
+        self,
+        old: EvaluationResult,
+        new: EvaluationResult,
+        split: str | None = None,
+        *,
+        intersection: bool = False,
+    ) -> EvaluationPair:
+        """Return two evaluations on the queries that may be compared.
+
+        Raises:
+            UsageError: queries or labels differ, and ``intersection`` is not asked for.
+        """
+        both = comparability(old, new, answers=self.is_of_answers)
+        return self.pair_on(old, new, both.chosen(intersection=intersection), split)
+
+    def pair_on(
+        self,
+        old: EvaluationResult,
+        new: EvaluationResult,
+        queries: Collection[str],
+        split: str | None = None,
+    ) -> EvaluationPair:
+        """Return two evaluations on some queries of a split; test where there is one, by default.
+
+        Raises:
+            NotEvaluated: no cell of the newer evaluation has the metric.
+            UsageError: there is no such split, or single questions have no share in the metric.
+        """
+        self.check_mean()
+        pair = EvaluationPair(old, new, self, new.counted_split(split), queries)
+        if not pair.new_cells:
+            name = new.evaluation.evaluation_id
+            raise NotEvaluated(f"evaluation {name} has no cell of {self.metric}")
+        return pair
+
+    def check_mean(self) -> None:  # noqa: B027 (most are)
+        """Refuse a metric that is no mean of single questions.
+
+        Raises:
+            UsageError: it is such a metric.
+        """
+
+    @abstractmethod
+    def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:
+        """Return how retrievers went from the older evaluation to the newer one, at one look.
+
+        Args:
+            pair: two evaluations by this metric.
+            chosen: the retrievers.
+            alpha: level of all looks together; the interval has confidence 1 - alpha.
+        """
+
+    @abstractmethod
+    def measured(self, result: EvaluationResult, names: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return asset -> values of partitions: all that the metric of these names depends on."""
+
+    def change_notes(self, pair: EvaluationPair, names: Collection[str]) -> Iterator[str]:
+        """Yield what else a gate says of a pair."""
+        yield from ()
+
+    @abstractmethod
+    def history(self, history: History, since: str) -> list[Row]:
+        """Return a row for each evaluation and retriever, for :func:`.history.history_rows`."""
+
+    def named(self, row: Mapping[str, object]) -> dict[str, object]:
+        """Return a row for programs: of answerers, ``retriever`` in column names is ``answerer``.
+
+        They have their cut-off in their name.
+        """
+        if not self.is_of_answers:
+            return dict(row)
+        return {
+            name.replace("retriever", "answerer"): value
+            for name, value in row.items()
+            if name != "top_k"
+        }
+
+
+class EstimatedSource(MetricSource):
+    """A kind of metric of which single questions have no value: pairs are estimated as a whole."""
+
+    is_paired = False
+
+    @abstractmethod
+    def differences(
+        self, result: EvaluationResult, split: str | None, names: Sequence[str] = ()
+    ) -> list[Row]:
+        """Return a row a pair: the second of two names minus the first; all pairs when empty."""
+
+    @abstractmethod
+    def differences_sheet(self, rows: Sequence[Row], title: str) -> Sheet:
+        """Return these rows as a table, and what they come to."""
+
+
+def is_answerer(name: str) -> bool:
+    """Whether a name is that of an answerer at its cut-off: ``plain@5``, ``perfect@-``."""
+    return "@" in name
+
+
+def pair_sentence(
+    names: Couple,
+    difference: float,
+    bounds: tuple[float, float],
+    verb: str,
+    rest: str,
+    on: str = "",
+) -> str:
+    """Return what an estimated difference comes to: "the second minus the first", no more claimed.
+
+    Args:
+        names: the first and the second.
+        difference: of their means.
+        bounds: of its interval.
+        verb: such as ``is better than``.
+        rest: what stands behind the numbers.
+        on: on which questions.
+    """
+    (a, b), (low, high) = names, bounds
+    better, worse = (b, a) if difference >= 0 else (a, b)
+    low, high = (low, high) if better == b else (-high, -low)
+    size = f"{abs(difference):.4f} [{low:.4f}, {high:.4f}], {rest}"
+    if low > 0:
+        return f"{better} {verb} {worse} by {size}{f', {on}' if on else ''}"
+    where = f" {on}" if on else ""
+    return f"no difference shown between {a} and {b}{where}: {better} is ahead by {size}"

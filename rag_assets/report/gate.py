@@ -19,44 +19,64 @@ that is not complete always fails.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric, refuse_lower_is_better
+from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject, state_of
-from rag_assets.report.drop_causes import newcomer_lines
-from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
+from rag_assets.report.drop_causes import Causes, CorpusChange, LostQuestion, Newcomer, causes_of
+from rag_assets.report.evaluation_pairs import (
+    Couple,
+    Drop,
+    EvaluationPair,
+    MetricSource,
+    question_texts,
+)
 from rag_assets.report.findings import incomplete_parts
-from rag_assets.report.formats import Row
-from rag_assets.report.gate_checks import (
-    CANNOT_TELL,
-    FAIL,
-    PASS,
-    Answer,
-    Check,
-    Rules,
-    broken,
-    check_of_row,
-    checks_of,
-    row_of_check,
-)
-from rag_assets.report.judged_changes import change_lines, judged_change_rows
-from rag_assets.report.metric_choice import (
-    check_names,
-    is_answerer,
-    is_judged,
-    is_of_answers,
-    is_sampled,
-    noun,
-)
+from rag_assets.report.formats import four_places, more_questions_text, rounded
+from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import table_html, table_text
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_pair
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
-from rag_assets.statistics.paired_differences import LOOKS, fewest_falls, look_level
+from rag_assets.statistics.paired_differences import (
+    LOOKS,
+    MIN_UNITS,
+    fewest_falls,
+    look_level,
+    units_needed,
+)
+from rag_assets.statistics.units import SAME
+
+Answer = Literal["pass", "fail", "cannot tell"]
+PASS: Answer = "pass"
+FAIL: Answer = "fail"
+CANNOT_TELL: Answer = "cannot tell"
 
 BASELINE = "baseline"
+
+MAX_ADVISED = 1_000_000
+"""More questions than these are no advice."""
+
+MIN_SILENT = 5
+"""From so many questions on, returning nothing is no matter of chance."""
+
+MAX_QUESTIONS = 3
+"""Questions that lost most and are named."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is allowed.
+
+    Attributes:
+        max_drop: by how much a mean may fall, in units of the metric.
+        alpha: level of the one-sided tests of all looks at one anchor together.
+    """
+
+    max_drop: float = 0.01
+    alpha: float = 0.05
 
 
 @dataclass(frozen=True)
@@ -72,6 +92,51 @@ class Look:
     number: int
     repeated: bool
     level: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """One retriever.
+
+    Attributes:
+        retriever: its name; of an answerer with its cut-off, as ``plain@5``.
+        against: the retriever that it is compared with: itself, or the baseline.
+        answer: ``pass``, ``fail`` or ``cannot tell``.
+        reason: why; None: the numbers say it.
+        drop: what was measured; None: no query has a value in both, or it counts for nothing.
+        p_adjusted: p, corrected for the retrievers of the look; None: not tested.
+        more_questions: so many more are expected to tell where the drop stays as it is; None: it is
+            told, or no number would.
+        questions_if_half: so many are in all where the drop is half of that; None: as above.
+        causes: why it fell; None: it passes, or no question of retrieval lost anything.
+    """
+
+    retriever: str
+    against: str
+    answer: Answer
+    reason: str | None
+    drop: Drop | None = None
+    p_adjusted: float | None = None
+    more_questions: int | None = None
+    questions_if_half: int | None = None
+    causes: Causes | None = None
+
+    def as_row(self) -> Row:
+        """Return it as it is kept: without texts of questions, which only their files may hold."""
+        row = asdict(self)
+        for question in row["causes"]["lost"] if row["causes"] is not None else ():
+            del question["text"]
+        return row
+
+    @staticmethod
+    def of_row(row: Mapping[str, Any], texts: Mapping[str, str]) -> Check:
+        """Return one that was kept."""
+        drop, causes = row["drop"], row["causes"]
+        if causes is not None:
+            lost = (LostQuestion(**q, text=texts.get(q["query_id"], "")) for q in causes["lost"])
+            unjudged = (Newcomer(**one) for one in causes["newcomers"])
+            causes = Causes(**{**causes, "lost": tuple(lost), "newcomers": tuple(unjudged)})
+        return Check(**{**row, "drop": None if drop is None else Drop(**drop), "causes": causes})
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +155,7 @@ class Gate:
         incomplete: what of the evaluation is missing or failed; none: it is complete.
         checks: one a retriever.
         notes: what else a reader should know.
+        subject: what is checked: ``retriever`` or ``answerer``.
     """
 
     experiment: str
@@ -102,6 +168,7 @@ class Gate:
     incomplete: tuple[str, ...]
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
+    subject: str = "retriever"
 
     @property
     def answer(self) -> Answer:
@@ -126,7 +193,8 @@ class Gate:
 
     def as_json(self) -> Row:
         """Return everything as a mapping."""
-        return {"answer": self.answer, "passed": self.passed, **asdict(self)}
+        content = {name: value for name, value in asdict(self).items() if name != "subject"}
+        return {"answer": self.answer, "passed": self.passed, **content}
 
 
 def gate(
@@ -158,149 +226,211 @@ def gate(
         NotEvaluated: there is nothing to compare with, or the evaluation has no such metric.
         StoreError: the look cannot be kept.
     """
-    chosen_metric = new.chosen_metric(metric, retrievers)
-    refuse_lower_is_better(str(chosen_metric), "a gate fails where a value falls")
-    check_names(chosen_metric, retrievers)
-    new.check_cells(chosen_metric)
-    answers = is_of_answers(chosen_metric)
-    if answers and against == BASELINE:
+    source = chosen_source(new, metric, retrievers)
+    refuse_lower_is_better(str(source.metric), "a gate fails where a value falls")
+    source.check(new)
+    is_earlier = against != BASELINE
+    if source.is_of_answers and not is_earlier:
         raise UsageError("answerers have no baseline; compare with an earlier evaluation")
-    old = new if against == BASELINE else _older(names, new, against, chosen_metric)
-    if is_sampled(chosen_metric):
-        pair = sampled_pair(old, new, chosen_metric, split)
-    else:
-        queries = comparability(old, new, answers=answers).chosen(intersection=intersection)
-        pair = EvaluationPair.of(old, new, queries, chosen_metric, split)
-    chosen = _chosen(pair, retrievers, against)
-    look, checks = _looked(pair, chosen, rules, None if against == BASELINE else names)
-    if against != BASELINE and not answers:
-        checks = [broken(pair, check) or check for check in checks]
+    old = _older(names, new, against, source) if is_earlier else new
+    pair = source.pair(old, new, split, intersection=intersection)
+    chosen = _chosen(pair, retrievers, is_earlier=is_earlier)
+    look, checks = _looked(pair, chosen, rules, names if is_earlier else None)
+    if is_earlier and not source.is_of_answers:
+        checks = [_broken(pair, check) or check for check in checks]
     return Gate(
         experiment=new.evaluation.experiment,
         evaluation=new.evaluation.evaluation_id,
         against=old.evaluation.evaluation_id,
-        metric=str(pair.metric),
+        metric=str(source.metric),
         split=pair.split,
         rules=rules,
         look=look,
         incomplete=tuple(incomplete_parts(new)),
         checks=tuple(checks),
-        notes=tuple(_notes(pair, retrievers, is_earlier=against != BASELINE)),
+        notes=tuple(_notes(pair, retrievers, is_earlier=is_earlier)),
+        subject=source.subject,
     )
 
 
 def _older(
-    names: EvaluationNames, new: EvaluationResult, against: str, metric: Metric
+    names: EvaluationNames, new: EvaluationResult, against: str, source: MetricSource
 ) -> EvaluationResult:
     evaluation = names.find(against)
     if not evaluation.complete:
         problem = f"evaluation {evaluation.evaluation_id} is not complete"
         raise UsageError(f"{problem}; a gate compares with complete ones only")
     old = EvaluationResult(new.root, evaluation)
-    if is_of_answers(metric) or is_sampled(metric):
-        return old
-    if not old.has_metrics:
+    if source.needs_labels and not old.has_metrics:
         problem = f"evaluation {evaluation.evaluation_id} had no labels, so it has no metrics"
         raise UsageError("; ".join(filter(None, (problem, evaluation.unread_labels))))
     return old
 
 
-def _chosen(
-    pair: EvaluationPair, retrievers: Collection[str], against: str
-) -> list[tuple[str, str]]:
+def _chosen(pair: EvaluationPair, names: Collection[str], *, is_earlier: bool) -> list[Couple]:
     """Return the retrievers to check, each with that with which it is compared."""
     baseline = pair.new.evaluation.baseline
-    if against == BASELINE:
-        if baseline not in pair.new_cells:
-            raise UsageError(f"the baseline {baseline} has no cell of {pair.metric}")
-        pairs = {name: baseline for name in pair.new_cells if name != baseline}
-    else:
+    if is_earlier:
         pairs = {name: name for name in pair.new_cells if name in pair.old_cells}
-    for name in retrievers:
+    elif baseline not in pair.new_cells:
+        raise UsageError(f"the baseline {baseline} has no cell of {pair.metric}")
+    else:
+        pairs = {name: baseline for name in pair.new_cells if name != baseline}
+    for name in names:
         if name not in pairs:
             raise UsageError(f"nothing to compare for {allowed_names(name, pairs)}")
-    chosen = [
-        (name, other) for name, other in pairs.items() if not retrievers or name in retrievers
-    ]
+    chosen = [(name, other) for name, other in pairs.items() if not names or name in names]
     if not chosen:
-        raise UsageError(f"no {noun(pair.metric)} has a cell of {pair.metric} to compare")
+        raise UsageError(f"no {pair.source.subject} has a cell of {pair.metric} to compare")
     return chosen
 
 
 def _looked(
-    pair: EvaluationPair,
-    chosen: Sequence[tuple[str, str]],
-    rules: Rules,
-    names: EvaluationNames | None,
+    pair: EvaluationPair, chosen: Sequence[Couple], rules: Rules, names: EvaluationNames | None
 ) -> tuple[Look | None, list[Check]]:
     """Return which look it is, and a check for each retriever; a new look is kept."""
     if names is None:
-        return None, checks_of(pair, chosen, rules)
-    looks = names.looks(pair.old.evaluation.evaluation_id)
-    subject = Subject(str(pair.metric), pair.split, chosen)
-    state, level = _state(pair, chosen), look_level(rules.alpha)
+        return None, _checks(pair, chosen, rules)
+    anchor, level = pair.old.evaluation.evaluation_id, look_level(rules.alpha)
+    looks, subject = names.looks(anchor), Subject(str(pair.metric), pair.split, chosen)
+    measured = pair.source.measured(pair.new, [name for name, _ in chosen])
+    state = state_of(pair.new.evaluation, measured)
     number = looks.number(subject, state)
-    kept = looks.answer(subject, state, asdict(rules))
-    if kept is not None:
+    stored = looks.answer(subject, state, asdict(rules))
+    if stored is not None:
         texts = question_texts(pair.new)
-        return Look(number, True, level), [check_of_row(row, texts) for row in kept]
-    checks = checks_of(pair, chosen, rules)
+        return Look(number, True, level), [Check.of_row(row, texts) for row in stored]
+    checks = _checks(pair, chosen, rules)
     tested = [check for check in checks if check.p_adjusted is not None]
     if not tested:
         return None, checks
-    if number > LOOKS:
-        # After the last look what did not change still passes.
-        anchor = pair.old.evaluation.evaluation_id
-        spent = f"{LOOKS} looks at {anchor} are used up"
-        text = f"{spent}; set a new anchor (`rag-assets anchor PATH`)"
-        late = [
-            Check(one.retriever, one.against, CANNOT_TELL, text, one.drop, causes=one.causes)
-            if one in tested
-            else one
-            for one in checks
-        ]
-        return Look(number, False, level), late
-    looks.add(subject, state, asdict(rules), [row_of_check(check) for check in checks])
-    return Look(number, False, level), checks
+    if number <= LOOKS:
+        looks.add(subject, state, asdict(rules), [check.as_row() for check in checks])
+        return Look(number, False, level), checks
+    # After the last look what did not change still passes.
+    spent = f"{LOOKS} looks at {anchor} are used up"
+    text = f"{spent}; set a new anchor (`rag-assets anchor PATH`)"
+    return Look(number, False, level), [
+        Check(one.retriever, one.against, CANNOT_TELL, text, one.drop, causes=one.causes)
+        if one in tested
+        else one
+        for one in checks
+    ]
 
 
-def _state(pair: EvaluationPair, chosen: Sequence[tuple[str, str]]) -> str:
-    """Return the digest of the runs, labels and questions that are looked at."""
-    judges = pair.new.judges if is_judged(pair.metric) else []
-    values = frozenset([*(name for name, _ in chosen), *judges, str(pair.metric.cutoff)])
-    measured = "sampled_labels" if is_sampled(pair.metric) else "metrics"
-    of_answers = (*_OF_ANSWERS, *(["answer_verdicts"] if judges else []))
-    assets = {
-        entry.asset: values
-        for entry in pair.new.evaluation.entries
-        if (
-            entry.asset in of_answers
-            if is_of_answers(pair.metric)
-            else entry.asset.endswith(("_runs", measured))
+def _checks(pair: EvaluationPair, chosen: Sequence[Couple], rules: Rules) -> list[Check]:
+    """Test all retrievers of a look."""
+    corpus = CorpusChange(pair)
+    # What nothing calibrates yet is not worse for that.
+    missing = CANNOT_TELL if pair.source.is_of_answers and not pair.source.is_paired else FAIL
+    return [
+        Check(*couple, missing, drop)
+        if isinstance(drop, str)
+        else _check(pair, couple, drop, p, rules, corpus)
+        for couple, (drop, p) in zip(
+            chosen, pair.source.drops(pair, chosen, rules.alpha), strict=True
         )
-    }
-    return state_of(pair.new.evaluation, assets)
+    ]
 
 
-_OF_ANSWERS = ("answers", "answer_metrics")
-"""What a look at a metric of answers sees of each answerer."""
+def _check(
+    pair: EvaluationPair,
+    couple: Couple,
+    drop: Drop,
+    p: float | None,
+    rules: Rules,
+    corpus: CorpusChange,
+) -> Check:
+    if drop.low is not None and drop.low >= -rules.max_drop - SAME:
+        return Check(*couple, PASS, None, drop, p)
+    causes = causes_of(pair, couple, corpus) if pair.source.needs_labels else None
+    unjudged = causes.unjudged if causes is not None else 0.0
+    allowed, level = f"{rules.max_drop:g} are allowed", look_level(rules.alpha)
+    is_too_much = drop.drop > rules.max_drop + SAME
+    if is_too_much and p is not None and p < level:
+        dropped = f"dropped by {drop.drop:.4f} (p = {four_places(p)})"
+        if drop.drop - unjudged > rules.max_drop + SAME:
+            return Check(*couple, FAIL, f"{dropped}; {allowed}", drop, p, causes=causes)
+        reason = f"{dropped}, but {unjudged:.4f} of it is by documents that nobody has judged"
+        return Check(*couple, CANNOT_TELL, reason, drop, p, causes=causes)
+    is_exhausted = pair.evidence is not None and pair.evidence.is_exhausted
+    more, if_half = (None, None) if is_exhausted else _more_questions(drop, rules)
+    if drop.low is None:
+        reason = f"nothing is shown: {drop.reason or f'{drop.n} query is too few for an interval'}"
+    elif is_too_much:
+        chance = f"may be chance (p = {four_places(p or 1.0)}, below {level:g} is needed)"
+        reason = f"dropped by {drop.drop:.4f}, which {chance}; {allowed}"
+    else:
+        reason = f"a drop of {-drop.low:.4f} is not ruled out; {allowed}"
+    if more is not None and drop.low is not None:
+        reason += f"; {more_questions_text(more, if_half)}"
+    return Check(*couple, CANNOT_TELL, reason, drop, p, more, if_half, causes)
 
 
-def _notes(pair: EvaluationPair, retrievers: Collection[str], *, is_earlier: bool) -> Iterator[str]:
+def _more_questions(drop: Drop, rules: Rules) -> tuple[int | None, int | None]:
+    """Return how many more questions tell with power 0.8, if the mean drop stays as it is.
+
+    And how many tell in all if it is half of that. None: none of so many would.
+    """
+    units = _units(drop, drop.drop, rules)
+    if units is None or (units / drop.n_units - 1) * drop.n >= MAX_ADVISED:
+        return None, None
+    half = _units(drop, drop.drop / 2, rules)
+    if_half = None if half is None else rounded(half / drop.n_units * drop.n)
+    return rounded((units / drop.n_units - 1) * drop.n), if_half
+
+
+def _units(drop: Drop, fall: float, rules: Rules) -> float | None:
+    """Return how many independent units tell where the mean falls by so much.
+
+    Below the allowed drop so many that rule more than that out; above it so many that show both
+    that there is a drop and that it is more than allowed; of too few units that all fall, chance is
+    never ruled out.
+    """
+    beyond = fall - rules.max_drop
+    if not drop.error or drop.n_units < MIN_UNITS or abs(beyond) <= SAME:
+        return None
+    bounds = [(-beyond, rules.alpha / 2)]
+    if beyond > 0:
+        bounds = [(fall, look_level(rules.alpha)), (beyond, 0.5)]
+    units = max(units_needed(drop.error, drop.n_units, margin, level) for margin, level in bounds)
+    return max(units, fewest_falls(rules.alpha)) if beyond > 0 else units
+
+
+def _broken(pair: EvaluationPair, check: Check) -> Check | None:
+    """Return a failing check of a retriever that returns nothing where it did; None: it is not.
+
+    :data:`MIN_SILENT` questions or more must have had hits in the older evaluation and none now.
+    """
+    cutoff = pair.metric.cutoff or 0
+    # A sample of labels has no table of facts about queries: it knows its questions itself.
+    is_paired = pair.source.is_paired
+    ids = pair.counting["query_id"].to_pylist() if is_paired else pair.queries
+    answered = [
+        set(ids) & set(one.table(keys[cutoff])["query_id"].to_pylist())
+        for one in (pair.old, pair.new)
+        if cutoff in (keys := one.run_keys(check.retriever))
+    ]
+    silent = len(answered[0] - answered[1]) if len(answered) == 2 else 0
+    if silent < MIN_SILENT:
+        return None
+    reason = f"broken: it returns nothing for {silent} questions that had hits"
+    return replace(check, answer=FAIL, reason=reason, more_questions=None, questions_if_half=None)
+
+
+def _notes(pair: EvaluationPair, names: Collection[str], *, is_earlier: bool) -> Iterator[str]:
     caveat = None if pair.evidence is None else pair.evidence.caveat()
     if caveat is not None:
         yield caveat
     if not is_earlier:
         return
     old, new = pair.old_cells, pair.new_cells
-    if not retrievers:
+    if not names:
         yield from (f"{n} is new and has nothing to be compared with" for n in new if n not in old)
         yield from (f"{name} is gone" for name in old if name not in new)
+    yield from pair.source.change_notes(pair, names)
     count = len(set(pair.queries))
-    asset = "queries" if is_of_answers(pair.metric) or is_sampled(pair.metric) else "qrels"
-    labelled = len(set(pair.new.table_of(asset)["query_id"].to_pylist()))
-    if is_judged(pair.metric):
-        yield from change_lines(judged_change_rows(pair, retrievers))
+    labelled = len(set(pair.new.table_of(pair.source.questions)["query_id"].to_pylist()))
     if count < labelled:
         yield f"only the {count} of {labelled} labelled queries that are the same in both count"
 
@@ -310,30 +440,25 @@ NUMBERS = ("n", "old", "new", "change", "low", "high")
 
 _WORDS: dict[Answer, str] = {PASS: "passed", FAIL: "FAILED", CANNOT_TELL: "cannot tell"}
 
-MAX_QUESTIONS = 3
-"""Questions that lost most and are named."""
-
 
 def gate_sheet(gate: Gate) -> Sheet:
     """Return the checks, and below them why they come out so."""
+    baseline = next((one.against for one in gate.checks if one.against != one.retriever), None)
     # The baseline is of the same evaluation, and not older.
-    old, new = ("baseline", "value") if _baseline(gate) else ("old", "new")
+    old, new = ("baseline", "value") if baseline else ("old", "new")
+    bounds = ("low", "high")
     columns = (
         Column("answer", "result", TEXT, is_whole=True),
-        Column("retriever", noun_of(gate), TEXT),
+        Column("retriever", gate.subject, TEXT),
         Column("old", old),
         Column("new", new),
-        Column(
-            "change",
-            "change",
-            SIGNED,
-            bounds=("low", "high"),
-            interval="interval",
-            is_required=True,
-        ),
+        Column("change", "change", SIGNED, bounds=bounds, interval="interval", is_required=True),
         Column("p_adjusted", "p", P_VALUE),
     )
-    return Sheet(summary(gate), columns, gate_rows(gate), notes=[*_lines(gate)])
+    split = "" if gate.split == "all" else f", split {gate.split}"
+    against = f"baseline {baseline}" if baseline else gate.against
+    title = f"gate {_WORDS[gate.answer]}: {gate.experiment}, {gate.metric}{split} against {against}"
+    return Sheet(title, columns, gate_rows(gate), notes=[*_lines(gate)])
 
 
 def gate_rows(gate: Gate) -> list[Row]:
@@ -350,24 +475,6 @@ def gate_rows(gate: Gate) -> list[Row]:
         }
         for check in gate.checks
     ]
-
-
-def _baseline(gate: Gate) -> str | None:
-    """Return the retriever that the others are compared with; None: each with itself, earlier."""
-    return next((one.against for one in gate.checks if one.against != one.retriever), None)
-
-
-def noun_of(gate: Gate) -> str:
-    """Return what is checked: ``retriever`` or ``answerer``."""
-    return "answerer" if any(is_answerer(check.retriever) for check in gate.checks) else "retriever"
-
-
-def summary(gate: Gate) -> str:
-    """Return the result in one line."""
-    split = "" if gate.split == "all" else f", split {gate.split}"
-    other = _baseline(gate)
-    against = f"baseline {other}" if other else gate.against
-    return f"gate {_WORDS[gate.answer]}: {gate.experiment}, {gate.metric}{split} against {against}"
 
 
 def _lines(gate: Gate) -> Iterator[str]:
@@ -399,7 +506,7 @@ def cause_lines(check: Check) -> Iterator[str]:
         rest = f"{causes.loss - causes.unjudged:.4f} {by}"
         by = f"{causes.unjudged:.4f} to documents that nobody has judged, {rest}"
     yield f"  {causes.loss:.4f} of the mean was lost{elsewhere}: {by}"
-    for line in newcomer_lines(causes.newcomers, causes.n_newcomers):
+    for line in causes.newcomer_lines:
         yield f"  {line}"
 
 

@@ -9,16 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rich.console import RenderableType
 
 from rag_assets.plain_text import markdown
+from rag_assets.report.evaluation_pairs import Drop
 from rag_assets.report.formats import Row, p_text
-from rag_assets.report.gate import Gate, cause_lines, gate_rows, gate_sheet, look_line, noun_of
-from rag_assets.report.gate_checks import CANNOT_TELL, FAIL, PASS, Answer, Check
-from rag_assets.report.metric_drops import Drop
+from rag_assets.report.gate import (
+    CANNOT_TELL,
+    FAIL,
+    PASS,
+    Answer,
+    Check,
+    Gate,
+    cause_lines,
+    gate_rows,
+    gate_sheet,
+    look_line,
+)
 from rag_assets.report.terminal_table import sheet_view
 
 _STYLES: dict[str, str] = {PASS: "green", FAIL: "bold red", CANNOT_TELL: "bold yellow"}
@@ -41,7 +50,7 @@ def gate_markdown(gate: Gate) -> str:
 def gate_csv_rows(gate: Gate) -> list[Row]:
     """Return one mapping a retriever or answerer, for CSV."""
     return [
-        {noun_of(gate) if name == "retriever" else name: value for name, value in row.items()}
+        {gate.subject if name == "retriever" else name: value for name, value in row.items()}
         for row in gate_rows(gate)
     ]
 
@@ -53,15 +62,6 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """What no XML 1.0 document may hold; reasons come from servers and may hold anything."""
 
 
-class _Case(NamedTuple):
-    """A test case: its element where it did not pass (``failure``, ``skipped``) with a message."""
-
-    name: str
-    element: str | None
-    message: str
-    output: str
-
-
 def junit(gate: Gate, *, cannot_tell_fails: bool = False) -> str:
     """Return the document.
 
@@ -70,42 +70,36 @@ def junit(gate: Gate, *, cannot_tell_fails: bool = False) -> str:
         cannot_tell_fails: whether a retriever of which nobody can tell is a failure; else its test
             is skipped, with the reason.
     """
-    cases = list(_cases(gate, "failure" if cannot_tell_fails else "skipped"))
-    failed, skipped = (
-        str(sum(case.element == element for case in cases)) for element in ("failure", "skipped")
-    )
-    counts = {"tests": str(len(cases)), "failures": failed, "errors": "0"}
     name = f"{gate.experiment} {gate.metric}"
-    root = Element("testsuites", counts)
-    suite = SubElement(root, "testsuite", {"name": name, **counts, "skipped": skipped})
+    root = Element("testsuites")
+    suite = SubElement(root, "testsuite", {"name": name})
     properties = SubElement(suite, "properties")
     for key in ("evaluation", "against", "split"):
         SubElement(properties, "property", {"name": key, "value": getattr(gate, key)})
-    for case in cases:
-        element = SubElement(suite, "testcase", {"classname": name, "name": case.name, "time": "0"})
-        if case.element is not None:
-            kind = {"type": "gate"} if case.element == "failure" else {}
-            message = {"message": _clean(case.message), **kind}
-            SubElement(element, case.element, message).text = _clean(case.message)
-        if case.output:
-            SubElement(element, "system-out").text = _clean(case.output)
-    indent(root)
-    return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
+    def case(title: str, element: str | None, message: str, output: str) -> None:
+        added = SubElement(suite, "testcase", {"classname": name, "name": title, "time": "0"})
+        if element is not None:
+            kind = {"type": "gate"} if element == "failure" else {}
+            SubElement(added, element, {"message": _clean(message), **kind}).text = _clean(message)
+        if output:
+            SubElement(added, "system-out").text = _clean(output)
 
-def _cases(gate: Gate, unknown: str) -> Iterator[_Case]:
     incomplete = "; ".join(gate.incomplete)
     notes = "\n".join([look_line(gate), *gate.notes])
-    yield _Case(COMPLETE, "failure" if incomplete else None, incomplete, notes)
+    case(COMPLETE, "failure" if incomplete else None, incomplete, notes)
+    unknown = "failure" if cannot_tell_fails else "skipped"
     elements: dict[Answer, str | None] = {PASS: None, FAIL: "failure", CANNOT_TELL: unknown}
     for check in gate.checks:
-        element = elements[check.answer]
-        yield _Case(check.retriever, element, check.reason or "", _output(check))
-
-
-def _output(check: Check) -> str:
-    lines = _drop_lines(check, check.drop) if check.drop is not None else ()
-    return "\n".join([*lines, *cause_lines(check)])
+        lines = _drop_lines(check, check.drop) if check.drop is not None else ()
+        output = "\n".join([*lines, *cause_lines(check)])
+        case(check.retriever, elements[check.answer], check.reason or "", output)
+    counts = {"tests": len(gate.checks) + 1, "failures": len(suite.findall("testcase/failure"))}
+    for one in (root, suite):
+        one.attrib.update({key: str(value) for key, value in counts.items()} | {"errors": "0"})
+    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
+    indent(root)
+    return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _drop_lines(check: Check, drop: Drop) -> Iterator[str]:

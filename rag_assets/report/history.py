@@ -1,15 +1,29 @@
-"""A metric over evaluations: what changed at each, rows, and a sheet."""
+"""A metric over evaluations: what changed at each, for the command line, Python and a notebook."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.labels.sampling.label_pool import sampled_metrics
+from rag_assets.pipeline.history import COST_TIME, History
 from rag_assets.pipeline.reasons import Reason, changes, file_changes
-from rag_assets.report.metric_choice import is_answerer
+from rag_assets.report.evaluation_pairs import EstimatedSource, MetricSource, is_answerer
+from rag_assets.report.metric_sources import ANSWER_HEADLINES, Retrieval, named_source
+from rag_assets.report.notebook import Tabular, colours, figure, look, plain
+from rag_assets.report.result import SAMPLED, Row
+from rag_assets.report.sampled import SampledLabels
 from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 DIGESTS = {
     "corpus_digest": "documents changed",
@@ -75,9 +89,6 @@ def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iter
         yield Reason(f"{before}{change.what.removeprefix('retrievers.')}", change.old, change.new)
 
 
-Row = dict[str, Any]
-
-
 def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str | None) -> list[Row]:
     """Return one row an evaluation and retriever, the oldest first.
 
@@ -107,8 +118,8 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
             place = cell["retriever"], cell["split"]
             change = cell["value"] - last[place] if alike and place in last else None
             measured = {name: cell[name] for name in _NO_CELL}
-            told = {"change": change, "comparable": alike, "changes": reasons}
-            rows.append({**_lead(evaluation), **measured, **told})
+            since = {"change": change, "comparable": alike, "changes": reasons}
+            rows.append({**_lead(evaluation), **measured, **since})
         last = {(cell["retriever"], cell["split"]): cell["value"] for cell in cells}
         before = evaluation
     return rows
@@ -161,26 +172,6 @@ ID_END = 4
 """So many last characters of an id are shown; `diff` and `gate` take the end of an id."""
 
 
-def history_sheet(rows: Sequence[Row], metric: str, title: str = "") -> Sheet:
-    """Return the table; the time and the reasons of an evaluation stand at its first retriever."""
-    lines: list[Row] = []
-    for row in rows:
-        is_first = not lines or row["evaluation_id"] != lines[-1]["evaluation_id"]
-        texts = (time_text(row), row["evaluation_id"][-ID_END:], what_changed(row))
-        names = ("time", "id", "what")
-        lines.append({**row, **dict(zip(names, texts if is_first else ("", "", ""), strict=True))})
-    is_of_answers = any(is_answerer(row["retriever"] or "") for row in rows)
-    columns = (
-        Column("time", "evaluation", TEXT, min_width=10, missing=""),
-        Column("id", "id", TEXT, is_whole=True, missing=""),
-        Column("retriever", "answerer" if is_of_answers else "retriever", TEXT),
-        Column("value", metric, is_required=True),
-        Column("change", "change", SIGNED, missing=""),
-        Column("what", "what changed", TEXT, missing=""),
-    )
-    return Sheet(title, columns, lines)
-
-
 def what_changed(row: Mapping[str, Any]) -> str:
     """Return the reasons of an evaluation as text, and whether it is incomplete."""
     parts = [changes_text(row["changes"]), "" if row["complete"] else "incomplete"]
@@ -190,3 +181,231 @@ def what_changed(row: Mapping[str, Any]) -> str:
 def time_text(row: Mapping[str, Any]) -> str:
     """Return when an evaluation began, to the minute."""
     return str(row["started"])[:16].replace("T", " ")
+
+
+SCHEMA = pa.schema(
+    [
+        ("evaluation_id", pa.string()),
+        ("started", pa.timestamp("s", "UTC")),
+        ("complete", pa.bool_()),
+        ("trigger", pa.string()),
+        ("user", pa.string()),
+        ("git_commit", pa.string()),
+        ("retriever", pa.string()),
+        ("split", pa.string()),
+        ("value", pa.float64()),
+        ("n_queries", pa.int64()),
+        ("change", pa.float64()),
+        ("comparable", pa.bool_()),
+        ("changes", pa.string()),
+    ]
+)
+"""Columns of the table; ``changes`` is the text that ``rag-assets history`` prints."""
+
+MAX_DATES = 8
+"""Dates below a figure, so that they do not touch."""
+
+MAX_CHARACTERS = 120
+"""Characters of what changed that stand at a point of the figure; the table has all."""
+
+
+class MetricHistory(Tabular):
+    """A metric over evaluations; a row is a retriever in an evaluation, the oldest first.
+
+    Attributes:
+        experiment: its name.
+        source: the metric, with its cut-off.
+        rows: see :func:`history_rows`.
+    """
+
+    def __init__(self, experiment: str, source: MetricSource, rows: Sequence[Row]) -> None:
+        """Hold what was read."""
+        self.experiment = experiment
+        self.source = source
+        self.rows = list(rows)
+
+    @property
+    def metric(self) -> Metric:
+        """The metric, with its cut-off."""
+        return self.source.metric
+
+    @classmethod
+    def of(
+        cls,
+        history: History,
+        metric: str | None = None,
+        retrievers: Sequence[str] = (),
+        split: str | None = None,
+        last: int = 10,
+    ) -> MetricHistory:
+        """Read the last evaluations.
+
+        Args:
+            history: the experiment's evaluations.
+            metric: such as ``recall@10`` or ``answer_f1``; the primary one of the last evaluation
+                when absent, of answerers F1.
+            retrievers: whose values, answerers as ``plain@5``; all when empty.
+            split: whose queries; ``test`` where there is one when absent.
+            last: so many of the newest evaluations.
+
+        Raises:
+            NotEvaluated: there is no evaluation, or none with the metric.
+            UsageError: an unknown metric or retriever.
+        """
+        evaluations = history.evaluations(last + 1)
+        if not evaluations:
+            root = history.root
+            raise NotEvaluated(f"{root.name} has no evaluation in {root.parent} yet")
+        primary = parse_metric(str(evaluations[-1]["primary_metric"]))
+        if metric is None and any(map(is_answerer, retrievers)):
+            metric = ANSWER_HEADLINES[0]
+        source = _time_at(metric, primary) or named_source(metric, primary)
+        source.check_names(retrievers)
+        since = str(evaluations[0]["evaluation_id"])
+        values = source.history(history, since)
+        if metric is None and not values:  # what a sample of labels decides, where there is one
+            decided, *_ = sampled_metrics(primary, primary.cutoff or 0)
+            sampled = SampledLabels(decided._replace(measure=SAMPLED + decided.measure))
+            values = sampled.history(history, since)
+            source = sampled if values else source
+        available = dict.fromkeys(str(row["retriever"]) for row in values)
+        if not available:
+            raise NotEvaluated(f"none of these evaluations has a cell of {source.metric}")
+        for name in retrievers:
+            if name not in available:
+                raise UsageError(f"unknown {source.subject} {allowed_names(name, available)}")
+        chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
+        rows = history_rows(evaluations, chosen, split)
+        if isinstance(source, EstimatedSource):
+            rows = _with_judges(rows, values)
+        newest = {row["evaluation_id"] for row in evaluations[-last:]}
+        rows = [row for row in rows if row["evaluation_id"] in newest]
+        return cls(history.root.name, source, rows)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table of :data:`SCHEMA`; of answerers with ``answerer`` for ``retriever``."""
+        rows = flat_history_rows(self.rows)
+        texts = pa.array([row["started"] for row in rows], pa.string())
+        arrays = [
+            texts.cast(one.type)
+            if one.name == "started"
+            else pa.array([row[one.name] for row in rows], one.type)
+            for one in SCHEMA
+        ]
+        table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+        return table.rename_columns(list(self.source.named(dict.fromkeys(SCHEMA.names))))
+
+    @property
+    def _groups(self) -> list[list[Row]]:
+        """The rows of each evaluation, which stand one after the other."""
+        return [list(rows) for _, rows in groupby(self.rows, lambda row: row["evaluation_id"])]
+
+    def plot(self, *, dark: bool = False) -> go.Figure:
+        """Return a line a retriever; only evaluations that can be compared are joined.
+
+        Args:
+            dark: for a dark page.
+        """
+        groups = self._groups
+        names = list(dict.fromkeys(row["retriever"] for row in self.rows if row["retriever"]))
+        broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
+        traces = [_line(groups, name, look(n, dark), broken) for n, name in enumerate(names)]
+        metric = plain(str(self.metric))
+        step = max(-(-len(groups) // MAX_DATES), 1)
+        dated = range(len(groups) - 1, -1, -step)
+        line = {"color": colours(dark)["soft"], "dash": "dot", "width": 2}
+        across = {"type": "line", "y0": 0, "y1": 1, "yref": "paper", "line": line}
+        return figure(
+            traces,
+            dark,
+            title=f"{plain(self.experiment)}: {metric} over evaluations",
+            xaxis={
+                "tickvals": [n + 1 for n in dated],
+                "ticktext": [time_text(groups[n][0]).replace(" ", "<br>") for n in dated],
+                "tickangle": 0,
+                "showgrid": False,
+                "zeroline": False,
+            },
+            yaxis={"title": {"text": metric}},
+            shapes=[{**across, "x0": n + 0.5, "x1": n + 0.5} for n in broken],
+        )
+
+    def sheet(self, rows: Sequence[Row] | None = None, title: str = "") -> Sheet:
+        """Return rows as a table, all when absent; of an evaluation time and reasons stand once."""
+        lines: list[Row] = []
+        for row in self.rows if rows is None else rows:
+            is_first = not lines or row["evaluation_id"] != lines[-1]["evaluation_id"]
+            texts = (time_text(row), row["evaluation_id"][-ID_END:], what_changed(row))
+            lead = zip(("time", "id", "what"), texts if is_first else ("", "", ""), strict=True)
+            lines.append({**row, **dict(lead)})
+        columns = (
+            Column("time", "evaluation", TEXT, min_width=10, missing=""),
+            Column("id", "id", TEXT, is_whole=True, missing=""),
+            Column("retriever", self.source.subject, TEXT),
+            Column("value", str(self.metric), is_required=True),
+            Column("change", "change", SIGNED, missing=""),
+            Column("what", "what changed", TEXT, missing=""),
+        )
+        return Sheet(title, columns, lines)
+
+    def _sheets(self) -> list[Sheet]:
+        """Return a row an evaluation and retriever, the newest evaluation first."""
+        rows = [row for group in reversed(self._groups) for row in group]
+        sheet = self.sheet(rows, f"{self.experiment}: {self.metric} over evaluations")
+        note = "without a change: the first of its name, or over other queries, labels or weights"
+        return [replace(sheet, notes=[note])]
+
+
+def _time_at(name: str | None, primary: Metric) -> MetricSource | None:
+    """Return ``cost_time`` at its cut-off or the primary one; None: another metric is meant."""
+    measure, _, cutoff = (name or "").partition("@")
+    if measure != COST_TIME or not (cutoff.isdecimal() or not cutoff):
+        return None
+    return Retrieval(Metric(COST_TIME, int(cutoff) if cutoff else primary.cutoff))
+
+
+def _with_judges(rows: Sequence[Row], values: Sequence[Row]) -> list[Row]:
+    """Return rows of the history that also say where the judge, or the labels, are others."""
+    value_of = {row["evaluation_id"]: row for row in values}
+    others: dict[str, list[dict[str, Any]]] = {}
+    last: Row | None = None
+    for name in dict.fromkeys(row["evaluation_id"] for row in rows):
+        now = value_of.get(name, last)
+        if last is not None and now is not None:
+            labels = "labelled answers" if now["judge"] else "sampled labels"
+            whats = {"fingerprint": f"judge {now['judge']}", "n_labels": labels}
+            others[name] = [
+                {"what": what, "old": str(last[column]), "new": str(now[column])}
+                for column, what in whats.items()
+                if last[column] != now[column]
+            ]
+        last = now
+    return [
+        {**row, "changes": [*row["changes"], *others.get(row["evaluation_id"], [])]} for row in rows
+    ]
+
+
+def _line(
+    groups: list[list[Row]], name: str, drawn: dict[str, str], broken: list[int]
+) -> dict[str, Any]:
+    points: list[tuple[float, float | None, str]] = []
+    for n, group in enumerate(groups):
+        if n in broken:
+            points.append((n + 0.5, None, ""))
+        points += [
+            (n + 1, row["value"], plain(what_changed(row)[:MAX_CHARACTERS]))
+            for row in group
+            if row["retriever"] == name
+        ]
+    x, y, texts = zip(*points, strict=True)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": plain(name),
+        "x": x,
+        "y": y,
+        "customdata": [[text] for text in texts],
+        "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
+        "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 9},
+        "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",
+    }

@@ -7,30 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated
-from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
     N_UNITS,
     Sample,
-    difference_row,
     questions_with_golds,
     samples,
 )
-from rag_assets.report.metric_choice import judge_named
+from rag_assets.report.evaluation_pairs import pair_sentence
 from rag_assets.report.notebook import Tabular, bars, figure, plain
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import MEAN, TEXT, Column, Sheet, interval_of
+from rag_assets.report.view import Context, View
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-Row = dict[str, Any]
 
 ASSETS = ("calibrated_means", "calibrated_rankings")
 """What calibrates means: of answerers, and of retrievers."""
@@ -50,11 +47,12 @@ def judged_rows(result: EvaluationResult, split: str | None = None) -> list[Row]
         None where nothing is calibrated, and ``worth``: how many labels alone give so narrow an
         interval.
     """
-    rows = [row for asset in ASSETS for row in _stored(result, asset)]
+    rows = [row for asset in ASSETS for row in stored_rows(result, asset)]
     return [row for row in rows if split in (None, row["split"])]
 
 
-def _stored(result: EvaluationResult, asset: str) -> list[Row]:
+def stored_rows(result: EvaluationResult, asset: str) -> list[Row]:
+    """Return the rows of an asset of judges, with ``by`` and without what nothing calibrates."""
     return [
         {"by": entry.partition["judge"], **calibrated_row(row)}
         for entry in result.evaluation.entries_of(asset)
@@ -203,59 +201,17 @@ def sample_of(result: EvaluationResult, split: str) -> Sample | None:
     return None
 
 
-def judged_differences(
-    result: EvaluationResult, metric: Metric, split: str, names: Sequence[str] = ()
-) -> list[Row]:
-    """Return rows of :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge.
-
-    Args:
-        result: the evaluation.
-        metric: ``judged_correct`` with its judge.
-        split: of the questions.
-        names: two answerers, the second is compared with the first; all pairs when empty.
-
-    Raises:
-        NotEvaluated: the evaluation has none, or none of these names.
-    """
-    judge = judge_named(metric)
-    rows = _pair(result, metric, split, names) if names else []
-    if not names:
-        stored = _stored(result, "calibrated_differences")
-        rows = [row for row in stored if (row["by"], row["split"]) == (judge, split)]
-    if not rows:
-        problem = f"the last evaluation of {result.evaluation.experiment}"
-        raise NotEvaluated(f"{problem} has no calibrated {metric} to compare; {how(result)}")
-    return rows
-
-
-def _pair(result: EvaluationResult, metric: Metric, split: str, names: Sequence[str]) -> list[Row]:
-    cells, sample = result.cells_of(metric), sample_of(result, split)
-    a, b = names
-    if sample is None or a not in cells or b not in cells:
-        return []
-    entries = result.evaluation.entries_of("calibrated_differences")
-    manifest = result.manifest_of(entries[0]) if entries else None
-    level = manifest.config["confidence"] if manifest is not None else 0.95
-    row = difference_row((a, b), JUDGED_CORRECT, (cells[a], cells[b]), sample, level)
-    return [{"by": judge_named(metric), **calibrated_row(row)}]
-
-
 def difference_text(row: Row) -> str:
     """Return what a calibrated difference comes to, in one sentence that claims no more."""
     a, b = row["name_a"], row["name_b"]
     if row["calibrated"] is None:
         return f"{b} against {a}: {row['reason']}"
-    size = f"{abs(row['calibrated']):.4f}"
-    better, worse = (b, a) if row["calibrated"] >= 0 else (a, b)
     if row["low"] is None:
         return f"no interval for {b} against {a}: {row['reason']}"
     if row["low"] == row["high"] == 0:
         return f"{a} and {b} give the same answers"
-    low, high = (row["low"], row["high"]) if better == b else (-row["high"], -row["low"])
-    rest = f"{size} [{low:.4f}, {high:.4f}], {row['n_labels']} labels"
-    if low > 0:
-        return f"{better} is more often correct than {worse} by {rest}"
-    return f"no difference shown between {a} and {b}: {better} is ahead by {rest}"
+    bounds, labels = (row["low"], row["high"]), f"{row['n_labels']} labels"
+    return pair_sentence((a, b), row["calibrated"], bounds, "is more often correct than", labels)
 
 
 def differences_sheet(rows: Sequence[Row], title: str) -> Sheet:
@@ -289,7 +245,7 @@ class JudgedTable(Tabular):
     @property
     def differences(self) -> pa.Table:
         """All pairs: :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge."""
-        return pa.Table.from_pylist(_stored(self.result, "calibrated_differences"))
+        return pa.Table.from_pylist(stored_rows(self.result, "calibrated_differences"))
 
     def plot(self, *, dark: bool = False) -> go.Figure:
         """Return bars of the calibrated means by answerer, a colour a judge, with intervals.
@@ -316,10 +272,53 @@ class JudgedTable(Tabular):
         )
 
     def _sheets(self) -> list[Sheet]:
-        # Loads what runs judges.
-        from rag_assets.report.judge_check import kept_checks, outcome
+        from rag_assets.report.judge_check import kept_checks, outcome  # loads what runs judges
 
         split = self.result.chosen_split()
         first, *others = headline_sheets(self.result, split) or judged_sheets(self.result, split)
         checks = [outcome(check) for check in kept_checks(self.result)]
         return [replace(first, lead=checks), *others]
+
+
+MAX_PAIRS = 12
+"""Pairs in the section of the page."""
+
+
+def judged(view: View) -> Context | None:
+    """Return the section on judges of the page; None where there is nothing of judges."""
+    from rag_assets.report.judge_check import (
+        kept_checks,
+        outcome,
+        people_lines,
+        score_text,
+        trials_sheet,
+    )
+
+    judges, checks = judge_names(view.result), kept_checks(view.result)
+    if not judges and not checks:
+        return None
+    differences = [
+        row
+        for row in stored_rows(view.result, "calibrated_differences")
+        if row["split"] == view.split and row["calibrated"] is not None
+    ]
+    sheets = []
+    for sheet in judged_sheets(view.result, view.split):
+        of = sheet.rows[0]["by"], sheet.rows[0]["metric"]
+        pairs = [row for row in differences if (row["by"], row["metric"]) == of]
+        sheets.append((sheet, [difference_text(row) for row in pairs[:MAX_PAIRS]]))
+    return {
+        "sheets": sheets,
+        "unlabelled": unlabelled_texts(view.result, view.split),
+        "checks": [
+            {
+                **check,
+                "outcome": outcome(check),
+                "kinds": [
+                    (trials_sheet(check["judge"], kind), [score_text(kind), *people_lines(kind)])
+                    for kind in check["kinds"]
+                ],
+            }
+            for check in checks
+        ],
+    }

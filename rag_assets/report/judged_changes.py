@@ -7,12 +7,15 @@ came from answers, and how much from another judge.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rag_assets.answers.stage import answers_key
+from rag_assets.errors import NotEstimable, NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
     N_UNITS,
@@ -24,15 +27,156 @@ from rag_assets.judges.calibration import (
     same_answers,
 )
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
-from rag_assets.pipeline.history import recorded_judge
-from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.judged import sample_of
-from rag_assets.report.metric_choice import judge_named
-from rag_assets.report.result import EvaluationResult
+from rag_assets.pipeline.history import History, recorded_judge
+from rag_assets.report.evaluation_pairs import (
+    Cells,
+    Couple,
+    Drop,
+    Drops,
+    EstimatedSource,
+    EvaluationPair,
+    detectable_drop,
+    drops_one_by_one,
+)
+from rag_assets.report.judged import (
+    calibrated_row,
+    differences_sheet,
+    how,
+    sample_of,
+    stored_rows,
+)
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 from rag_assets.schemas import ANSWER_VERDICTS
 
-Row = dict[str, Any]
+
+class JudgedAnswers(EstimatedSource):
+    """What a judge says of answers; it counts only as labels of people calibrate it."""
+
+    subject = "answerer"
+
+    @property
+    def judge(self) -> str:
+        """The judge that the metric names; empty: it names none."""
+        return self.metric.measure.partition(":")[2]
+
+    def of_judge(self, judges: Sequence[str], experiment: str) -> JudgedAnswers:
+        """Return the metric with its judge: the one that is named, or the only one.
+
+        Raises:
+            NotEvaluated: there is no judge.
+            UsageError: there is no such judge, or several and none is named.
+        """
+        if not judges:
+            problem = "no judge judged the answers of the last evaluation of"
+            raise NotEvaluated(f"{problem} {experiment}")
+        if self.judge and self.judge not in judges:
+            raise UsageError(f"unknown judge {allowed_names(self.judge, judges)}")
+        if not self.judge:
+            _check_only_one(judges)
+        return JudgedAnswers(Metric(f"{JUDGED_CORRECT}:{self.judge or judges[0]}"))
+
+    def cells(self, result: EvaluationResult) -> Cells:
+        """Return the answerers, each with its verdicts."""
+        tables = self.judged(result, result.answer_labels)
+        return {
+            name: table.append_column(self.metric.column, table[VERDICT])
+            for name, table in tables.items()
+        }
+
+    def judged(self, result: EvaluationResult, labels: pa.Table) -> dict[str, pa.Table]:
+        """Return answerer -> table of :data:`rag_assets.judges.calibration.JUDGED`.
+
+        Args:
+            result: the evaluation; without verdicts of the judge these are missing.
+            labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`, of any evaluation.
+        """
+        verdicts = self._verdicts(result)
+        return {
+            name: judged_answers(result.table(answers_key(name)), verdicts, labels)
+            for name in result.answer_metrics
+        }
+
+    def _verdicts(self, result: EvaluationResult) -> pa.Table:
+        key = answer_verdicts_key(self.judge)
+        return result.table(key) if result.has(key) else ANSWER_VERDICTS.empty()
+
+    def check_single(self, remedy: str) -> None:
+        """Refuse it: nothing calibrates a single verdict."""
+        problem = "counts only after people's labels calibrate it"
+        raise UsageError(f"{self.metric} {problem}; it is {remedy}")
+
+    def measured(self, result: EvaluationResult, names: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return the answers, their metrics, and the verdicts of all judges."""
+        values = frozenset([*names, *result.judges])
+        return dict.fromkeys(("answers", "answer_metrics", "answer_verdicts"), values)
+
+    def history(self, history: History, since: str) -> list[Row]:
+        """Return the calibrated means of one judge; of the only one where none is named."""
+        rows = history.judged_metric(self.judge or None, JUDGED_CORRECT, since)
+        _check_only_one(list(dict.fromkeys(str(row["judge"]) for row in rows)))
+        return [{**row, "retriever": row["name"], "n_queries": row["n"]} for row in rows]
+
+    def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:
+        """Compare calibrated means, with the labels of the newer evaluation for both."""
+        sample, labels = _sample(pair), pair.new.answer_labels
+        before, after = (self.judged(one, labels) for one in (pair.old, pair.new))
+
+        def drop_of(old: str, new: str) -> Drop | None:
+            if sample is None:
+                return None
+            change = change_of(before[old], after[new], sample, 1 - alpha, (old, new))
+            if change.row["calibrated"] is None:
+                raise NotEstimable(f"{self.metric} is not calibrated: {change.row['reason']}")
+            return change.drop(alpha)
+
+        return drops_one_by_one(chosen, drop_of)
+
+    def change_notes(self, pair: EvaluationPair, names: Collection[str]) -> Iterator[str]:
+        """Yield how verdicts changed, and by whom."""
+        yield from change_lines(judged_change_rows(pair, names))
+
+    def differences(
+        self, result: EvaluationResult, split: str | None, names: Sequence[str] = ()
+    ) -> list[Row]:
+        """Return rows of :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge.
+
+        Raises:
+            NotEvaluated: the evaluation has none, or none of these names.
+        """
+        split = result.chosen_split(split)
+        stored = stored_rows(result, "calibrated_differences")
+        rows = [row for row in stored if (row["by"], row["split"]) == (self.judge, split)]
+        if names:
+            rows = self._difference(result, split, names)
+        if not rows:
+            problem = f"the last evaluation of {result.evaluation.experiment}"
+            raise NotEvaluated(
+                f"{problem} has no calibrated {self.metric} to compare; {how(result)}"
+            )
+        return rows
+
+    def _difference(self, result: EvaluationResult, split: str, names: Sequence[str]) -> list[Row]:
+        cells, sample = self.cells(result), sample_of(result, split)
+        a, b = names
+        if sample is None or a not in cells or b not in cells:
+            return []
+        levels = [
+            one.config["confidence"] for _, one in result.manifests_of("calibrated_differences")
+        ]
+        level = levels[0] if levels else 0.95
+        row = difference_row((a, b), JUDGED_CORRECT, (cells[a], cells[b]), sample, level)
+        return [{"by": self.judge, **calibrated_row(row)}]
+
+    def differences_sheet(self, rows: Sequence[Row], title: str) -> Sheet:
+        """Return these rows as a table, and what they come to."""
+        return differences_sheet(rows, title)
+
+
+def _check_only_one(judges: Sequence[str]) -> None:
+    if len(judges) > 1:
+        names = ", ".join(f"{JUDGED_CORRECT}:{name}" for name in judges)
+        raise UsageError(f"{JUDGED_CORRECT} needs its judge: {names}")
 
 
 class JudgedChange(NamedTuple):
@@ -52,22 +196,23 @@ class JudgedChange(NamedTuple):
     error: float | None
     n_units: int
 
-
-def judged_change(pair: EvaluationPair, old: str, new: str, level: float) -> JudgedChange | None:
-    """Compare answerer ``new`` of the newer evaluation with ``old`` of the older one.
-
-    The labels are those of the newer evaluation, for the answers of both.
-
-    Returns:
-        None where no question can be judged.
-    """
-    sample = _sample(pair)
-    if sample is None:
-        return None
-    judge, labels = judge_named(pair.metric) or "", pair.new.answer_labels
-    before = pair.old.judged_answers(judge, labels)[old]
-    after = pair.new.judged_answers(judge, labels)[new]
-    return change_of(before, after, sample, level, (old, new))
+    def drop(self, alpha: float) -> Drop:
+        """Return it as the drop of a gate."""
+        row, change = self.row, self.row["calibrated"]
+        is_tested = row["low"] is not None and not row["low"] == row["high"] == 0
+        return Drop(
+            n=row["n"],
+            old=None if self.mean is None else self.mean - change,
+            new=self.mean,
+            change=change,
+            low=row["low"],
+            high=row["high"],
+            p=self.p if is_tested else None,
+            detectable=detectable_drop(self.error, self.n_units, alpha),
+            error=self.error,
+            n_units=self.n_units,
+            reason=row["reason"],
+        )
 
 
 def change_of(
@@ -77,7 +222,7 @@ def change_of(
     level: float,
     names: tuple[str, str] = ("old", "new"),
 ) -> JudgedChange:
-    """Compare two tables of :data:`rag_assets.judges.calibration.JUDGED`, see above."""
+    """Compare two tables of :data:`rag_assets.judges.calibration.JUDGED`."""
     row = difference_row(names, JUDGED_CORRECT, (before, after), sample, level)
     mean = mean_row(names[1], JUDGED_CORRECT, after, sample, level)["calibrated"]
     p, error = drop_test(row)
@@ -120,45 +265,26 @@ def judged_change_rows(pair: EvaluationPair, answerers: Collection[str] = ()) ->
         nothing tells how the one would judge the other's); and ``calibrated``, ``low``, ``high``
         and ``reason`` of the calibrated change, which no change of the judge alone can move.
     """
-    sample = _sample(pair)
-    judge = judge_named(pair.metric) or ""
-    if sample is None:
+    sample, source = _sample(pair), pair.source
+    if sample is None or not isinstance(source, JudgedAnswers):
         return []
-    prints = [recorded_judge(one.root, one.evaluation, judge) for one in (pair.old, pair.new)]
+    old, new = (
+        recorded_judge(one.root, one.evaluation, source.judge) for one in (pair.old, pair.new)
+    )
     labels = pair.new.answer_labels
-    before, after = (one.judged_answers(judge, labels) for one in (pair.old, pair.new))
-    level = pair.resampling.confidence
+    before, after = (source.judged(one, labels) for one in (pair.old, pair.new))
+    verdicts, level = source._verdicts(pair.new), pair.resampling.confidence
     rows = []
     for name in after:
         if name not in before or (answerers and name not in answerers):
             continue
-        rejudged = _rejudged(pair.new, judge, before[name])
-        parts = parts_of(
-            before[name], after[name], rejudged, sample, same_judge=prints[0] == prints[1]
-        )
+        rejudged = judged_answers(before[name], verdicts, labels)
+        parts = parts_of(before[name], after[name], rejudged, sample, same_judge=old == new)
         calibrated = change_of(before[name], after[name], sample, level).row
-        rows.append(
-            {
-                **{
-                    "answerer": name,
-                    "judge": judge,
-                    "old_judge": prints[0],
-                    "new_judge": prints[1],
-                },
-                **parts,
-                **{one: calibrated[one] for one in ("calibrated", "low", "high", "reason")},
-            }
-        )
+        row: Row = {"answerer": name, "judge": source.judge, "old_judge": old, "new_judge": new}
+        row |= parts | {one: calibrated[one] for one in ("calibrated", "low", "high", "reason")}
+        rows.append(row)
     return rows
-
-
-def _rejudged(new: EvaluationResult, judge: str, before: pa.Table) -> pa.Table:
-    """Return what the judge of the newer evaluation says of answers of the older one."""
-    key = answer_verdicts_key(judge)
-    known = any(entry.key == key for entry in new.evaluation.entries_of(key.asset))
-    return judged_answers(
-        before, new.table(key) if known else ANSWER_VERDICTS.empty(), new.answer_labels
-    )
 
 
 def parts_of(
@@ -180,14 +306,12 @@ def parts_of(
     total = weights.sum()
     change = np.where(there, new - old, 0.0)
     middle = old if same_judge else np.where(same, new, crossed)
-    known = ~np.isnan(middle)
-    by_judge = np.where(known, middle - old, 0.0)
-    by_answers = np.where(known, new - middle, 0.0)
-    parts = {
+    has_middle = ~np.isnan(middle)
+    parts: dict[str, Any] = {
         "change": change,
-        "by_answers": by_answers,
-        "by_judge": by_judge,
-        "by_both": np.where(known, 0.0, change),
+        "by_answers": np.where(has_middle, new - middle, 0.0),
+        "by_judge": np.where(has_middle, middle - old, 0.0),
+        "by_both": np.where(has_middle, 0.0, change),
     }
     return {
         "n": int(there.sum()),
@@ -223,6 +347,7 @@ def change_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 def judged_changes_sheet(rows: Sequence[Row]) -> Sheet:
     """Return how verdicts changed, by answers or judge, and what is left calibrated."""
+    bounds = ("low", "high")
     columns = (
         Column("answerer", "answerer", TEXT),
         Column("judge", "judge", TEXT),
@@ -231,12 +356,7 @@ def judged_changes_sheet(rows: Sequence[Row]) -> Sheet:
         Column("by_judge", "by the judge", SIGNED),
         Column("by_both", "by both", SIGNED),
         Column(
-            "calibrated",
-            "calibrated",
-            SIGNED,
-            bounds=("low", "high"),
-            interval="interval",
-            is_required=True,
+            "calibrated", "calibrated", SIGNED, bounds=bounds, interval="interval", is_required=True
         ),
     )
     notes = [*change_lines(rows)]

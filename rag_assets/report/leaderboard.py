@@ -34,6 +34,7 @@ from rag_assets.report.page.environment import meaning
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, metric_column
+from rag_assets.report.slices import slices_of
 from rag_assets.report.view import View
 from rag_assets.statistics.paired_tests import ALPHA
 
@@ -276,7 +277,7 @@ def other_tables(result: EvaluationResult) -> list[str]:
         "answers": bool(result.answer_metrics),
         "what judges say": bool(headline_sheets(result, result.chosen_split())),
         "estimates from the sample": bool(sampled_sheets(result)),
-        "--by tag": bool(result.slices()),
+        "--by tag": bool(slices_of(result)),
         "--latency": bool(result.milliseconds_per_query()),
     }
     return [name for name, is_there in has.items() if is_there]

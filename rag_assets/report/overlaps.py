@@ -12,8 +12,7 @@ from typing import Any
 
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.metric_choice import SAMPLED
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import SAMPLED, EvaluationResult
 from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
 

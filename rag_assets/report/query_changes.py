@@ -12,7 +12,6 @@ from rag_assets.answers.stage import answers_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.report.comparisons import Compared
-from rag_assets.report.metric_choice import is_of_answers
 from rag_assets.report.result import EvaluationResult, pairs_of
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME
@@ -51,7 +50,7 @@ def change_rows(compared: Compared, a: str, b: str) -> list[Row]:
         {"outcome": outcome(row["difference"]), **row}
         for row in _rows(compared, a, b, list(gained))
     ]
-    if is_of_answers(compared.metric):
+    if compared.source.is_of_answers:
         return rows
     names = ("query_id", "outcome", "difference", "value_a", "value_b")
     return [
@@ -75,7 +74,7 @@ def outcome(difference: float) -> str:
 def _rows(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> list[Row]:
     values_a, values_b = compared.values(a), compared.values(b)
     texts = pairs_of(compared.result.queries, "query_id", "text")
-    details = _answers if is_of_answers(compared.metric) else _moves
+    details = _answers if compared.source.is_of_answers else _moves
     of_query = details(compared, a, b, query_ids)
     return [
         {

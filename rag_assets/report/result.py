@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.answers.options import GOLD
-from rag_assets.answers.stage import answers_key
-from rag_assets.answers.summary_stage import comparable
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import splits_of
@@ -25,8 +23,6 @@ from rag_assets.evaluation.query_facts import (
     facts_table,
 )
 from rag_assets.evaluation.query_facts_stage import counting_of
-from rag_assets.judges.calibration import JUDGED_CORRECT, VERDICT, judged_answers
-from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     SnapshotEntry,
@@ -35,27 +31,19 @@ from rag_assets.pipeline.evaluations import (
     read_current,
     table_of,
 )
-from rag_assets.report.metric_choice import (
-    ANSWER_HEADLINES,
-    SAMPLED,
-    check_not_judged,
-    is_answerer,
-    is_judged,
-    is_of_answers,
-    is_sampled,
-    judge_named,
-    metric_at,
-)
-from rag_assets.report.slices import DOCUMENT, Slice, members_by, slices
 from rag_assets.schemas import (
     ANSWER_COMPARISONS,
     ANSWER_LABELS,
     ANSWER_SUMMARY,
-    ANSWER_VERDICTS,
     TableSchema,
 )
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey, Manifest
+
+Row = dict[str, Any]
+
+SAMPLED = "sampled_"
+"""Before the name of a metric: what a sample of labels estimates of it."""
 
 
 class EvaluationResult:
@@ -148,11 +136,20 @@ class EvaluationResult:
         """top_k -> table of :data:`rag_assets.schemas.OVERLAPS`; empty with labels."""
         return {int(top_k): table for top_k, table in self._by("overlaps", "top_k").items()}
 
-    @cached_property
-    def answerability(self) -> list[dict[str, Any]]:
-        """Rows of :data:`rag_assets.schemas.ANSWERABILITY`; none without unanswerable queries."""
-        entries = self.evaluation.entries_of("answerability")
-        return [row for entry in entries for row in self._table(entry).to_pylist()]
+    def rows_of(self, asset: str) -> list[Row]:
+        """Return the rows of all partitions of an asset, each with its partition; maybe none."""
+        return [
+            {**entry.partition, **row}
+            for entry in self.evaluation.entries_of(asset)
+            for row in self._table(entry).to_pylist()
+        ]
+
+    def manifests_of(self, asset: str) -> Iterator[tuple[SnapshotEntry, Manifest]]:
+        """Yield the partitions of an asset whose artifacts are still there."""
+        for entry in self.evaluation.entries_of(asset):
+            manifest = self.manifest_of(entry)
+            if manifest is not None:
+                yield entry, manifest
 
     def _by(self, asset: str, dimension: str, top_k: int | None = None) -> dict[str, pa.Table]:
         """Return the tables of an asset by one dimension, at one cut-off where it is given."""
@@ -206,55 +203,11 @@ class EvaluationResult:
         """Answerer at its cut-off -> table of :data:`rag_assets.answers.cases.ANSWER_METRICS`."""
         return self._by("answer_metrics", "answerer")
 
-    def cells_with(self, metric: Metric) -> dict[str, pa.Table]:
-        """Return who has a value of the metric -> the metrics of each query."""
-        cells = self.cells_of(metric).items()
-        return {name: table for name, table in cells if metric.column in table.column_names}
-
-    def cells_of(self, metric: Metric) -> dict[str, pa.Table]:
-        """Return who may have a value of the metric -> the metrics of each query.
-
-        They are retrievers at the metric's cut-off; for a metric of answers, answerers at theirs.
-        """
-        if is_judged(metric):
-            tables = self.judged_answers(judge_named(metric) or "", self.answer_labels)
-            return {n: t.append_column(metric.column, t[VERDICT]) for n, t in tables.items()}
-        if is_sampled(metric):  # single questions have no value of their own
-            nothing = pa.table({metric.column: pa.array([], pa.float64())})
-            has_sample = self.evaluation.entries_of("sampled_estimates")
-            return dict.fromkeys(self.run_retrievers, nothing) if has_sample else {}
-        if is_of_answers(metric):
-            golds = self.gold_answerers
-            return {
-                key: comparable(table, reads_gold=key.rpartition("@")[0] in golds)
-                for key, table in self.answer_metrics.items()
-            }
-        return self.query_metrics(metric.cutoff or 0)
-
     @cached_property
     def gold_answerers(self) -> list[str]:
         """The answerers that read the relevant texts: they refuse what has none by themselves."""
         configured = self.evaluation.origin.configuration.get("answers", {})
         return [name for name, options in configured.items() if options.get("context") == GOLD]
-
-    def chosen_metric(self, name: str | None, whose: Collection[str] = ()) -> Metric:
-        """Return the metric of a name; for None the primary one, or that of answerers ``whose``.
-
-        Without complete labels it is what a sample of labels decides.
-
-        Raises:
-            UsageError: there is no such metric.
-            NotEvaluated: answerers are named, and there is none.
-        """
-        if name is not None or not any(map(is_answerer, whose)):
-            metric = metric_at(name or self.sampled_primary, self.primary)
-            return self._with_judge(metric) if is_judged(metric) else metric
-        rows = self.answer_summary.to_pylist()
-        present = {row["metric"] for row in rows if row["mean"] is not None}
-        for headline in ANSWER_HEADLINES:
-            if headline in present:
-                return Metric(headline)
-        raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no answers")
 
     @property
     def sampled_primary(self) -> str | None:
@@ -263,19 +216,6 @@ class EvaluationResult:
             return None
         rows = self.table_of("sampled_estimates").to_pylist()
         return f"{SAMPLED}{rows[0]['metric']}" if rows else None
-
-    def _with_judge(self, metric: Metric) -> Metric:
-        """Return ``judged_correct`` with its judge: the one that is named, or the only one."""
-        judge, judges = judge_named(metric), self.judges
-        if not judges:
-            name = self.evaluation.experiment
-            raise NotEvaluated(f"no judge judged the answers of the last evaluation of {name}")
-        if judge is not None and judge not in judges:
-            raise UsageError(f"unknown judge {allowed_names(judge, judges)}")
-        if judge is None and len(judges) > 1:
-            names = ", ".join(f"{JUDGED_CORRECT}:{name}" for name in judges)
-            raise UsageError(f"{JUDGED_CORRECT} needs its judge: {names}")
-        return Metric(f"{JUDGED_CORRECT}:{judge or judges[0]}")
 
     @property
     def judges(self) -> list[str]:
@@ -287,35 +227,6 @@ class EvaluationResult:
     def answer_labels(self) -> pa.Table:
         """Table of :data:`rag_assets.schemas.ANSWER_LABELS`; empty without labels."""
         return self._table_or_empty("answer_labels", ANSWER_LABELS)
-
-    def judged_answers(self, judge: str, labels: pa.Table) -> dict[str, pa.Table]:
-        """Return answerer at its cut-off -> what a judge and people say of its answers.
-
-        Args:
-            judge: its verdicts are missing where the evaluation has none of it.
-            labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`, of any evaluation.
-
-        Returns:
-            Tables of :data:`rag_assets.judges.calibration.JUDGED`.
-        """
-        key = answer_verdicts_key(judge)
-        verdicts = self.table(key) if self.has(key) else ANSWER_VERDICTS.empty()
-        return {
-            name: judged_answers(self.table(answers_key(name)), verdicts, labels)
-            for name in self.answer_metrics
-        }
-
-    def check_cells(self, metric: Metric) -> None:
-        """Do nothing where someone has a value of the metric.
-
-        Raises:
-            NotEvaluated: nobody has; without labels no metric of retrieval exists.
-        """
-        if not is_of_answers(metric) and not is_sampled(metric):
-            self.check_labels()
-        if not self.cells_with(metric):
-            name = self.evaluation.experiment
-            raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
 
     def run_keys(self, retriever: str) -> dict[int, ArtifactKey]:
         """Return top_k -> the run of one retriever, a table of :data:`rag_assets.schemas.RUNS`."""
@@ -383,39 +294,6 @@ class EvaluationResult:
         """Return query id -> why the retriever failed on it, of one run."""
         manifest = self.manifest(key)
         return dict(manifest.failures) if manifest is not None else {}
-
-    def slices(
-        self,
-        retrievers: Collection[str] | None = None,
-        by: str = "tag",
-        metric: Metric | None = None,
-        split: str | None = None,
-    ) -> list[Slice]:
-        """Return a metric by query tag or by a field; empty when no answerable query is in any.
-
-        Args:
-            retrievers: whose means to give, or answerers, as ``plain@5``; all when absent.
-            by: ``tag``, ``query.<field>`` or ``document.<field>`` (of the relevant documents).
-            metric: with a cut-off, or one of answers; the primary metric when absent.
-            split: whose queries to count; the one to show when absent.
-
-        Raises:
-            UsageError: the queries are not split, ``by`` is none of these, or no query or document
-                has the field.
-        """
-        metric = metric or self.primary
-        check_not_judged(metric, "calibrated over all questions of a split alone")
-        cells = {
-            name: table
-            for name, table in self.cells_with(metric).items()
-            if retrievers is None or name in retrievers
-        }
-        if not cells:
-            return []
-        if by.startswith(DOCUMENT):
-            self.check_labels()
-        members = members_by(by, self.table_of)
-        return slices(cells, members, metric.column, self.weights(self.chosen_split(split)))
 
     def attributed_weights(self, retriever: str, split: str) -> dict[str, float]:
         """Return the weights of the split's queries on which the retriever did not fail."""

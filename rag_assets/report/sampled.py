@@ -6,18 +6,18 @@ columns are of complete labels. Everything speaks of *questions like these*, unl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.labels.sampling.estimates import Estimate, Estimator, no_interval_text
 from rag_assets.labels.sampling.judgment_log import SKIPPED
+from rag_assets.labels.sampling.label_pool import estimable_metric
 from rag_assets.labels.sampling.label_sample import OPEN, stored_sample
 from rag_assets.labels.sampling.sample_stage import (
     SAMPLED_ESTIMATES_KEY,
@@ -26,14 +26,23 @@ from rag_assets.labels.sampling.sample_stage import (
     passages_of,
 )
 from rag_assets.labels.sampling.standing import ITEMS, QUESTIONS, finite
-from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.metric_choice import SAMPLED, metric_at
-from rag_assets.report.result import EvaluationResult
+from rag_assets.pipeline.history import History
+from rag_assets.report.evaluation_pairs import (
+    Cells,
+    Couple,
+    Drop,
+    Drops,
+    EstimatedSource,
+    EvaluationPair,
+    detectable_drop,
+    drops_one_by_one,
+    is_same,
+    pair_sentence,
+)
+from rag_assets.report.result import SAMPLED, EvaluationResult, Row
 from rag_assets.report.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
 from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import ArtifactKey
-
-Row = dict[str, Any]
 
 _OLD = "\0old"
 """No name of a retriever: that of the older evaluation."""
@@ -43,8 +52,7 @@ HOW = "`rag-assets label` asks for the labels that tell most"
 
 def sampled_rows(result: EvaluationResult) -> list[Row]:
     """Return rows of :data:`rag_assets.schemas.SAMPLED_ESTIMATES`; none without a sample."""
-    entries = result.evaluation.entries_of(SAMPLED_ESTIMATES_KEY.asset)
-    return [row for entry in entries for row in result.table(entry.key).to_pylist()]
+    return result.rows_of(SAMPLED_ESTIMATES_KEY.asset)
 
 
 def is_wholly_graded(result: EvaluationResult) -> bool:
@@ -60,9 +68,7 @@ def sampled_table(result: EvaluationResult) -> pa.Table:
     Raises:
         NotEvaluated: the evaluation has no sample of labels.
     """
-    if not result.evaluation.entries_of(SAMPLED_ESTIMATES_KEY.asset):
-        raise _nothing(result, "labels")
-    return result.table(SAMPLED_ESTIMATES_KEY)
+    return _required(result, SAMPLED_ESTIMATES_KEY)
 
 
 def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
@@ -110,11 +116,156 @@ def sampled_notes(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
+class SampledLabels(EstimatedSource):
+    """What a sample of labels estimates of retrievers, never mixed with complete labels."""
+
+    def cells(self, result: EvaluationResult) -> Cells:
+        """Return all retrievers where there is a sample; single questions have no value."""
+        nothing = pa.table({self.metric.column: pa.array([], pa.float64())})
+        has_sample = result.evaluation.entries_of(SAMPLED_ESTIMATES_KEY.asset)
+        return dict.fromkeys(result.run_retrievers, nothing) if has_sample else {}
+
+    def check_single(self, remedy: str = "") -> None:
+        """Refuse it: it is estimated over all questions together."""
+        problem = f"{self.metric} is estimated over all questions together, not a question each"
+        raise UsageError(f"{problem}; see `rag-assets compare`, `gate` and `history`")
+
+    check_mean = check_single
+
+    def measured(self, result: EvaluationResult, names: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return the runs at the cut-off, and the labels."""
+        values = frozenset([*names, str(self.metric.cutoff)])
+        assets = {entry.asset for entry in result.evaluation.entries}
+        return {asset: values for asset in assets if asset.endswith(("_runs", "sampled_labels"))}
+
+    def history(self, history: History, since: str) -> list[Row]:
+        """Return the estimates."""
+        rows = history.judged_metric("", str(self.metric).removeprefix(SAMPLED), since)
+        return [{**row, "retriever": row["name"], "n_queries": row["n"]} for row in rows]
+
+    def pair(
+        self,
+        old: EvaluationResult,
+        new: EvaluationResult,
+        split: str | None = None,
+        *,
+        intersection: bool = False,
+    ) -> EvaluationPair:
+        """Return two evaluations of the same questions.
+
+        Raises:
+            UsageError: the questions differ, or a split is wanted.
+        """
+        self._refuse_split(split)
+        if not is_same(old, new, "queries"):
+            raise UsageError(f"the questions are not the same, so {self.metric} is not comparable")
+        ids = frozenset(str(one) for one in new.queries["query_id"].to_pylist())
+        return EvaluationPair(old, new, self, ALL, ids)
+
+    def _refuse_split(self, split: str | None) -> None:
+        if split is not None:
+            problem = f"{self.metric} is over all questions together"
+            raise UsageError(f"{problem}; --split does not apply")
+
+    def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:
+        """Compare estimates on questions like these, with the labels of the newer evaluation."""
+        return drops_one_by_one(
+            chosen,
+            lambda old, new: self._between((pair.old, pair.new), (old, new), 1 - alpha).drop(alpha),
+        )
+
+    def differences(
+        self, result: EvaluationResult, split: str | None, names: Sequence[str] = ()
+    ) -> list[Row]:
+        """Return a row a pair of retrievers, read as "the second minus the first".
+
+        Returns:
+            ``name_a``, ``name_b``, ``metric``, ``difference``; ``questions_low``,
+            ``questions_high``, ``items_low``, ``items_high`` (None: nothing is known),
+            ``n_labels``, ``effective_labels``, ``n_no_chance`` (passages that had no chance to be
+            asked yet), ``n`` questions, ``confidence``.
+
+        Raises:
+            NotEvaluated: the evaluation has no sample of labels.
+            UsageError: an unknown retriever, or a split is wanted.
+        """
+        self._refuse_split(split)
+        sampled = sampled_names(result)
+        _required(result, SAMPLED_LABELS_KEY)
+        for name in names:
+            if name not in sampled:
+                raise UsageError(f"unknown retriever {allowed_names(name, sampled)}")
+        pairs = [(names[0], names[1])] if names else list(combinations(sampled, 2))
+        manifest = result.manifest(SAMPLED_ESTIMATES_KEY)
+        level = float(manifest.config["confidence"]) if manifest is not None else 0.95
+        return [self._between((result, result), pair, level).row for pair in pairs]
+
+    def differences_sheet(self, rows: Sequence[Row], title: str) -> Sheet:
+        """Return these rows as a table, and what they come to."""
+        pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
+        columns = (
+            Column("pair", "retrievers", TEXT),
+            Column("difference", "difference", "+.4f", is_required=True),
+            *_intervals(rows),
+            Column("n_labels", "labels", "d"),
+        )
+        return Sheet(title, columns, pairs, notes=[sampled_text(row) for row in rows])
+
+    def _between(
+        self,
+        results: tuple[EvaluationResult, EvaluationResult],
+        names: tuple[str, str],
+        level: float,
+    ) -> SampledDifference:
+        """Compare two retrievers, of one evaluation or of two.
+
+        Args:
+            results: whose passages; the second one's labels and questions count.
+            names: the retriever of each.
+            level: of the intervals.
+
+        Raises:
+            NotEvaluated: one of them has no passages to be judged.
+            UsageError: no passages as deep are kept.
+        """
+        metric = self.metric._replace(measure=self.metric.measure.removeprefix(SAMPLED))
+        new = results[1]
+        table = _required(new, SAMPLED_LABELS_KEY)
+        manifest = new.manifest(SAMPLED_LABELS_KEY)
+        depth = int(manifest.config["depth"]) if manifest is not None else int(metric.cutoff or 0)
+        if int(metric.cutoff or 0) > depth:
+            problem = f"{self.metric} is deeper than the sample"
+            raise UsageError(f"{problem}; allowed: a cut-off up to {depth}")
+        sampled = sampled_names(new)
+        passages = passages_of(_required(new, SAMPLED_PASSAGES_KEY), sampled)
+        first, second = names
+        if second not in sampled:
+            raise _nothing(new, f"labels for {second}")
+        if results[0] is not new:
+            before = _passages(results[0], first)
+            # Equal passages: exactly no difference.
+            first = second if before.equals(passages[second]) else _OLD
+            passages[first] = before
+        ids = [str(one) for one in new.queries["query_id"].to_pylist()]
+        sample = stored_sample(table, passages, ids, depth)
+        estimator = Estimator(sample, metric, _clusters(new, ids), len(sampled))
+        pair = second, first
+        one = estimator.differences("questions", level, [pair])[pair]
+        item = estimator.differences("items", level, [pair])[pair]
+        values = dict(zip(sample.pool.systems, estimator.values().tolist(), strict=True))
+        row: Row = {"name_a": names[0], "name_b": names[1], "metric": str(self.metric)}
+        row |= {"difference": one.value, "n": len(ids), "confidence": level}
+        row |= _bounds("questions", one) | _bounds("items", item)
+        row |= {"n_labels": one.n_labels, "effective_labels": one.effective_labels}
+        row["n_no_chance"] = one.n_no_chance
+        return SampledDifference(row, (values[first], values[second]), one.error, one.freedom)
+
+
 class SampledDifference(NamedTuple):
     """Two retrievers by a sample of labels.
 
     Attributes:
-        row: see :func:`sampled_differences`.
+        row: see :meth:`SampledLabels.differences`.
         means: the estimates of the first and the second.
         error: standard error of the difference; infinite: nothing is known.
         freedom: of Student's distribution.
@@ -134,54 +285,26 @@ class SampledDifference(NamedTuple):
             return 1.0
         return float(stdtr(self.freedom, self.row["difference"] / self.error))
 
-
-def sampled_difference(
-    results: tuple[EvaluationResult, EvaluationResult],
-    names: tuple[str, str],
-    metric: Metric,
-    level: float,
-) -> SampledDifference:
-    """Compare two retrievers, of one evaluation or of two; the labels are those of the second.
-
-    Args:
-        results: whose passages; the second one's labels and questions count.
-        names: the retriever of each.
-        metric: such as ``sampled_dcg@10``.
-        level: of the intervals.
-
-    Raises:
-        NotEvaluated: one of them has no passages to be judged.
-        UsageError: no passages as deep are kept.
-    """
-    own = metric._replace(measure=metric.measure.removeprefix(SAMPLED))
-    new = results[1]
-    table = _required(new, SAMPLED_LABELS_KEY)
-    manifest = new.manifest(SAMPLED_LABELS_KEY)
-    depth = int(manifest.config["depth"]) if manifest is not None else int(own.cutoff or 0)
-    if int(own.cutoff or 0) > depth:
-        raise UsageError(f"{metric} is deeper than the sample; allowed: a cut-off up to {depth}")
-    known = sampled_names(new)
-    passages = passages_of(_required(new, SAMPLED_PASSAGES_KEY), known)
-    first, second = names
-    if second not in known:
-        raise _nothing(new, f"labels for {second}")
-    if results[0] is not new:
-        before = _passages(results[0], first)
-        first = second if before.equals(passages[second]) else _OLD  # equal: exactly no difference
-        passages[first] = before
-    ids = [str(one) for one in new.queries["query_id"].to_pylist()]
-    sample = stored_sample(table, passages, ids, depth)
-    estimator = Estimator(sample, own, _clusters(new, ids), len(known))
-    pair = second, first
-    one = estimator.differences("questions", level, [pair])[pair]
-    item = estimator.differences("items", level, [pair])[pair]
-    values = dict(zip(sample.pool.systems, estimator.values().tolist(), strict=True))
-    row: Row = {"name_a": names[0], "name_b": names[1], "metric": str(metric)}
-    row |= {"difference": one.value, "n": len(ids), "confidence": level}
-    row |= _bounds("questions", one) | _bounds("items", item)
-    row |= {"n_labels": one.n_labels, "effective_labels": one.effective_labels}
-    row["n_no_chance"] = one.n_no_chance
-    return SampledDifference(row, (values[first], values[second]), one.error, one.freedom)
+    def drop(self, alpha: float) -> Drop:
+        """Return it as the drop of a gate."""
+        row = self.row
+        has_interval = row["questions_low"] is not None
+        is_same = has_interval and self.error == 0 == row["difference"]
+        n_units = round(self.freedom) + 1 if has_interval else 0
+        error = self.error if has_interval else None
+        return Drop(
+            n=row["n"],
+            old=self.means[0],
+            new=self.means[1],
+            change=row["difference"],
+            low=row["questions_low"],
+            high=row["questions_high"],
+            p=self.p_drop if has_interval and not is_same else None,
+            detectable=detectable_drop(error, n_units, alpha),
+            error=error,
+            n_units=n_units,
+            reason=None if has_interval else no_interval_text(row["n_no_chance"]),
+        )
 
 
 def _bounds(target: str, one: Estimate) -> Row:
@@ -218,57 +341,10 @@ def _nothing(result: EvaluationResult, what: str) -> NotEvaluated:
     return NotEvaluated(f"{problem}; {HOW}, and then evaluate")
 
 
-def sampled_pair(
-    old: EvaluationResult, new: EvaluationResult, metric: Metric, split: str | None
-) -> EvaluationPair:
-    """Return two evaluations of the same questions, seen through what a sample estimates.
-
-    Raises:
-        UsageError: the questions differ, or a split is wanted.
-    """
-    if split is not None:
-        raise UsageError(f"{metric} is over all questions together; --split does not apply")
-    digests = [{e.digest for e in one.evaluation.entries_of("queries")} for one in (old, new)]
-    if digests[0] != digests[1]:
-        raise UsageError(f"the questions are not the same, so {metric} is not comparable")
-    ids = frozenset(str(one) for one in new.queries["query_id"].to_pylist())
-    return EvaluationPair(old, new, metric, ALL, ids)
-
-
 def sampled_names(result: EvaluationResult) -> list[str]:
     """Return the retrievers whose passages are sampled, in the order of the experiment."""
     manifest = result.manifest(SAMPLED_PASSAGES_KEY)
     return list(manifest.config["retrievers"]) if manifest is not None else []
-
-
-def sampled_differences(
-    result: EvaluationResult, metric: Metric, names: Sequence[str] = ()
-) -> list[Row]:
-    """Return a row a pair of retrievers, read as "the second minus the first".
-
-    Returns:
-        ``name_a``, ``name_b``, ``metric``, ``difference``; ``questions_low``, ``questions_high``,
-        ``items_low``, ``items_high`` (None: nothing is known), ``n_labels``, ``effective_labels``,
-        ``n_no_chance`` (passages that had no chance to be asked yet), ``n`` questions,
-        ``confidence``.
-
-    Raises:
-        NotEvaluated: the evaluation has no sample of labels.
-        UsageError: an unknown retriever.
-    """
-    known = sampled_names(result)
-    _required(result, SAMPLED_LABELS_KEY)
-    for name in names:
-        if name not in known:
-            raise UsageError(f"unknown retriever {allowed_names(name, known)}")
-    pairs = [(names[0], names[1])] if names else list(combinations(known, 2))
-    level = _level(result)
-    return [sampled_difference((result, result), pair, metric, level).row for pair in pairs]
-
-
-def _level(result: EvaluationResult) -> float:
-    manifest = result.manifest(SAMPLED_ESTIMATES_KEY)
-    return float(manifest.config["confidence"]) if manifest is not None else 0.95
 
 
 def sampled_text(row: Row) -> str:
@@ -276,25 +352,9 @@ def sampled_text(row: Row) -> str:
     a, b = row["name_a"], row["name_b"]
     if row["questions_low"] is None:
         return f"{b} against {a}: {no_interval_text(row['n_no_chance'])}"
-    better, worse = (b, a) if row["difference"] >= 0 else (a, b)
-    low, high = row["questions_low"], row["questions_high"]
-    low, high = (low, high) if better == b else (-high, -low)
-    rest = f"{abs(row['difference']):.4f} [{low:.4f}, {high:.4f}], {row['n_labels']} labels"
-    if low > 0:
-        return f"{better} is better than {worse} by {rest}, on {QUESTIONS}"
-    return f"no difference shown between {a} and {b} on {QUESTIONS}: {better} is ahead by {rest}"
-
-
-def sampled_differences_sheet(rows: Sequence[Row], title: str) -> Sheet:
-    """Return pairs, each read as "the second minus the first", and what they come to."""
-    pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
-    columns = (
-        Column("pair", "retrievers", TEXT),
-        Column("difference", "difference", "+.4f", is_required=True),
-        *_intervals(rows),
-        Column("n_labels", "labels", "d"),
-    )
-    return Sheet(title, columns, pairs, notes=[sampled_text(row) for row in rows])
+    bounds, labels = (row["questions_low"], row["questions_high"]), f"{row['n_labels']} labels"
+    on = f"on {QUESTIONS}"
+    return pair_sentence((a, b), row["difference"], bounds, "is better than", labels, on)
 
 
 MAX_PAIRS = 12
@@ -306,6 +366,7 @@ def sampled(view: View) -> Context | None:
     sheets = sampled_sheets(view.result)
     if not sheets:
         return None
-    metric = metric_at(f"{SAMPLED}{sheets[0].rows[0]['metric']}", view.result.primary)
-    pairs = sampled_differences(view.result, metric)[:MAX_PAIRS]
+    metric = estimable_metric(sheets[0].rows[0]["metric"])
+    source = SampledLabels(metric._replace(measure=SAMPLED + metric.measure))
+    pairs = source.differences(view.result, None)[:MAX_PAIRS]
     return {"sheets": sheets, "pairs": [sampled_text(row) for row in pairs]}

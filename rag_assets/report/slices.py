@@ -12,8 +12,9 @@ A list counts as each of its items. So a query can be in several slices, or in n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,13 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import mean
+from rag_assets.evaluation.query_facts import ALL
+from rag_assets.report.evaluation_pairs import MetricSource
+from rag_assets.report.metric_sources import Retrieval
+from rag_assets.report.page.environment import shortened
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, of_split
+from rag_assets.report.view import Context, View
 
 TAG = "tag"
 QUERY = "query."
@@ -64,6 +72,41 @@ def members_by(criterion: str, table_of: TableOf) -> Members:
         if criterion.startswith(prefix) and field:
             return _gathered(values(field, table_of))
     raise UsageError(f"slices by '{criterion}'; allowed: tag, query.<field>, document.<field>")
+
+
+def slices_of(
+    result: EvaluationResult,
+    source: MetricSource | None = None,
+    names: Collection[str] | None = None,
+    by: str = TAG,
+    split: str | None = None,
+) -> list[Slice]:
+    """Return a metric by query tag or by a field; empty when no answerable query is in any.
+
+    Args:
+        result: the evaluation.
+        source: the metric; the primary one when absent.
+        names: whose means to give, answerers as ``plain@5``; all when absent.
+        by: ``tag``, ``query.<field>`` or ``document.<field>`` (of the relevant documents).
+        split: whose queries to count; the one to show when absent.
+
+    Raises:
+        UsageError: the queries are not split, ``by`` is none of these, no query or document has the
+            field, or single questions have no value of the metric.
+    """
+    source = source or Retrieval(result.primary)
+    source.check_single("calibrated over all questions of a split alone")
+    cells = {
+        name: table
+        for name, table in source.cells_with(result).items()
+        if names is None or name in names
+    }
+    if not cells:
+        return []
+    if by.startswith(DOCUMENT):
+        result.check_labels()
+    members = members_by(by, result.table_of)
+    return slices(cells, members, source.metric.column, result.weights(result.chosen_split(split)))
 
 
 def slices(
@@ -145,3 +188,50 @@ def _gathered(pairs: Iterable[tuple[str, str]]) -> Members:
 
 def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(table.column(name).to_pylist() for name in names), strict=True)
+
+
+def slices_sheet(
+    slices: Sequence[Slice],
+    metric: str,
+    by: str = TAG,
+    split: str = ALL,
+    *,
+    order: Sequence[str] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> Sheet:
+    """Return a row a slice and a column a retriever, the best of each row marked."""
+    columns = (
+        Column("value", by, TEXT),
+        Column("n_queries", "queries", "d"),
+        *(
+            Column(f"mean {name}", names.get(name, name), better=better_of(metric))
+            for name in order or slices[0].means
+        ),
+    )
+    rows = [
+        {
+            "value": one.value,
+            "n_queries": one.n_queries,
+            **{f"mean {name}": mean for name, mean in one.means.items()},
+        }
+        for one in slices
+    ]
+    title = f"{metric} by {'query tag' if by == TAG else by}{of_split(split)}"
+    return Sheet(title, columns, rows, best_of_row=True, name="slices")
+
+
+MAX_TAGS = 200
+"""Tags of the page; where there are more, those with the most queries."""
+
+
+def tag_slices(view: View) -> Context | None:
+    """Return the section of the page; None where no answerable query has a tag."""
+    every = slices_of(view.result) if view.result.has_metrics else []
+    if not every:
+        return None
+    largest = sorted(every, key=lambda one: -one.n_queries)[:MAX_TAGS]
+    tags = [replace(one, value=shortened(one.value)) for one in every if one in largest]
+    names = [name for name in view.retrievers if any(name in one.means for one in every)]
+    metric = view.result.evaluation.primary
+    sheet = slices_sheet(tags, metric, TAG, view.split, order=names)
+    return {"sheet": sheet, "n_tags": len(every)}

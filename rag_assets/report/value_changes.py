@@ -17,7 +17,8 @@ from rag_assets.report.drop_causes import (
     newcomer_lines,
     newcomers,
 )
-from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
+from rag_assets.report.evaluation_pairs import Couple, EvaluationPair, comparability, question_texts
+from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.page.environment import shortened
 from rag_assets.report.result import EvaluationResult, pairs_of
 from rag_assets.statistics.comparisons import is_significant
@@ -77,26 +78,23 @@ def pair_with(old: Evaluation, new: EvaluationResult) -> EvaluationPair | None:
     if not (older.has_metrics and new.has_metrics):
         return None
     shared = comparability(older, new).shared
-    return EvaluationPair.of(older, new, shared) if shared else None
+    return Retrieval(new.primary).pair_on(older, new, shared) if shared else None
 
 
-def value_changes(
-    pair: EvaluationPair, couples: Iterable[tuple[str, str]] = ()
-) -> list[ValueChange]:
+def value_changes(pair: EvaluationPair, couples: Iterable[Couple] = ()) -> list[ValueChange]:
     """Return the changes of a pair, the one that fell most first.
 
     Args:
         pair: two evaluations.
-        couples: a retriever of the older one, and one of the newer; by default each that both have,
-            with itself.
+        couples: by default each retriever that both have, with itself.
     """
     corpus = CorpusChange(pair)
     changes = []
-    for old, new in couples or [(name, name) for name in pair.new_cells if name in pair.old_cells]:
+    for new, old in couples or [(name, name) for name in pair.new_cells if name in pair.old_cells]:
         row = pair.row(old, new)
         if row is None:
             continue
-        causes = causes_of(pair, old, new, corpus) if row["lost"] else None
+        causes = causes_of(pair, (new, old), corpus) if row["lost"] else None
         lost, n_lost = ((), 0) if causes is None else (causes.lost, causes.n_lost)
         name = new if old == new else f"{new} against {old}"
         means = row["old"], row["new"], row["p_randomisation"]
@@ -165,7 +163,7 @@ def _baseline_lines(names: EvaluationNames) -> list[str]:
         return []
     baseline = new.evaluation.baseline
     couples = [
-        (baseline, row["retriever_a" if row["retriever_b"] == baseline else "retriever_b"])
+        (row["retriever_a" if row["retriever_b"] == baseline else "retriever_b"], baseline)
         for row in new.table(COMPARISONS_KEY).to_pylist()
         if baseline in (row["retriever_a"], row["retriever_b"])
         and row["split"] == pair.split
@@ -211,5 +209,5 @@ def _worst_first(row: WorstQuestion) -> tuple[float, float, str]:
 
 
 def _values(result: EvaluationResult, retriever: str) -> dict[str, float | None]:
-    table = result.cells_with(result.primary).get(retriever)
+    table = Retrieval(result.primary).cells_with(result).get(retriever)
     return {} if table is None else pairs_of(table, "query_id", result.primary.column)

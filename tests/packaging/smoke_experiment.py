@@ -54,7 +54,7 @@ def main() -> None:
     command = Path(sys.executable).with_name("rag-assets")
     subprocess.run([command, "evaluate", folder, "--store", "store"], check=True)
     result = EvaluationResult.current(Path("store") / "sample")
-    cells = result.cells_of(result.primary)
+    cells = result.query_metrics(result.primary.cutoff or 0)
     means = {name: sum(t["recall"].to_pylist()) / t.num_rows for name, t in cells.items()}
     report = Path("store", "sample", "report.html").read_text(encoding="utf-8")
     is_page = "Plotly" in report and "<style" in report

@@ -199,7 +199,7 @@ def test_the_digest_of_all_contexts_is_of_texts_that_of_tokens_is_not(tiny: Tiny
 def test_no_answerability_where_all_are_answerable(tiny: Tiny) -> None:
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
     shown = leaderboard_rows(result.leaderboard, Selection.of(tiny.pipeline().experiment), "all")
-    assert result.answerability == []
+    assert result.rows_of("answerability") == []
     assert answerability_sheet(result, [row["retriever"] for row in shown]) is None
 
 

@@ -15,7 +15,8 @@ from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
 from rag_assets.report.diff import changes_between, partition_changes
-from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
+from rag_assets.report.evaluation_pairs import comparability
+from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.atomic import TABLE, write_text
@@ -182,7 +183,7 @@ def test_a_retriever_that_came_and_one_that_went(tiny: Tiny) -> None:
     became = {row["became"] for row in partition_changes(*results) if "new" in str(row)}
     assert "added" in became
     queries = comparability(*results).chosen(intersection=False)
-    rows = EvaluationPair.of(*results, queries).rows()
+    rows = Retrieval(results[1].primary).pair_on(*results, queries).rows()
     assert "new" not in {row["retriever"] for row in rows}
 
 
@@ -220,7 +221,7 @@ def test_the_intersection_is_what_both_ask_alike(tiny: Tiny) -> None:
         "1 labelled query with another text",
     ]
     assert found.shared == {"q2", "q3", "q4", "q5"}
-    rows = EvaluationPair.of(*results, found.shared, parse_metric("mrr@3")).rows(["bm25"])
+    rows = Retrieval(parse_metric("mrr@3")).pair_on(*results, found.shared).rows(["bm25"])
     old, new = (
         {row["query_id"]: row["mrr"] for row in one.query_metrics(3)["bm25"].to_pylist()}
         for one in results
@@ -233,7 +234,7 @@ def test_the_intersection_is_what_both_ask_alike(tiny: Tiny) -> None:
 def test_two_retrievers_of_one_evaluation_are_compared_as_the_evaluation_did(tiny: Tiny) -> None:
     result = EvaluationResult.current(tiny.artifacts)
     queries = comparability(result, result).chosen(intersection=False)
-    pair = EvaluationPair.of(result, result, queries)
+    pair = Retrieval(result.primary).pair_on(result, result, queries)
     for expected in result.table(COMPARISONS_KEY).to_pylist():
         found = pair.row(expected["retriever_a"], expected["retriever_b"])
         assert found is not None

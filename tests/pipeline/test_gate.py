@@ -19,13 +19,11 @@ import rag_assets
 from rag_assets.cli import main
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject
-from rag_assets.report import gate_checks
 from rag_assets.report.drop_causes import LostQuestion
-from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.gate import Gate, Look, gate
-from rag_assets.report.gate_checks import Rules
+from rag_assets.report.evaluation_pairs import Drop
+from rag_assets.report.gate import Gate, Look, Rules, gate
 from rag_assets.report.gate_views import gate_markdown, junit
-from rag_assets.report.metric_drops import Drop, drops_of
+from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 
@@ -238,7 +236,7 @@ def test_a_state_that_was_looked_at_is_not_tested_again(
     first = known.gate("anchor", max_drop=0.1)
     known.evaluate()
     with monkeypatch.context() as patched:
-        patched.setattr(gate_checks, "drops_of", lambda *_: pytest.fail("tested again"))
+        patched.setattr(Retrieval, "drops", lambda *_: pytest.fail("tested again"))
         again = known.gate("anchor", max_drop=0.1)
     assert again.look == Look(1, True, 0.0025)
     assert again.checks == first.checks
@@ -306,8 +304,9 @@ def test_the_smallest_drop_that_is_found(known: Known) -> None:
     """(t(0.9975; 13) + t(0.8; 13)) * sd / sqrt(14), with quantiles from a printed table."""
     before = EvaluationResult.current(known.artifacts)
     known.rank("two", [2] * 6 + [1] * 8)
-    pair = EvaluationPair.of(before, known.evaluate(), {f"q{n}" for n in range(N)})
-    ((drop, _),) = drops_of(pair, [("two", "two")], 0.05)
+    source = Retrieval(before.primary)
+    pair = source.pair_on(before, known.evaluate(), {f"q{n}" for n in range(N)})
+    ((drop, _),) = source.drops(pair, [("two", "two")], 0.05)
     assert isinstance(drop, Drop)
     error = stdev([-0.5] * 6 + [0.0] * 8) / 14**0.5
     assert drop.detectable == pytest.approx((3.372 + 0.870) * error, rel=1e-3)

@@ -32,8 +32,7 @@ from rag_assets.pipeline.reasons import file_changes
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.report.diff import changes_between
-from rag_assets.report.history import evaluation_changes
-from rag_assets.report.metric_history import MetricHistory
+from rag_assets.report.history import MetricHistory, evaluation_changes
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.retriever import Retriever
 from rag_assets.schemas import HISTORY

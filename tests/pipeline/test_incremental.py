@@ -20,6 +20,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.report.html import render
 from rag_assets.report.leaderboard import leaderboard_rows, leaderboard_sheets
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.slices import slices_of
 from rag_assets.report.terminal_table import sheets_view
 from tests.context_tokens import word_tokenizer
 from tests.planned import is_done, planned
@@ -542,7 +543,7 @@ def test_means_by_split_and_weight_by_hand(one: Tiny) -> None:
     assert shown(result, "dev")[0] == "tiny: dev, top_k 1, weighted mean over 2 queries"
     page = render(result)
     assert "Weighted means over 4 answerable queries of the test split" in page
-    slices = {one.value: one.n_queries for one in result.slices()}
+    slices = {one.value: one.n_queries for one in slices_of(result)}
     assert slices == {"engines": 1, "safety": 2}  # q1 and q2, fares and wind, are in dev
 
 
@@ -593,7 +594,7 @@ def test_parameters_reach_every_face(fresh: Tiny) -> None:
     assert cell.column_names[-len(COLUMNS) :] == COLUMNS
     assert rows[1]["rbp(p=0.9)"] == sum(cell["rbp(p=0.9)"].to_pylist()) / 6
     assert rows[1]["precision(rel=2)"] != rows[1]["precision"]
-    assert set(result.slices()[0].means) == {"bm25"}
+    assert set(slices_of(result)[0].means) == {"bm25"}
     console = Console(width=160)
     with console.capture() as shown:
         console.print(sheets_view(leaderboard_sheets(result, rows)))

@@ -10,11 +10,9 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.report import gate_checks
 from rag_assets.report.drop_causes import Causes, LostQuestion
-from rag_assets.report.gate import Gate, cause_lines, gate
-from rag_assets.report.gate_checks import CANNOT_TELL, Check, Rules
-from rag_assets.report.metric_drops import Drop
+from rag_assets.report.evaluation_pairs import Drop
+from rag_assets.report.gate import CANNOT_TELL, Check, Gate, Rules, cause_lines, gate
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.value_changes import unjudged_since_anchor
 from tests.tiny_experiment import Tiny
@@ -165,9 +163,9 @@ def test_nothing_new_passes_and_nothing_is_computed(
     towns: Towns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     towns.evaluate()
-    monkeypatch.setattr("rag_assets.report.metric_drops.look_p_values", None)
-    monkeypatch.setattr("rag_assets.report.metric_drops.PairedDifferences.intervals", None)
-    monkeypatch.setattr(gate_checks, "causes_of", None)
+    monkeypatch.setattr("rag_assets.report.metric_sources.look_p_values", None)
+    monkeypatch.setattr("rag_assets.report.metric_sources.PairedDifferences.intervals", None)
+    monkeypatch.setattr("rag_assets.report.gate.causes_of", None)
     found = towns.gate(max_drop=0.0)
     assert (found.answer, found.look) == ("pass", None)
 

@@ -13,16 +13,18 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline import history as history_module
 from rag_assets.pipeline.evaluations import ANCHOR, HISTORY_DIR
 from rag_assets.pipeline.history import HistoryFiles
 from rag_assets.report.history import (
+    MetricHistory,
     evaluation_changes,
     flat_history_rows,
     history_rows,
-    history_sheet,
 )
 from rag_assets.report.html import render
+from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.page import history as section
 from rag_assets.report.page.history import history, history_identity, states
 from rag_assets.report.result import EvaluationResult
@@ -141,7 +143,7 @@ def test_the_table_fits_80_columns() -> None:
     values = [value(FIRST, name, 0.5), value(SECOND, name, 0.75)]
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     rows = history_rows([FIRST, SECOND, THIRD], values, None)
-    console.print(sheet_view(history_sheet(rows, "ndcg@10")))
+    console.print(sheet_view(MetricHistory("x", Retrieval(Metric("ndcg", 10)), rows).sheet()))
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
     assert "+0.2500" in text

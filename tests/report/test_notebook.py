@@ -16,7 +16,7 @@ from rag_assets.pipeline.history import History
 from rag_assets.report import notebook as palette
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.report.metric_history import SCHEMA, MetricHistory
+from rag_assets.report.history import SCHEMA, MetricHistory
 from rag_assets.report.notebook import (
     MAX_ROWS,
     Tabular,

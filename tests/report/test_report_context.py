@@ -32,7 +32,7 @@ from rag_assets.report.page.page import SECTIONS
 from rag_assets.report.page.query_results import LENGTHS, TEXT_BYTES, Excerpt, Unit, excerpts
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.slice_tables import tag_slices
+from rag_assets.report.slices import slices_of, tag_slices
 from rag_assets.report.view import Context, View
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny
@@ -181,7 +181,7 @@ def test_a_flow_ends_with_what_was_found(view: View) -> None:
 def test_slices_are_those_of_the_result(view: View) -> None:
     rows = built(tag_slices(view))["sheet"].rows
     assert [(row["value"], row["n_queries"]) for row in rows] == [
-        (one.value, one.n_queries) for one in view.result.slices()
+        (one.value, one.n_queries) for one in slices_of(view.result)
     ]
 
 

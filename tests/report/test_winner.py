@@ -18,8 +18,7 @@ from rag_assets.report.comparison_views import pairs_latex
 from rag_assets.report.comparisons import verdict
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.formats import p_text
-from rag_assets.report.gate import gate
-from rag_assets.report.gate_checks import Rules
+from rag_assets.report.gate import Rules, gate
 from rag_assets.report.html import write_report
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View

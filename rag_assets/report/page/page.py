@@ -14,6 +14,7 @@ from markupsafe import Markup
 from rag_assets.report.answerability import answerability
 from rag_assets.report.attribution import stages
 from rag_assets.report.comparison_views import significance
+from rag_assets.report.judged import judged
 from rag_assets.report.label_health import labels
 from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.answers import answers
@@ -21,12 +22,11 @@ from rag_assets.report.page.environment import PACKAGE, glossary, json_block, te
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.first_hits import first_hits
 from rag_assets.report.page.history import history
-from rag_assets.report.page.judged import judged
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled
-from rag_assets.report.slice_tables import tag_slices
+from rag_assets.report.slices import tag_slices
 from rag_assets.report.view import Context, View
 
 STYLES = ("page.css", "tables.css", "charts.css", "explorer.css", "print.css")
