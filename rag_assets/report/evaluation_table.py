@@ -13,12 +13,14 @@ from rag_assets.report.answers import AnswerTable, answer_sheets
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.judged import JudgedTable, judged_rows
 from rag_assets.report.leaderboard import board_sheet
+from rag_assets.report.metric_sources import named_source
 from rag_assets.report.notebook import Tabular, bars, figure, plain
 from rag_assets.report.overlaps import overlap_rows, pairs_sheet
 from rag_assets.report.page.answers import headline_sentences
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets, sampled_table
 from rag_assets.report.sheet import Sheet
+from rag_assets.report.slices import TAG, Slice, slices_of
 from rag_assets.report.view import View, shown
 from rag_assets.report.winner import winner_of
 
@@ -73,6 +75,12 @@ class EvaluationTable(EvaluationResult, Tabular):
             NotEvaluated: there is no sample of labels.
         """
         return sampled_table(self)
+
+    def slices(
+        self, by: str = TAG, metric: str | None = None, split: str | None = None
+    ) -> list[Slice]:
+        """Return a metric by query tag or by a field, see :func:`.slices.slices_of`."""
+        return slices_of(self, named_source(metric, self.primary), None, by, split)
 
     def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
         """Return bars of a metric by retriever and top_k, with intervals.
