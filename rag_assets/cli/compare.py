@@ -21,7 +21,7 @@ from rag_assets.pipeline.selection import check_cell_names
 from rag_assets.report.comparison_views import (
     changes_sheet,
     compared_sheet,
-    pair_view,
+    pair_sheets,
     pairs_latex,
 )
 from rag_assets.report.comparisons import Compared
@@ -30,7 +30,7 @@ from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.query_changes import change_rows, most_changed
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import sheet_view
+from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.view import shown, with_both_names
 from rag_assets.statistics.comparisons import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
@@ -150,7 +150,7 @@ def _print_pair(
 ) -> None:
     row = _rows(compared, [(a, b)])[0]
     if form == "table":
-        output().print(pair_view(compared, row, most_changed(compared, a, b, show)))
+        output().print(sheets_view(pair_sheets(compared, row, most_changed(compared, a, b, show))))
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
     (row,) = [row] if form == "markdown" else with_both_names([row], names)

@@ -513,17 +513,6 @@ class History:
         which = "metric = ? AND value IS NOT NULL AND coalesce(judge = ?, true)"
         return self._ask("judged", which, [metric, judge], "judge, name, split", since)
 
-    def metrics(self, evaluations: Sequence[str]) -> list[Row]:
-        """Return one row an evaluation, retriever, split, cut-off and metric, of some ids."""
-        if not evaluations:
-            return []
-        which = f"evaluation_id IN ({', '.join('?' * len(evaluations))})"
-        return self._ask("metrics", which, evaluations, "retriever", min(evaluations))
-
-    def newest_first(self, columns: Sequence[str]) -> list[Row]:
-        """Return columns of evaluations, the newest first; ``evaluation_id`` must be among them."""
-        return as_rows(self._files.table(columns))[::-1]
-
     def _ask(
         self, column: str, which: str, values: Sequence[object], order: str, since: str
     ) -> list[Row]:

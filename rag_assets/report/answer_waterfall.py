@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rag_assets.answers.waterfall_stage import CLASSES, UNKNOWN, WITH, shares
 from rag_assets.errors import NotEvaluated
 from rag_assets.report.attribution import LEFT, LOSSES, flow
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
 from rag_assets.report.view import Context
-
-Row = dict[str, Any]
 
 STAGE_NAMES = {**LOSSES, "dropped_from_context": "dropped by order or budget"}
 _CONTEXT_NAMES = {WITH: "the context has it", UNKNOWN: "context not known"}

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 
 from rag_assets.evaluation.attributions_stage import FOUND, PLACES, Places, places
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
 from rag_assets.report.slices import members_by
 from rag_assets.report.view import Context, View
-
-Row = dict[str, Any]
 
 RANK_IN = "rank_in_"
 

@@ -6,7 +6,6 @@ It is computed from what the last evaluation stored: nothing is searched again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,11 +19,9 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.evaluation.units import context_column
 from rag_assets.pipeline.evaluations import SnapshotEntry
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.schemas import LEADERBOARD
-
-Row = dict[str, Any]
 
 
 def budget_rows(

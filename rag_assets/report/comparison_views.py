@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from rich.console import Group, RenderableType
-from rich.padding import Padding
 
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import highest_value
@@ -16,9 +14,8 @@ from rag_assets.report.formats import interval_name, interval_text, p_text, sign
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import Tabular, colours, figure, plain, whiskers
 from rag_assets.report.query_changes import answer_text, right_text
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet, of_split
-from rag_assets.report.terminal_table import plain_cell, sheet_view, title_line
 from rag_assets.report.view import Context, View, shown_rows
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.statistics.comparisons import all_pairs, is_significant
@@ -26,8 +23,6 @@ from rag_assets.statistics.paired_tests import ALPHA, POWER
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-Row = dict[str, Any]
 
 REAL = "*"
 """Marks a difference that chance hardly explains."""
@@ -112,36 +107,37 @@ def sentence(caveat: str | None) -> str:
     return f" {caveat[0].upper()}{caveat[1:]}." if caveat else ""
 
 
-def pair_view(
+def pair_sheets(
     compared: Compared, row: Row, changed: tuple[Sequence[Row], Sequence[Row]]
-) -> RenderableType:
+) -> list[Sheet]:
     """Return everything on one pair: means, tests, the verdict, and the queries that moved most."""
     a, b = row["retriever_a"], row["retriever_b"]
-    parts: list[RenderableType] = [sheet_view(_means(compared, a, b)), ""]
+    interval = interval_name(compared.resampling.confidence)
+    columns = (
+        Column("name", compared.source.subject, TEXT),
+        Column("mean", "mean", bounds=("low", "high"), interval=interval, is_required=True),
+    )
+    means = [{**of, "name": name} for name, of in compared.mean_intervals(a, b).items()]
     lines = dict(_numbers(row, compared.resampling.confidence, len(compared.family)))
     width = max(map(len, lines))
-    parts += [plain_cell(f"{name:<{width}}  {text}") for name, text in lines.items()]
-    parts += ["", title_line(compared.verdict(row))]
-    for heading, queries in zip((f"most won by {b}", f"most lost by {b}"), changed, strict=True):
-        if queries:
-            parts += ["", title_line(heading), *(_changed(query, a, b) for query in queries)]
-    return Group(*parts)
+    notes = ["", *(f"{name:<{width}}  {text}" for name, text in lines.items())]
+    return [
+        Sheet(_title(compared, f"{b} against {a}"), columns, means, notes=notes),
+        Sheet(compared.verdict(row), (), ()),
+        *(
+            Sheet(heading, (), (), notes=[line for one in rows for line in _changed(one, a, b)])
+            for heading, rows in zip(
+                (f"most won by {b}", f"most lost by {b}"), changed, strict=True
+            )
+            if rows
+        ),
+    ]
 
 
 def _title(compared: Compared, what: str) -> str:
     split = "" if compared.split == "all" else f", split {compared.split}"
     name = compared.result.evaluation.experiment
     return f"{name}: {what} on {compared.metric}{split}"
-
-
-def _means(compared: Compared, a: str, b: str) -> Sheet:
-    subject = compared.source.subject
-    interval = interval_name(compared.resampling.confidence)
-    mean = Column("mean", "mean", bounds=("low", "high"), interval=interval, is_required=True)
-    means = compared.mean_intervals(a, b).items()
-    rows = [{**row, "name": name} for name, row in means]
-    title = _title(compared, f"{b} against {a}")
-    return Sheet(title, (Column("name", subject, TEXT), mean), rows)
 
 
 def _numbers(row: Row, confidence: float, n_pairs: int) -> Iterator[tuple[str, str]]:
@@ -162,22 +158,17 @@ def _numbers(row: Row, confidence: float, n_pairs: int) -> Iterator[tuple[str, s
     yield "queries", f"{row['n']}{clusters}: {counts}"
 
 
-def _changed(row: Row, a: str, b: str) -> RenderableType:
-    """Return one query with both answers, or with the ranks of its evidences."""
+def _changed(row: Row, a: str, b: str) -> Iterator[str]:
+    """Yield one query with both answers, or with the ranks of its evidences."""
+    yield f"{row['difference']:+.4f} {row['query_id']}: {row['text']}"
     if "moves" in row:
-        lines = [
-            f"{move['evidence']}: {_rank(move['rank_a'])} in {a} -> {_rank(move['rank_b'])} in {b}"
-            for move in row["moves"]
-        ]
+        for move in row["moves"]:
+            ranks = (move[f"rank_{side}"] or "not retrieved" for side in "ab")
+            before, after = (f"{rank} in {name}" for rank, name in zip(ranks, (a, b), strict=True))
+            yield f"        {move['evidence']}: {before} -> {after}"
     else:
         texts = {"right": right_text(row), **_answer_texts(row, a, b)}
-        lines = [f"{name}: {text}" for name, text in texts.items()]
-    head = plain_cell(f"{row['difference']:+.4f} {row['query_id']}: {row['text']}")
-    return Group(head, *(Padding(plain_cell(line), (0, 0, 0, 8)) for line in lines))
-
-
-def _rank(rank: int | None) -> str:
-    return "not retrieved" if rank is None else str(rank)
+        yield from (f"        {name}: {text}" for name, text in texts.items())
 
 
 def _answer_texts(row: Row, a: str, b: str) -> dict[str, str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.answers.stage import answers_key
@@ -28,11 +27,9 @@ from rag_assets.report.history import (
     evaluation_changes,
 )
 from rag_assets.report.query_changes import answer_text
-from rag_assets.report.result import EvaluationResult, pairs_of
+from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
 from rag_assets.store.artifacts import ArtifactKey, Manifest
-
-Row = dict[str, Any]
 
 _SOURCES = ("documents", "queries", "qrels")
 

@@ -9,14 +9,13 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.report.answer_waterfall import waterfall_rows, waterfall_sheet
-from rag_assets.report.answers import AnswerTable, answer_sheets
+from rag_assets.report.answers import AnswerTable, answer_sheets, headline_sentences
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.judged import JudgedTable, judged_rows
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.notebook import Tabular, bars, figure, plain
 from rag_assets.report.overlaps import overlap_rows, pairs_sheet
-from rag_assets.report.page.answers import headline_sentences
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets, sampled_table
 from rag_assets.report.sheet import Sheet

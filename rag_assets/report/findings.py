@@ -36,16 +36,14 @@ def _missing(result: EvaluationResult) -> Iterator[str]:
 
 
 def _failed(result: EvaluationResult) -> Iterator[str]:
-    for entry in result.evaluation.entries_of("index_texts"):
-        manifest = result.manifest(entry.key)
-        number = manifest.facts.get(UNANSWERED) if manifest is not None else None
-        if number:
+    for entry, manifest in result.manifests_of("index_texts"):
+        if number := manifest.facts.get(UNANSWERED):
             yield f"{entry.partition['chunking']} lacks texts of {number} chunks"
     keys = {name: list(result.run_keys(name).values()) for name in result.run_retrievers}
     for name in result.answer_metrics:
-        manifest = result.manifest(answers_key(name))
+        stored = result.manifest(answers_key(name))
         # What a file of answers lacks is a finding, which no other evaluation changes.
-        if manifest is not None and manifest.facts.get(UNANSWERED):
+        if stored is not None and stored.facts.get(UNANSWERED):
             keys[name] = [answers_key(name)]
     for name, partitions in keys.items():
         failures: dict[str, str] = {}
@@ -85,13 +83,11 @@ def chosen_analyzer(manifest: Manifest) -> Chosen | None:
 
 def chosen_analyzers(result: EvaluationResult) -> dict[str, Chosen]:
     """Return the analyzer of each retriever that has one."""
-    analyzers = {}
-    for entry in result.evaluation.entries_of("lexical_index"):
-        manifest = result.manifest_of(entry)
-        chosen = chosen_analyzer(manifest) if manifest is not None else None
-        if chosen is not None:
-            analyzers[entry.partition["retriever"]] = chosen
-    return analyzers
+    chosen = {
+        entry.partition["retriever"]: chosen_analyzer(manifest)
+        for entry, manifest in result.manifests_of("lexical_index")
+    }
+    return {name: analyzer for name, analyzer in chosen.items() if analyzer is not None}
 
 
 def likely_cause(result: EvaluationResult, retriever: str, n_empty: int, n_queries: int) -> str:

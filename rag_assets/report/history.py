@@ -18,9 +18,11 @@ from rag_assets.pipeline.reasons import Reason, changes, file_changes
 from rag_assets.report.evaluation_pairs import EstimatedSource, MetricSource, is_answerer
 from rag_assets.report.metric_sources import ANSWER_HEADLINES, Retrieval, named_source
 from rag_assets.report.notebook import Tabular, colours, figure, look, plain
+from rag_assets.report.page.environment import shortened
 from rag_assets.report.result import SAMPLED, Row
 from rag_assets.report.sampled import SampledLabels
 from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
+from rag_assets.report.view import Context, View
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -307,7 +309,8 @@ class MetricHistory(Tabular):
             dark: for a dark page.
         """
         groups = self._groups
-        names = list(dict.fromkeys(row["retriever"] for row in self.rows if row["retriever"]))
+        latest = [row["retriever"] for group in reversed(groups) for row in group]
+        names = list(dict.fromkeys(name for name in latest if name))
         broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
         traces = [_line(groups, name, look(n, dark), broken) for n, name in enumerate(names)]
         metric = plain(str(self.metric))
@@ -409,3 +412,41 @@ def _line(
         "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 9},
         "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",
     }
+
+
+MAX_POINTS = 50
+"""Evaluations in the section of the page, the newest."""
+
+
+def history(view: View) -> Context | None:
+    """Return the section of the page; None without a value of the primary metric.
+
+    An evaluation that changed nothing is no point; ``data`` is its figure, light and dark.
+    """
+    if not view.ranked:
+        return None
+    past = History(view.result.root, None)
+    try:
+        metric = MetricHistory.of(past, str(view.result.primary), last=MAX_POINTS)
+    except NotEvaluated:  # it is not in the history yet
+        return {"sheet": None}
+    names, until = view.result.shown_name, view.result.evaluation.evaluation_id
+    metric.rows = [
+        {**row, "retriever": name}
+        for group in metric._groups
+        if group[0]["changes"] or any(row["change"] != 0 for row in group)
+        for name in view.retrievers
+        for row in group
+        if row["evaluation_id"] <= until and names(row["retriever"] or "") == name
+    ]
+    if len(metric._groups) < 2:
+        return {"sheet": None}
+    figures = {name: json.loads(metric.plot(dark=name == "dark").to_json()) for name in _THEMES}
+    (sheet,) = metric._sheets()
+    rows = [{**row, "what": row["what"] and shortened(row["what"], MAX_WHAT)} for row in sheet.rows]
+    return {"sheet": replace(sheet, rows=rows), "data": figures}
+
+
+_THEMES = ("light", "dark")
+MAX_WHAT = 600
+"""Characters of what changed, in the table of the page."""

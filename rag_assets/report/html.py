@@ -11,7 +11,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rag_assets.package_versions import version
-from rag_assets.report.page.history import history_identity
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
@@ -40,7 +39,6 @@ def identity(result: EvaluationResult, *, small: bool = False) -> str:
         dict(evaluation.display_names),
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
         {f"{name} {k}": repr(value) for (name, k), value in result.cost_times().items()},
-        history_identity(result),
         small,
     ]
     return fingerprint([*parts, version("rag-assets"), version("plotly"), _code()])

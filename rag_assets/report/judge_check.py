@@ -23,11 +23,9 @@ def kept_checks(result: EvaluationResult) -> list[Row]:
     """
     fingerprints: dict[str, set[str]] = {}
     for asset in ("relevance_verdicts", "answer_verdicts"):
-        for entry in result.evaluation.entries_of(asset):
-            manifest = result.manifest_of(entry)
-            if manifest is not None:
-                own = fingerprints.setdefault(entry.partition["judge"], set())
-                own.add(judge_fingerprint(manifest))
+        for entry, manifest in result.manifests_of(asset):
+            used = fingerprints.setdefault(entry.partition["judge"], set())
+            used.add(judge_fingerprint(manifest))
     checks = ((stored_check(result.root, name), own) for name, own in fingerprints.items())
     return [
         check

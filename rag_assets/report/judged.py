@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,13 +20,10 @@ from rag_assets.judges.calibration import (
     samples,
 )
 from rag_assets.report.evaluation_pairs import pair_sentence
-from rag_assets.report.notebook import Tabular, bars, figure, plain
+from rag_assets.report.notebook import Tabular
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import MEAN, TEXT, Column, Sheet, interval_of
 from rag_assets.report.view import Context, View
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 ASSETS = ("calibrated_means", "calibrated_rankings")
 """What calibrates means: of answerers, and of retrievers."""
@@ -246,30 +242,6 @@ class JudgedTable(Tabular):
     def differences(self) -> pa.Table:
         """All pairs: :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge."""
         return pa.Table.from_pylist(stored_rows(self.result, "calibrated_differences"))
-
-    def plot(self, *, dark: bool = False) -> go.Figure:
-        """Return bars of the calibrated means by answerer, a colour a judge, with intervals.
-
-        Args:
-            dark: for a dark page.
-        """
-        split = self.result.chosen_split()
-        rows = [row for row in self.rows if row["split"] == split]
-        traces = []
-        for number, judge in enumerate(dict.fromkeys(row["by"] for row in rows)):
-            drawn = [
-                (f"{row['name']}: {row['metric']}", row["calibrated"], row["low"], row["high"])
-                for row in rows
-                if row["by"] == judge
-            ]
-            traces.append(bars(judge, drawn, number, dark))
-        return figure(
-            traces,
-            dark,
-            title=f"{plain(self.result.evaluation.experiment)}: calibrated verdicts",
-            xaxis={"type": "category"},
-            yaxis={"rangemode": "tozero"},
-        )
 
     def _sheets(self) -> list[Sheet]:
         from rag_assets.report.judge_check import kept_checks, outcome  # loads what runs judges

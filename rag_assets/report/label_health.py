@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.labels.health.unusable_labels import queries_without_relevant
 from rag_assets.report.board_columns import accounting_columns
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.findings import likely_cause, unlabelled_findings
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
-
-Row = dict[str, Any]
 
 FINDING_STYLES = {"error": "bold red", "warning": "yellow"}
 """Severity of a finding -> how a terminal draws it."""
@@ -117,20 +114,18 @@ def _notes(view: View) -> list[str]:
     authors = authors_note(view.result.queries)
     notes = [*view.result.evaluation.remarks, *([authors] if authors is not None else [])]
     for asset in ("documents", "generated_questions", "queries", "qrels", "query_facts"):
-        for entry in view.result.evaluation.entries_of(asset):
-            manifest = view.result.manifest_of(entry)
-            notes += manifest.facts.get("notes", []) if manifest is not None else []
+        for _, manifest in view.result.manifests_of(asset):
+            notes += manifest.facts.get("notes", [])
     return notes
 
 
 def _prompts(view: View) -> list[str]:
     """Return which prompts the embedding models had that the experiment does not name."""
-    lines = []
-    for entry in view.result.evaluation.entries_of("embedding_index"):
-        manifest = view.result.manifest_of(entry)
-        prompts = manifest.facts.get("prompts") if manifest is not None else None
-        lines += [f"{entry.partition['retriever']}: {prompts}"] if prompts else []
-    return lines
+    return [
+        f"{entry.partition['retriever']}: {prompts}"
+        for entry, manifest in view.result.manifests_of("embedding_index")
+        if (prompts := manifest.facts.get("prompts"))
+    ]
 
 
 def _findings(view: View) -> list[str]:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.report.formats import rough
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import ROUGH, TEXT, Column, Sheet
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.external.stage import ANSWER, ExternalRankings
 from rag_assets.retrieval.lexical.stage import term_counts_key
 
-Row = dict[str, Any]
-
 ASKED = ExternalRankings.name
 _INDEXES = ("lexical_index", "embedding_index")
 _EMBEDDED = ("embedding_index", "embedding_queries")
+_PERCENTILES = ("p50_ms", "p95_ms", "p99_ms")
 
 
 def latency_rows(
@@ -52,8 +50,9 @@ def latency_rows(
     - ``n_embedded``, ``n_from_cache``: texts (chunks and queries) that the model embedded, and
       that the vector cache had; ``embed_seconds``: for all, with loading the model.
     """
-    measured = _RetrieverMeasurements(result, experiment)
-    names = [name for name in experiment.retrievers if name in retrievers]
+    measured = _Measured(result, experiment)
+    present = result.run_retrievers
+    names = [name for name in experiment.retrievers if name in retrievers and name in present]
     return [
         {
             "retriever": name,
@@ -66,118 +65,99 @@ def latency_rows(
             **measured.asked(name),
         }
         for name in names
-        if name in result.run_retrievers
     ]
 
 
-class _RetrieverMeasurements:
+class _Measured:
     """The measurements of the artifacts that an evaluation names."""
 
     def __init__(self, result: EvaluationResult, experiment: Experiment) -> None:
-        self._measurements = Measurements(result.root.parent / MEASUREMENTS)
+        self._find = Measurements(result.root.parent / MEASUREMENTS).find
+        self._result = result
         self._experiment = experiment
         self._rankings = result.rankings()
         self._fingerprints = {
-            (entry.asset, entry.partition["retriever"]): entry.fingerprint
-            for asset in {*_INDEXES, *_EMBEDDED, ASKED}
-            for entry in result.evaluation.entries_of(asset)
+            (entry.asset, name): entry.fingerprint
+            for entry in result.evaluation.entries
+            for name in (entry.partition.get("retriever") or entry.partition.get("analysis"),)
         }
-        self._counts = {
-            entry.partition["analysis"]: entry.fingerprint
-            for entry in result.evaluation.entries_of("term_counts")
-        }
-        self._asking = {name: _asking(result, experiment, name) for name in result.run_retrievers}
 
     def queries_per_second(self, retriever: str) -> float | None:
         seconds, n_queries = 0.0, 0
         for name in (retriever, *self._experiment.inputs(retriever)):
-            if self._is_written(name) or any(one["amount"] for one in self._known_scores(name)):
+            if isinstance(self._query_set(name), PromptedQuerySet) or self._has_scores(name):
                 return None
             if self._experiment.family(name) == "external":
                 search = self._of(ANSWER, ASKED, name)
             else:
-                search = self._measurements.find("search", self._rankings.get(name, ""))
+                search = self._find("search", self._rankings.get(name, ""))
             if search is None or search["seconds"] is None:
                 return None
             seconds, n_queries = seconds + search["seconds"], search["amount"]
         return n_queries / seconds if seconds else None
 
-    def _is_written(self, retriever: str) -> bool:
-        """Return whether a language model writes what a retriever searches for."""
-        config = self._experiment.retrievers[retriever]
-        query_set = config.query_set if isinstance(config, BaseRetriever) else ""
-        return isinstance(self._experiment.query_sets.get(query_set), PromptedQuerySet)
+    def _query_set(self, retriever: str) -> object:
+        config = self._experiment.retrievers.get(retriever)
+        name = config.query_set if isinstance(config, BaseRetriever) else None
+        return self._experiment.query_sets.get(name or "")
 
-    def _known_scores(self, retriever: str) -> list[Measurement]:
-        if self._experiment.retrievers[retriever].family != "reranked":
-            return []
-        runs = self._asking.get(retriever, [])
-        lookups = [self._measurements.find("ask", one, cached=True) for one in runs]
-        return [one for one in lookups if one is not None]
+    def _is_reranked(self, retriever: str) -> bool:
+        return self._experiment.retrievers[retriever].family == "reranked"
+
+    def _has_scores(self, retriever: str) -> bool:
+        """Return whether a reranker knew scores from before."""
+        lookups = (self._find("ask", one, cached=True) for one in self._asking(retriever))
+        return self._is_reranked(retriever) and any(one and one["amount"] for one in lookups)
 
     def latency(self, retriever: str) -> Row:
         ranking = self._rankings.get(retriever, "")
-        row: Row = {}
-        for cached, prefix in ((False, ""), (True, "known_")):
-            measured = self._measurements.find("latency", ranking, cached=cached)
-            for name in ("p50_ms", "p95_ms", "p99_ms"):
-                row[f"{prefix}{name}"] = measured.get(name) if measured else None
-            if not cached:
-                row["n_timed"] = measured["amount"] if measured else None
-                cost = measured["cost"] if measured and measured["amount"] else None
-                row["query_cost"] = (
-                    cost / measured["amount"] if measured and cost is not None else None
-                )
-        return row
+        alone, cached = (self._find("latency", ranking, cached=one) for one in (False, True))
+        row: Row = {name: alone.get(name) if alone else None for name in _PERCENTILES}
+        row["n_timed"] = alone["amount"] if alone else None
+        cost = alone["cost"] if alone and alone["amount"] else None
+        row["query_cost"] = cost / alone["amount"] if alone and cost is not None else None
+        return row | {f"known_{n}": cached.get(n) if cached else None for n in _PERCENTILES}
 
     def concurrent(self, retriever: str) -> Row:
         config = self._experiment.retrievers[retriever]
-        measured = self._of(ANSWER, ASKED, retriever)
         n_at_once = config.concurrency if isinstance(config, ExternalRetriever) else None
-        row: Row = {"concurrency": n_at_once}
-        for name in ("p50_ms", "p95_ms", "p99_ms"):
-            row[f"concurrent_{name}"] = measured.get(name) if measured and n_at_once else None
-        return row
+        measured = self._of(ANSWER, ASKED, retriever) if n_at_once else None
+        times = {f"concurrent_{n}": measured.get(n) if measured else None for n in _PERCENTILES}
+        return {"concurrency": n_at_once, **times}
 
     def index(self, retriever: str) -> Row:
         for asset in _INDEXES:
             built = self._of(asset, asset, retriever)
             if built is not None and built["seconds"] is not None:
-                embed = self._of("embed", asset, retriever, cached=False)
-                embedding = (embed["seconds"] or 0.0) if embed else 0.0
-                seconds = max(0.0, built["seconds"] - embedding) + self._analysing(retriever)
+                embedding = _seconds(self._of("embed", asset, retriever, cached=False))
+                # Others may share the analysed texts.
+                key = term_counts_key(self._experiment, retriever)
+                analysis = key["analysis"] if key is not None else ""
+                analysing = _seconds(self._of("term_counts", "term_counts", analysis))
+                seconds = max(0.0, built["seconds"] - embedding) + analysing
                 return {"index_seconds": seconds, "index_bytes": built["bytes"]}
         return {"index_seconds": None, "index_bytes": None}
 
-    def _analysing(self, retriever: str) -> float:
-        """Return the seconds for the analysed texts, which others may share."""
-        key = term_counts_key(self._experiment, retriever)
-        fingerprint = self._counts.get(key["analysis"], "") if key is not None else ""
-        measured = self._measurements.find("term_counts", fingerprint)
-        return (measured["seconds"] or 0.0) if measured else 0.0
-
     def embedded(self, retriever: str) -> Row:
-        new = [self._of("embed", asset, retriever, cached=False) for asset in _EMBEDDED]
-        old = [self._of("embed", asset, retriever, cached=True) for asset in _EMBEDDED]
+        new, old = (
+            [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
+            for cached in (False, True)
+        )
         if not any(new):
             return dict.fromkeys(("n_embedded", "n_from_cache", "embed_seconds"))
         return {
             "n_embedded": sum(one["amount"] for one in new if one),
             "n_from_cache": sum(one["amount"] for one in old if one),
-            "embed_seconds": sum(one["seconds"] or 0.0 for one in new if one),
+            "embed_seconds": sum(map(_seconds, new)),
         }
 
     def rerank_seconds(self, retriever: str) -> float | None:
-        if self._experiment.retrievers[retriever].family != "reranked":
-            return None
-        ranking = self._rankings.get(retriever, "")
-        measured = self._measurements.find("search", ranking)
-        return measured["seconds"] if measured else None
+        measured = self._find("search", self._rankings.get(retriever, ""))
+        return measured["seconds"] if measured and self._is_reranked(retriever) else None
 
     def asked(self, retriever: str) -> Row:
         """Return what APIs were asked for, its inputs left out."""
-        new = self._asked(retriever, cached=False)
-        old = self._asked(retriever, cached=True)
+        new, old = (self._asked(retriever, cached=cached) for cached in (False, True))
         counted = [one for one in new if one["what"] == "ask" or one["tokens"] is not None]
         tokens = [one["tokens"] for one in counted if one["tokens"] is not None]
         costs = [one["cost"] for one in counted if one["cost"] is not None]
@@ -190,29 +170,29 @@ class _RetrieverMeasurements:
 
     def _asked(self, retriever: str, *, cached: bool) -> list[Measurement]:
         measured = [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
-        for fingerprint in self._asking.get(retriever, []):
-            measured.append(self._measurements.find("ask", fingerprint, cached=cached))
+        measured += [self._find("ask", one, cached=cached) for one in self._asking(retriever)]
         return [one for one in measured if one is not None]
 
+    def _asking(self, retriever: str) -> list[str]:
+        """Return fingerprints of what may have asked an API: the runs, and the query set."""
+        config = self._experiment.retrievers.get(retriever)
+        query_set = config.query_set if isinstance(config, BaseRetriever) else None
+        return [
+            entry.fingerprint
+            for entry in self._result.evaluation.entries
+            if (entry.asset.endswith("_runs") and entry.partition["retriever"] == retriever)
+            or (entry.asset == "query_set_answers" and entry.partition["query_set"] == query_set)
+        ]
+
     def _of(
-        self, what: str, asset: str, retriever: str, *, cached: bool | None = None
+        self, what: str, asset: str, name: str, *, cached: bool | None = None
     ) -> Measurement | None:
-        fingerprint = self._fingerprints.get((asset, retriever))
-        if fingerprint is None:
-            return None
-        return self._measurements.find(what, fingerprint, cached=cached)
+        fingerprint = self._fingerprints.get((asset, name))
+        return None if fingerprint is None else self._find(what, fingerprint, cached=cached)
 
 
-def _asking(result: EvaluationResult, experiment: Experiment, retriever: str) -> list[str]:
-    """Return the fingerprints of what may have asked an API: the runs, and the query set."""
-    config = experiment.retrievers.get(retriever)
-    query_set = config.query_set if isinstance(config, BaseRetriever) else None
-    return [
-        entry.fingerprint
-        for entry in result.evaluation.entries
-        if (entry.asset.endswith("_runs") and entry.partition["retriever"] == retriever)
-        or (entry.asset == "query_set_answers" and entry.partition["query_set"] == query_set)
-    ]
+def _seconds(measured: Measurement | None) -> float:
+    return (measured["seconds"] or 0.0) if measured else 0.0
 
 
 def latency_sheets(experiment: str, rows: Sequence[Row]) -> list[Sheet]:
@@ -266,9 +246,7 @@ def _at_once(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a line for each search that is asked several queries at once."""
     for row in rows:
         if (row["concurrency"] or 0) > 1:
-            times = (row[f"concurrent_{p}_ms"] for p in ("p50", "p95", "p99"))
-            texts = ("-" if time is None else rough(time) for time in times)
-            yield (
-                f"{row['retriever']}, {row['concurrency']} queries at once: p50, p95 and p99 of "
-                f"{', '.join(texts)} ms"
-            )
+            times = [row[f"concurrent_{name}"] for name in _PERCENTILES]
+            texts = ", ".join("-" if time is None else rough(time) for time in times)
+            lead = f"{row['retriever']}, {row['concurrency']} queries at once"
+            yield f"{lead}: p50, p95 and p99 of {texts} ms"

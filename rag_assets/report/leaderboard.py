@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -31,14 +30,12 @@ from rag_assets.report.formats import interval_name
 from rag_assets.report.judged import headline_sheets
 from rag_assets.report.overlaps import similarity_sheet
 from rag_assets.report.page.environment import meaning
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, metric_column
 from rag_assets.report.slices import slices_of
 from rag_assets.report.view import View
 from rag_assets.statistics.paired_tests import ALPHA
-
-Row = dict[str, Any]
 
 NEAR = "~"
 """Marks a retriever that is not shown to be worse than the best."""

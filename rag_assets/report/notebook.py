@@ -181,10 +181,6 @@ class Tabular(ABC):
         """Return all rows; a column without a value in a row is null."""
 
     @abstractmethod
-    def plot(self) -> go.Figure:
-        """Return an interactive figure, in the colours of the report."""
-
-    @abstractmethod
     def _sheets(self) -> Sequence[Sheet]:
         """Return the tables that are shown."""
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.result import SAMPLED, EvaluationResult
+from rag_assets.report.result import SAMPLED, EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
-
-Row = dict[str, Any]
 
 
 def overlap_rows(result: EvaluationResult, selection: Selection | None = None) -> list[Row]:

@@ -11,7 +11,7 @@ from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.findings import chosen_analyzers
 from rag_assets.report.view import Context, View
-from rag_assets.store.artifacts import ArtifactKey, Manifest
+from rag_assets.store.artifacts import Manifest
 from rag_assets.store.canonical import canonical_json
 
 _HASHES = "sha256"
@@ -35,7 +35,7 @@ def provenance(view: View) -> Context:
         "command": f"rag-assets evaluate {shlex.quote(_place(evaluation.source))}",
         "versions": [(name, sorted(values)) for name, values in sorted(versions.items())],
         "models": [(name, sorted(values)) for name, values in sorted(models.items())],
-        "searches": dict(_searches(view)),
+        "searches": _searches(view),
         "analyzers": chosen_analyzers(view.result),
         "configs": configs,
         "content": evaluation.content,
@@ -60,13 +60,14 @@ def _manifests(view: View) -> Iterator[tuple[SnapshotEntry, Manifest]]:
                 yield entry, manifest
 
 
-def _searches(view: View) -> Iterator[tuple[str, list[str]]]:
-    """Yield each search that is not ours: since when its answers are believed, what was located."""
-    for entry in view.result.evaluation.entries_of("external_rankings"):
-        name = entry.partition["retriever"]
-        others = view.result.manifest(ArtifactKey.of("external_hits", retriever=name))
-        found = [one for one in (view.result.manifest_of(entry), others) if one is not None]
-        yield name, [note for one in found for note in one.facts.get("notes", [])]
+def _searches(view: View) -> dict[str, list[str]]:
+    """Return each search that is not ours: since when its answers are believed, and what else."""
+    notes: dict[str, list[str]] = {}
+    for asset in ("external_rankings", "external_hits"):
+        for entry, manifest in view.result.manifests_of(asset):
+            of_search = notes.setdefault(entry.partition["retriever"], [])
+            of_search += manifest.facts.get("notes", [])
+    return notes
 
 
 def _shared(entry: SnapshotEntry) -> str:

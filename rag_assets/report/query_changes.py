@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,11 +11,9 @@ from rag_assets.answers.stage import answers_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.report.comparisons import Compared
-from rag_assets.report.result import EvaluationResult, pairs_of
+from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME
-
-Row = dict[str, Any]
 
 Ranks = dict[tuple[str, str], int]
 """(query, evidence) -> the rank of the first unit that satisfies it."""

@@ -242,9 +242,9 @@ class EvaluationResult:
 
     def has(self, key: ArtifactKey) -> bool:
         """Return whether the evaluation names a partition."""
-        return self._found(key) is not None
+        return self._named(key) is not None
 
-    def _found(self, key: ArtifactKey) -> SnapshotEntry | None:
+    def _named(self, key: ArtifactKey) -> SnapshotEntry | None:
         entries = self.evaluation.entries_of(key.asset)
         return next((entry for entry in entries if entry.key == key), None)
 
@@ -254,14 +254,14 @@ class EvaluationResult:
         Raises:
             NotEvaluated: it was not up to date when the evaluation ended.
         """
-        entry = self._found(key)
+        entry = self._named(key)
         if entry is None:
             raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no {key}")
         return self._table(entry)
 
     def manifest(self, key: ArtifactKey) -> Manifest | None:
         """Return the manifest of one partition; None where the evaluation does not name it."""
-        entry = self._found(key)
+        entry = self._named(key)
         return None if entry is None else self.manifest_of(entry)
 
     def manifest_of(self, entry: SnapshotEntry) -> Manifest | None:
@@ -274,7 +274,7 @@ class EvaluationResult:
 
     def path(self, key: ArtifactKey) -> Path | None:
         """Return the file of one partition, to read a part of it; None where there is none."""
-        entry = self._found(key)
+        entry = self._named(key)
         return None if entry is None else intact_path(self.root, self.evaluation, entry)
 
     def documents(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -409,13 +409,11 @@ class EvaluationResult:
         """Tuned fusion -> the weights that were chosen on dev, such as ``bm25 0.3, e5 0.7``."""
         configured = self.evaluation.origin.configuration.get("retrievers", {})
         texts = {}
-        for entry in self.evaluation.entries_of("tuning"):
-            name = entry.partition["retriever"]
-            inputs = configured.get(name, {}).get("inputs", [])
-            weights = [row["weights"] for row in self._table(entry).to_pylist() if row["chosen"]]
-            if weights and len(inputs) == len(weights[0]):
-                pairs = zip(inputs, weights[0], strict=True)
-                texts[name] = ", ".join(f"{one} {weight:.4g}" for one, weight in pairs)
+        for row in self.rows_of("tuning"):
+            inputs = configured.get(row["retriever"], {}).get("inputs", [])
+            if row["chosen"] and len(inputs) == len(row["weights"]):
+                pairs = zip(inputs, row["weights"], strict=True)
+                texts[row["retriever"]] = ", ".join(f"{n} {weight:.4g}" for n, weight in pairs)
         return texts
 
     def tuning_note(self, retrievers: Collection[str], split: str) -> str | None:

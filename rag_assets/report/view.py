@@ -103,9 +103,8 @@ class View:
     def intervals(self) -> dict[tuple[str, int, str], Context]:
         """(retriever, top_k, metric) -> row of :data:`rag_assets.schemas.INTERVALS`."""
         return {
-            (entry.partition["retriever"], row["top_k"], row["metric"]): row
-            for entry in self.result.evaluation.entries_of("intervals")
-            for row in self.result.table(entry.key).to_pylist()
+            (row["retriever"], row["top_k"], row["metric"]): row
+            for row in self.result.rows_of("intervals")
             if row["split"] == self.split
         }
 
@@ -117,8 +116,7 @@ class View:
     @cached_property
     def comparisons(self) -> list[Context]:
         """Rows of :data:`rag_assets.schemas.COMPARISONS`: all pairs by the primary metric."""
-        entries = self.result.evaluation.entries_of(COMPARISONS_KEY.asset)
-        rows = self.result.table(COMPARISONS_KEY).to_pylist() if entries else []
+        rows = self.result.rows_of(COMPARISONS_KEY.asset)
         return [row for row in rows if row["split"] == self.split]
 
     @cached_property

@@ -132,7 +132,6 @@ def test_a_table_of_judge_calibrated_interval_and_labels(run: Invoke, tiny: Tiny
     assert table.judged.differences.num_rows == 1
     assert "labels alone" in table.judged._repr_html_()
     assert "judged_correct" in table._repr_html_()
-    assert table.judged.plot().data[0].y[0] == rows["plain@-"]["calibrated"]
 
 
 def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:

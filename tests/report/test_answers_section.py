@@ -25,8 +25,8 @@ from rag_assets.report.answer_waterfall import (
     waterfall_rows,
     waterfall_sheet,
 )
+from rag_assets.report.answers import answers, headline_sentences
 from rag_assets.report.attribution import (
-    Row,
     attribution_rows,
     attribution_sheet,
     lost_rows,
@@ -35,10 +35,9 @@ from rag_assets.report.attribution import (
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.label_status import LabelStatus, status_sheets
 from rag_assets.report.latency import latency_sheets
-from rag_assets.report.page.answers import answers, headline_sentences
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.page import page
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.view import Context, View

@@ -15,18 +15,17 @@ from rich.console import Console
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline import history as history_module
-from rag_assets.pipeline.evaluations import ANCHOR, HISTORY_DIR
-from rag_assets.pipeline.history import HistoryFiles
+from rag_assets.pipeline.evaluations import HISTORY_DIR
+from rag_assets.pipeline.history import History, HistoryFiles
 from rag_assets.report.history import (
     MetricHistory,
     evaluation_changes,
     flat_history_rows,
+    history,
     history_rows,
 )
 from rag_assets.report.html import render
 from rag_assets.report.metric_sources import Retrieval
-from rag_assets.report.page import history as section
-from rag_assets.report.page.history import history, history_identity, states
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheet_view
 from rag_assets.report.view import Context, View
@@ -201,33 +200,25 @@ def built(context: Context | None) -> Context:
     return context
 
 
-def test_evaluations_that_say_the_same_are_one_state(
+def whats(found: Context) -> list[str]:
+    """What changed at each point of the section, the newest first."""
+    return [row["what"] for row in found["sheet"].rows if row["time"]]
+
+
+def test_a_point_is_an_evaluation_that_changed_something_until_that_of_the_page(
     row: dict[str, Any], opened: Callable[..., EvaluationResult]
 ) -> None:
-    contents = "aabbba"
-    rows = [at(row, n, content_digest=one) for n, one in enumerate(contents)]
-    result = opened(rows)
-    found = states(result, 10)
-    assert [one.row["content_digest"] for one in found] == ["a", "b", "a"]
-    ids = [one["evaluation_id"] for one in rows]
-    assert [(one.evaluation_id, one.last) for one in found] == [
-        (ids[0], ids[1]),
-        (ids[2], ids[4]),
-        (ids[5], ids[5]),
+    settings = json.loads(row["configuration"])
+    rows = [
+        at(row, n, configuration=json.dumps({**settings, "seed": seed}))
+        for n, seed in enumerate("aabbba")
     ]
-    assert states(result, 2) == found[1:]
-    assert found[1].holds(ids[3])
-    assert not found[1].holds(ids[5])
-
-
-def test_later_evaluations_are_not_those_of_the_page(
-    row: dict[str, Any], opened: Callable[..., EvaluationResult]
-) -> None:
-    rows = [at(row, n, content_digest=str(n)) for n in range(3)]
     result = opened(rows)
-    then = dataclasses.replace(result.evaluation, evaluation_id=rows[1]["evaluation_id"])
-    found = states(EvaluationResult(result.root, then), 10)
-    assert [one.row["content_digest"] for one in found] == ["0", "1"]
+    found = built(history(View(result)))
+    assert whats(found) == ["seed b -> a", "seed a -> b", ""]
+    then = dataclasses.replace(result.evaluation, evaluation_id=rows[3]["evaluation_id"])
+    older = built(history(View(EvaluationResult(result.root, then))))
+    assert whats(older) == ["seed a -> b", ""]
 
 
 def test_rows_made_again_inside_a_gathered_file_are_in_order(
@@ -241,23 +232,11 @@ def test_rows_made_again_inside_a_gathered_file_are_in_order(
     result = opened([rows[3], rows[0]])
     assert len(list(result.root.glob("history/*--*.parquet"))) == 1
     for wanted in ("01234", "0123456"):
-        found = [one.row["content_digest"] for one in states(result, 10)]
-        assert found == list(wanted)
-        assert [one.row["content_digest"] for one in states(result, 3)] == list(wanted[-3:])
+        for last in (10, 3):
+            found = History(result.root, None).evaluations(last)
+            assert [one["content_digest"] for one in found] == list(wanted[-last:])
         opened([rows[5], rows[6]])
     assert len(list(result.root.glob("history/*--*.parquet"))) == 2, "one lies within the other"
-
-
-def test_the_identity_changes_with_the_state_and_the_anchor(
-    row: dict[str, Any], opened: Callable[..., EvaluationResult]
-) -> None:
-    result = opened([at(row, n, content_digest="a") for n in range(2)])
-    first = history_identity(result)
-    assert history_identity(opened([at(row, 2, content_digest="a")])) == first
-    second = history_identity(opened([at(row, 3, content_digest="b")]))
-    assert second != first
-    (result.root / ANCHOR).write_text("any", encoding="utf-8")
-    assert history_identity(result) != second
 
 
 def test_a_line_breaks_where_means_are_of_other_questions(
@@ -267,17 +246,12 @@ def test_a_line_breaks_where_means_are_of_other_questions(
     documents = at(row, 1, content_digest="1", corpus_digest="other")
     labels = at(row, 2, content_digest="2", qrels_digest="other", corpus_digest="other")
     weights = {**labels, **at(labels, 3, content_digest="3", configuration=split)}
-    of_test = [{**one, "split": "test"} for one in row["metrics"]]
-    splits = {**weights, **at(weights, 4, content_digest="4", metrics=of_test)}
-    found = built(history(View(opened([at(row, 0), documents, labels, weights, splits]))))
-    assert [point["broken"] for point in found["points"]] == [False, False, True, True, True]
-    assert [point["reasons"] for point in found["points"]] == [
-        [],
-        ["documents changed"],
-        ["labels changed"],
-        ["weight null -> importance"],
-        [],
-    ]
+    found = built(history(View(opened([at(row, 0), documents, labels, weights]))))
+    reasons = ["weight null -> importance", "labels changed", "documents changed", ""]
+    assert whats(found) == reasons
+    for theme in ("light", "dark"):
+        shapes = found["data"][theme]["layout"]["shapes"]
+        assert [shape["x0"] for shape in shapes] == [2.5, 3.5]
 
 
 def test_values_are_those_of_each_point(
@@ -285,54 +259,26 @@ def test_values_are_those_of_each_point(
 ) -> None:
     one = at(row, 0, metrics=with_value(row, 0.25))
     kept = [cell for cell in with_value(row, 0.5) if cell["retriever"] != "bm25"]
-    other = at(row, 1, content_digest="1", complete=False, metrics=kept)
+    former = [{**cell, "retriever": "former"} for cell in kept]
+    other = at(row, 1, content_digest="1", complete=False, metrics=kept + former)
     view = View(opened([one, other]))
     found = built(history(view))
-    data = found["data"]
-    assert data["retrievers"] == view.retrievers
-    for number, name in enumerate(view.retrievers):
-        wanted = [0.25, None if name == "bm25" else 0.5]
-        for measure in view.measures:
-            assert data["values"][measure][number] == [wanted] * len(view.cutoffs)
-        assert [values[number] for values in found["primary"]] == wanted
-    assert [point["complete"] for point in found["points"]] == [True, False]
-
-
-def test_what_is_left_out_is_said(
-    row: dict[str, Any],
-    opened: Callable[..., EvaluationResult],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(section, "MAX_POINTS", 3)
-    rows = []
-    for number in range(5):
-        former = [{**one, "retriever": f"old{number}"} for one in row["metrics"][:1]]
-        rows.append(at(row, number, content_digest=str(number), metrics=row["metrics"] + former))
-    result = opened(rows)
-    (result.root / ANCHOR).write_text(rows[0]["evaluation_id"], encoding="utf-8")
-    view = View(result)
-    found = built(history(view))
-    assert len(found["points"]) == 3
-    assert found["has_older"]
-    assert found["retrievers"] == view.retrievers, "former ones are in `history`"
-    assert (found["has_anchor"], found["anchor"]) == (True, None)
-    assert not found["points"][0]["first"], "it is compared with the one that is left out"
-    monkeypatch.setattr(section, "MAX_VALUES", 1)
-    assert len(built(history(view))["points"]) == 2
+    assert [trace["name"] for trace in found["data"]["light"]["data"]][-1] == "bm25"
+    values = {(row["evaluation_id"], row["retriever"]): row["value"] for row in found["sheet"].rows}
+    assert values == {
+        (of["evaluation_id"], name): value
+        for of, value in ((one, 0.25), (other, 0.5))
+        for name in view.retrievers
+        if (of, name) != (other, "bm25")
+    }
+    assert whats(found) == ["incomplete", ""]
 
 
 def test_one_state_has_nothing_to_draw(
     row: dict[str, Any], opened: Callable[..., EvaluationResult]
 ) -> None:
     found = built(history(View(opened([at(row, n) for n in range(3)]))))
-    assert found == {"points": []}
-
-
-def test_evaluations_without_labels_are_no_points(
-    row: dict[str, Any], opened: Callable[..., EvaluationResult]
-) -> None:
-    without = at(row, 0, content_digest="0", qrels_digest=None, metrics=[])
-    assert len(states(opened([without, at(row, 1)]), 5)) == 1
+    assert found == {"sheet": None}
 
 
 def test_what_changed_is_escaped(
@@ -342,7 +288,8 @@ def test_what_changed_is_escaped(
     hostile = json.dumps({**json.loads(row["configuration"]), "weight": attack})
     result = opened([at(row, 0), at(row, 1, content_digest="1", configuration=hostile)])
     found = built(history(View(result)))
-    assert found["points"][1]["reasons"] == [f"weight null -> {attack}"]
+    assert whats(found)[0] == f"weight null -> {attack}"
     page = render(result)
     assert attack not in page
-    assert page.count("alert(1)") == 2, "in the table, and in the data of the chart"
+    n_lines = 2 * len(View(result).retrievers)
+    assert page.count("alert(1)") == 1 + n_lines, "in the table, and in the figures of both themes"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rag_assets.report.page import explorer as module
-from rag_assets.report.page.environment import escaped_json, shortened
+from rag_assets.report.page.environment import shortened
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import Context, View
@@ -72,20 +72,6 @@ def test_queries_that_do_not_fit_are_left_out_and_counted(
     assert (found["n_shown"], found["n_queries"]) == (2, 6)
     kept = [query["i"] for query in found["data"]["queries"]]
     assert kept == [query["i"] for query in context["data"]["queries"][:2]]
-
-
-def test_fewer_queries_are_shown_where_they_leave_no_room_for_texts(
-    tiny_result: EvaluationResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "DATA_BYTES", 2_500)
-    monkeypatch.setattr(module, "LEAST_TEXTS", 1_000)
-    monkeypatch.setattr(module, "CELLS", 40)
-    found = explorer(View(tiny_result))
-    assert found is not None
-    assert 1 <= found["n_shown"] < 6
-    assert len(escaped_json(found["data"]).encode()) < 2_500 + 500, (
-        "names and places are not counted"
-    )
 
 
 def test_long_names_are_cut() -> None:

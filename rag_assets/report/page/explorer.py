@@ -7,52 +7,66 @@ they share by number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from rag_assets.answers.waterfall_stage import CLASSES
 from rag_assets.evaluation.attributions_stage import PLACES
+from rag_assets.evaluation.contexts_stage import retriever_contexts_key
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.report.answer_waterfall import CLASS_NAMES
 from rag_assets.report.attribution import LOSSES
 from rag_assets.report.page.environment import escaped_json, rounded, shortened
-from rag_assets.report.page.query_results import (
-    Documents,
-    Evidence,
-    Hit,
-    QueryAnswer,
-    Unit,
-    answers_to,
-    evidence_of,
-    excerpts,
-    gold_answers,
-    results_of,
-)
-from rag_assets.report.result import pairs_of
+from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.view import Context, View
+from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.store.artifacts import ArtifactKey
 
-Numbered = TypeVar("Numbered", str, Unit)
+CELLS = 5_000
+"""Queries times retrievers and answerers, at most."""
+
+DEPTH = 10
+"""Results of a query and retriever, at most."""
 
 EVIDENCES, ALTERNATIVES, TAGS = 12, 8, 20
 """Evidences of one query, alternatives of one evidence, and tags of one query that are listed."""
 
-QUERY_CHARACTERS = 600
-"""Longer texts of queries are cut."""
+QUERY_CHARACTERS, TEXT_CHARACTERS, ANSWER_CHARACTERS = 600, 700, 400
+"""Longer texts of queries and answers are cut; of a longer passage the part around its evidence."""
 
-ANSWER_CHARACTERS, GOLDS, CONTEXT_UNITS = 400, 6, 10
-"""Longer answers are cut; right answers of a query, and units of a context that are shown."""
+GOLDS, CONTEXT_UNITS = 6, 10
+"""Right answers of a query, and units of a context that are shown."""
 
-CELLS = 10_000
-"""Queries times retrievers and answerers, at most; fewer where they leave too little for texts."""
+TEXT_BYTES = 1_600_000
+"""Of all texts of passages together, as they are written into the page; others are left out."""
 
-RESULTS = 50_000
-"""Results in all, as long as each list keeps :data:`FEWEST`."""
+UNKNOWN = -1
+"""Place of an evidence of which nobody knows where it was found or lost."""
 
-FEWEST, DEEPEST = 5, 10
-"""How many results of a query and retriever are shown."""
 
-DATA_BYTES, LEAST_TEXTS = 2_300_000, 300_000
-"""Of all data of the explorer as they stand in the page, and of these at least for texts."""
+class Unit(NamedTuple):
+    """A span of a document, in characters of its text."""
+
+    document_id: str
+    start: int
+    end: int
+
+
+class Excerpt(NamedTuple):
+    """A part of a unit, and the character of the document's text at which it starts."""
+
+    start: int
+    text: str
+
+
+Numbered = TypeVar("Numbered", str, Unit)
 
 
 @dataclass
@@ -64,184 +78,251 @@ class _Tables:
     tags: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass
-class _Queries:
-    """The queries that are shown, and what they refer to.
-
-    ``size`` is that of everything but texts, in bytes of the page.
-    """
-
-    names: list[str]
-    answerers: list[str]
-    depth: int
-    rows: list[Context]
-    tables: _Tables
-    evidence: Mapping[str, Sequence[Evidence]]
-    documents: Documents
-    listed: list[list[str]]
-    size: int = 0
-
-
 def explorer(view: View) -> Context | None:
     """Return the data of the explorer; None without labels, or without a value of the metric."""
     if not view.ranked:
         return None
-    cells = CELLS
-    shown = _shown(view, cells)
-    while shown.size > DATA_BYTES - LEAST_TEXTS and len(shown.rows) > 1:
-        cells //= 2
-        shown = _shown(view, cells)
-    units, length = _units(shown)
+    result, names = view.result, [row["retriever"] for row in view.at_cutoff]
+    answerers = [entry.partition["answerer"] for entry in result.evaluation.entries_of("answers")]
+    queries = _queries(view, names, max(1, CELLS // (len(names) + len(answerers))))
+    ids, tables = [query["query_id"] for query in queries], _Tables()
+    depth = min(DEPTH, view.cutoff)
+    results = [_results(result, name, view.cutoff, depth, ids, tables) for name in names]
+    evidence, starts = _evidence(result, names, ids, tables)
+    answers = {name: _answers(result, name, ids, tables) for name in answerers}
+    golds = _by_query(result, QUERY_FACTS_KEY, ids) if answerers else {}
+    rows = []
+    for query in queries:
+        query_id = query["query_id"]
+        hits = [of.get(query_id, []) for of in results]
+        row = {
+            "i": shortened(query_id),
+            "t": shortened(query["text"], QUERY_CHARACTERS),
+            "g": [_number(tables.tags, shortened(tag)) for tag in query["tags"][:TAGS]],
+            "v": query["values"],
+            "r": [[unit for unit, _ in of] for of in hits],
+            "h": [[n for n, (_, is_right) in enumerate(of) if is_right] for of in hits],
+            "e": evidence.get(query_id, [])[:EVIDENCES],
+            "m": max(len(evidence.get(query_id, [])) - EVIDENCES, 0),
+            "u": int(result.answerable[query_id] is False),
+        }
+        if answerers:
+            right = [text for one in golds.get(query_id, []) for text in one["answers"]]
+            row["o"] = [shortened(text, ANSWER_CHARACTERS) for text in right[:GOLDS]]
+            row["a"] = [answers[name].get(query_id) for name in answerers]
+        rows.append(row)
+    for unit in tables.units:
+        _number(tables.documents, unit.document_id)
+    documents = result.documents(tables.documents)
+    numbers = dict.fromkeys(number for row in rows for of in row["r"] for number in of)
+    every = list(tables.units)
+    ordered = dict.fromkeys([*(every[number] for number in numbers), *every])
+    texts = excerpts(documents, list(ordered), starts)
+    units = [
+        [tables.documents[unit.document_id], unit.start, unit.end, *texts.get(unit, ())]
+        for unit in tables.units
+    ]
+    titles = [documents.get(one, ("", ""))[0] for one in tables.documents]
+    listed = zip(tables.documents, titles, strict=True)
     return {
-        "n_queries": len(view.result.weights(view.split)),
-        "n_shown": len(shown.rows),
-        "depth": shown.depth,
-        "length": length,
+        "n_queries": len(result.weights(view.split)),
+        "n_shown": len(rows),
+        "depth": depth,
+        "length": TEXT_CHARACTERS,
         "n_texts": len(units),
-        "n_without_text": sum(len(unit) < 4 for unit in units),
+        "n_without_text": len(units) - len(texts),
         "data": {
-            "retrievers": shown.names,
-            "metric": view.result.evaluation.primary,
+            "retrievers": names,
+            "metric": result.evaluation.primary,
             "k": view.cutoff,
-            "depth": shown.depth,
+            "depth": depth,
             "places": [LOSSES.get(place, place) for place in PLACES],
-            "tags": list(shown.tables.tags),
-            "documents": shown.listed,
+            "tags": list(tables.tags),
+            "documents": [[shortened(text) for text in pair] for pair in listed],
             "units": units,
-            "queries": shown.rows,
-            "answerers": shown.answerers,
+            "queries": rows,
+            "answerers": answerers,
             "classes": [CLASS_NAMES[name] for name in CLASSES],
         },
     }
 
 
-def _shown(view: View, cells: int) -> _Queries:
-    """Return at most so many queries times retrievers and answerers."""
-    names = [row["retriever"] for row in view.at_cutoff]
-    n_answerers = len(view.result.evaluation.entries_of("answers"))
-    queries = _shown_queries(view, names, max(1, cells // (len(names) + n_answerers)))
-    ids = [query["query_id"] for query in queries]
-    depth = min(max(FEWEST, RESULTS // (len(names) * max(len(ids), 1))), DEEPEST, view.cutoff)
-    results = [results_of(view.result, name, view.cutoff, depth, ids) for name in names]
-    evidence = evidence_of(view.result, names, ids)
-    answered = answers_to(view.result, ids) if n_answerers else {}
-    golds = gold_answers(view.result, ids) if n_answerers else {}
-    tables = _Tables()
-    rows = [_query_row(one, results, evidence.get(one["query_id"], []), tables) for one in queries]
-    for row, query_id in zip(rows, ids, strict=True):
-        row["u"] = int(view.result.answerable[query_id] is False)
-        if answered:
-            right = golds.get(query_id, ())[:GOLDS]
-            row["o"] = [shortened(one, ANSWER_CHARACTERS) for one in right]
-            row["a"] = [_answer(of.get(query_id), tables) for of in answered.values()]
-    for unit in tables.units:
-        _number(tables.documents, unit.document_id)
-    documents = view.result.documents(tables.documents)
-    titles = (documents.get(i, ("", ""))[0] for i in tables.documents)
-    listed = [[shortened(i), shortened(t)] for i, t in zip(tables.documents, titles, strict=True)]
-    shown = _Queries(names, list(answered), depth, rows, tables, evidence, documents, listed)
-    everything = [rows, listed, list(tables.tags), _places(tables)]
-    shown.size = len(escaped_json(everything).encode())
-    return shown
+def excerpts(
+    documents: Mapping[str, tuple[str, str]],
+    units: Sequence[Unit],
+    evidence: Mapping[str, Sequence[int]],
+) -> dict[Unit, Excerpt]:
+    """Return an excerpt of each unit that has a text; the last units have none where room is short.
 
-
-def _places(tables: _Tables) -> list[list[int]]:
-    """Return of each unit the number of its document, its start and its end."""
-    return [[tables.documents[unit.document_id], unit.start, unit.end] for unit in tables.units]
-
-
-def _units(shown: _Queries) -> tuple[list[list[Any]], int]:
-    """Return a row a unit, and the length of an excerpt.
-
-    A row is document, start, end, and where the unit has a text, the excerpt's start and text.
+    Args:
+        documents: title and text of the units' documents.
+        units: the most important first.
+        evidence: document -> the characters at which evidence starts, in any order.
     """
-    units, starts = list(shown.tables.units), _starts(shown.evidence)
-    texts, length = excerpts(shown.documents, units, starts, DATA_BYTES - shown.size)
-    rows = zip(_places(shown.tables), units, strict=True)
-    return [[*place, *texts.get(unit, ())] for place, unit in rows], length
+    starts = {document_id: sorted(of_document) for document_id, of_document in evidence.items()}
+    room, texts = TEXT_BYTES, dict[Unit, Excerpt]()
+    for unit in units:
+        if unit.document_id not in documents or unit.end <= unit.start:
+            continue
+        excerpt = _excerpt(documents[unit.document_id][1], unit, starts.get(unit.document_id, ()))
+        room -= len(escaped_json(excerpt.text).encode())
+        if room < 0:
+            break
+        texts[unit] = excerpt
+    return texts
 
 
-def _starts(evidence: Mapping[str, Sequence[Evidence]]) -> dict[str, list[int]]:
-    """Return document -> the characters at which evidence starts in it."""
-    starts: dict[str, list[int]] = {}
-    for one in (one for spans in evidence.values() for one in spans):
-        for document_id, start, _ in one.spans:
-            if start is not None:
-                starts.setdefault(document_id, []).append(start)
-    return starts
+def _excerpt(text: str, unit: Unit, starts: Sequence[int]) -> Excerpt:
+    """Return the part of a unit that holds the start of its first evidence, else its beginning."""
+    start = unit.start
+    if unit.end - unit.start > TEXT_CHARACTERS:
+        place = bisect_left(starts, unit.start)
+        if place < len(starts) and starts[place] < unit.end:
+            before = starts[place] - TEXT_CHARACTERS // 4
+            start = max(unit.start, min(before, unit.end - TEXT_CHARACTERS))
+    return Excerpt(start, text[start : min(unit.end, start + TEXT_CHARACTERS)])
 
 
-def _shown_queries(view: View, names: Sequence[str], most: int) -> list[Context]:
+def _queries(view: View, names: Sequence[str], most: int) -> list[Context]:
     """Return at most so many queries of the split, those first on which the retrievers differ most.
 
-    Keys: ``query_id``, ``text``, ``tags``, and ``values``, the primary metric of each retriever in
-    the order of ``names``; None where it has none, as it has no relevant label or failed.
+    Each is a row of queries with ``values``, the primary metric of each retriever in the order of
+    ``names``; None where it has none, as it has no relevant label or failed.
     """
     cells = view.result.query_metrics(view.cutoff)
-    values = [pairs_of(cells[name], "query_id", view.measure) for name in names]
-    counted = view.result.weights(view.split)
-    spread = {query_id: _spread([one.get(query_id) for one in values]) for query_id in counted}
-    chosen = sorted(spread, key=lambda query_id: (-spread[query_id], query_id))[:most]
-    table = view.result.queries
-    columns = (table[column].to_pylist() for column in ("query_id", "text", "tags"))
-    rows = {query_id: (text, tags) for query_id, text, tags in zip(*columns, strict=True)}
-    return [
-        {"query_id": query_id, "text": rows[query_id][0], "tags": rows[query_id][1]}
-        | {"values": [rounded(one.get(query_id), 4) for one in values]}
-        for query_id in chosen
-    ]
+    columns = [pairs_of(cells[name], "query_id", view.measure) for name in names]
+    values = {one: [of.get(one) for of in columns] for one in view.result.weights(view.split)}
+
+    def spread(query_id: str) -> float:
+        numbers = [value for value in values[query_id] if value is not None]
+        return max(numbers) - min(numbers) if numbers else -1.0
+
+    chosen = sorted(values, key=lambda query_id: (-spread(query_id), query_id))[:most]
+    rows = {row["query_id"]: row for row in view.result.queries.to_pylist()}
+    return [{**rows[one], "values": [rounded(v, 4) for v in values[one]]} for one in chosen]
 
 
-def _spread(values: Sequence[float | None]) -> float:
-    """Return highest minus lowest; queries without a value come last."""
-    numbers = [value for value in values if value is not None]
-    return max(numbers) - min(numbers) if numbers else -1.0
-
-
-def _query_row(
-    query: Context,
-    results: Sequence[Mapping[str, Sequence[Hit]]],
-    evidence: Sequence[Evidence],
+def _results(
+    result: EvaluationResult,
+    retriever: str,
+    top_k: int,
+    depth: int,
+    query_ids: Sequence[str],
     tables: _Tables,
-) -> Context:
-    """Return one query: id, text, tags, values, results, which are relevant, and its evidences."""
-    hits_of = [hits.get(query["query_id"], ()) for hits in results]
+) -> dict[str, list[tuple[int, bool]]]:
+    """Return query -> the unit of each of the first results, and whether it is relevant."""
+    run = _of_queries(result.table(result.run_keys(retriever)[top_k]), query_ids)
+    run = run.filter(pc.less_equal(run["rank"], depth))
+    run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    relevant = {
+        (row["query_id"], row["unit_id"])
+        for row in _of_queries(result.table(relevant_units_key(retriever)), query_ids).to_pylist()
+        if row["grade"] > 0
+    }
+    units = dict(_spans(result, retriever, run))
+    hits: dict[str, list[tuple[int, bool]]] = {}
+    for row in run.to_pylist():
+        # Where documents are judged, a text is that of their best chunk.
+        unit = units.get(row["unit_id"]) or units.get(row["chunk_id"])
+        number = _number(tables.units, unit or Unit(row["document_id"], 0, 0))
+        is_relevant = (row["query_id"], row["unit_id"]) in relevant
+        hits.setdefault(row["query_id"], []).append((number, is_relevant))
+    return hits
+
+
+def _spans(result: EvaluationResult, retriever: str, run: pa.Table) -> Iterator[tuple[str, Unit]]:
+    """Yield id and span of what is returned for it; only those of the run are read."""
+    path = result.path(retriever_contexts_key(retriever))
+    if path is not None:
+        ids = pc.unique(pa.chunked_array([*run["unit_id"].chunks, *run["chunk_id"].chunks]))
+        wanted = ds.field("context_id").isin(ids)
+        columns = ["context_id", "document_id", "start", "end"]
+        for row in ds.dataset(path).to_table(columns, filter=wanted).to_pylist():
+            yield row["context_id"], Unit(row["document_id"], row["start"], row["end"])
+
+
+def _evidence(
+    result: EvaluationResult, names: Sequence[str], query_ids: Sequence[str], tables: _Tables
+) -> tuple[dict[str, list[Context]], dict[str, list[int]]]:
+    """Return query -> its relevant evidences, and document -> where evidence starts in it.
+
+    Of an evidence ``s`` are its alternatives, and of each retriever ``k`` the first rank in its
+    stored ranking and ``l`` the number of the place where it was found or lost.
+    """
+    places = [_places(result, name, query_ids) for name in names]
+    starts: dict[str, list[int]] = {}
+    spans: dict[tuple[str, str], list[list[int]]] = {}
+    for row in _of_queries(result.table(QRELS_KEY), query_ids).to_pylist():
+        if row["grade"] > 0:
+            span = [_number(tables.documents, row["document_id"])]
+            if row["start"] is not None:
+                starts.setdefault(row["document_id"], []).append(row["start"])
+                span += [row["start"], row["end"]]
+            spans.setdefault((row["query_id"], row["evidence_id"]), []).append(span)
+    evidence: dict[str, list[Context]] = {}
+    for key, alternatives in spans.items():
+        found = [of.get(key, (None, UNKNOWN)) for of in places]
+        one = {"s": alternatives[:ALTERNATIVES], "k": [rank for rank, _ in found]}
+        evidence.setdefault(key[0], []).append({**one, "l": [place for _, place in found]})
+    return evidence, starts
+
+
+def _places(
+    result: EvaluationResult, retriever: str, query_ids: Sequence[str]
+) -> Mapping[tuple[str, str], tuple[int | None, int]]:
+    """Return (query, evidence) -> rank and place; empty for a retriever without attributions."""
+    if not result.evaluation.entries_of("attributions") or retriever not in result.attributions:
+        return {}
     return {
-        "i": shortened(query["query_id"]),
-        "t": shortened(query["text"], QUERY_CHARACTERS),
-        "g": [_number(tables.tags, shortened(tag)) for tag in query["tags"][:TAGS]],
-        "v": query["values"],
-        "r": [[_number(tables.units, hit.unit) for hit in hits] for hits in hits_of],
-        "h": [[n for n, hit in enumerate(hits) if hit.relevant] for hits in hits_of],
-        "e": [_evidence(one, tables) for one in evidence[:EVIDENCES]],
-        "m": max(len(evidence) - EVIDENCES, 0),
+        (row["query_id"], row["evidence_id"]): (row["rank"], PLACES.index(row["lost_at"]))
+        for row in _of_queries(result.attributions[retriever], query_ids).to_pylist()
     }
 
 
-def _answer(one: QueryAnswer | None, tables: _Tables) -> list[object] | None:
-    """Return text, error, EM, F1, number of the class, units, and how many units are left out."""
-    if one is None:
-        return None
-    units = None
-    if one.context is not None:
-        units = [_number(tables.units, unit) for unit in one.context[:CONTEXT_UNITS]]
-    return [
-        None if one.text is None else shortened(one.text, ANSWER_CHARACTERS),
-        None if one.error is None else shortened(one.error, ANSWER_CHARACTERS),
-        one.em,
-        rounded(one.f1, 4),
-        None if one.outcome is None else CLASSES.index(one.outcome),
-        units,
-        max(len(one.context or ()) - CONTEXT_UNITS, 0),
-    ]
+def _answers(
+    result: EvaluationResult, answerer: str, query_ids: Sequence[str], tables: _Tables
+) -> dict[str, list[Any]]:
+    """Return query -> text (empty: refused; None: failed), error, EM, F1, class, context, and rest.
+
+    The class and the context are numbers; the rest is how many units of the context are left out.
+    """
+    answers, metrics, outcomes, contexts = (
+        _by_query(result, ArtifactKey.of(asset, answerer=answerer), query_ids)
+        for asset in ("answers", "answer_metrics", "answer_waterfall", "answer_contexts")
+    )
+    has_contexts = result.has(ArtifactKey.of("answer_contexts", answerer=answerer))
+    rows = {}
+    for query_id, (answer,) in answers.items():
+        metric = metrics.get(query_id, [{}])[0]
+        outcome = outcomes.get(query_id, [{}])[0].get("outcome")
+        context = sorted(contexts.get(query_id, []), key=lambda row: int(row["position"]))
+        spans = (Unit(r["document_id"], r["start"], r["end"]) for r in context[:CONTEXT_UNITS])
+        rows[query_id] = [
+            *(
+                None if answer[name] is None else shortened(answer[name], ANSWER_CHARACTERS)
+                for name in ("answer", "error")
+            ),
+            metric.get("answer_em"),
+            rounded(metric.get("answer_f1"), 4),
+            None if outcome is None else CLASSES.index(outcome),
+            [_number(tables.units, unit) for unit in spans] if has_contexts else None,
+            max(len(context) - CONTEXT_UNITS, 0),
+        ]
+    return rows
 
 
-def _evidence(one: Evidence, tables: _Tables) -> Context:
-    spans = [
-        [_number(tables.documents, document), *([] if start is None else [start, end])]
-        for document, start, end in one.spans[:ALTERNATIVES]
-    ]
-    return {"s": spans, "k": one.ranks, "l": one.places}
+def _by_query(
+    result: EvaluationResult, key: ArtifactKey, query_ids: Sequence[str]
+) -> dict[str, list[Row]]:
+    """Return query -> its rows in a table; empty where the evaluation does not have it."""
+    rows: dict[str, list[Row]] = {}
+    for row in _of_queries(result.table(key), query_ids).to_pylist() if result.has(key) else ():
+        rows.setdefault(row["query_id"], []).append(row)
+    return rows
+
+
+def _of_queries(table: pa.Table, query_ids: Sequence[str]) -> pa.Table:
+    return table.filter(pc.is_in(table["query_id"], pa.array(query_ids, pa.string())))
 
 
 def _number(numbers: dict[Numbered, int], value: Numbered) -> int:

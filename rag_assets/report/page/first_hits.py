@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from markupsafe import Markup
 
 from rag_assets.evaluation.units import unit_spans
-from rag_assets.report.page.query_results import Unit
+from rag_assets.report.page.explorer import Unit
 from rag_assets.report.question_hits import EXCERPT, Excerpt, excerpt, marks
 from rag_assets.report.view import Context, View
 from rag_assets.retrieval.lexical.analyzers import AUTO, resolve_analyzer

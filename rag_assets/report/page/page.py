@@ -12,16 +12,16 @@ from importlib import resources
 from markupsafe import Markup
 
 from rag_assets.report.answerability import answerability
+from rag_assets.report.answers import answers
 from rag_assets.report.attribution import stages
 from rag_assets.report.comparison_views import significance
+from rag_assets.report.history import history
 from rag_assets.report.judged import judged
 from rag_assets.report.label_health import labels
 from rag_assets.report.overlaps import overlaps
-from rag_assets.report.page.answers import answers
 from rag_assets.report.page.environment import PACKAGE, glossary, json_block, templates
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.first_hits import first_hits
-from rag_assets.report.page.history import history
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
 from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
