@@ -42,7 +42,6 @@ class FileQuerySet(ComputedQuerySet):
     path: Path
 
     def variants(self, queries: pa.Table) -> Variants:
-        """Read the file."""
         return read_variants(self.path, queries)
 
 
@@ -55,12 +54,7 @@ class _Entry(NamedTuple):
 
 
 def read_variants(path: Path, queries: pa.Table) -> Variants:
-    """Return the variants in a file; notes count queries and entries without a counterpart.
-
-    Raises:
-        DataError: the file cannot be read, is in none of the forms, names a query twice, holds
-            what is no text, or fits no query at all.
-    """
+    """Return the variants in a file; notes count queries and entries without a counterpart."""
     ids, texts = (queries.column(name).to_pylist() for name in ("query_id", "text"))
     by_text: dict[str, list[str]] = defaultdict(list)
     for query_id, text in zip(ids, texts, strict=True):
@@ -87,33 +81,34 @@ def read_variants(path: Path, queries: pa.Table) -> Variants:
 
 
 def _entries(path: Path) -> Iterator[_Entry]:
+    """Yield the entries of a file, each of another query."""
+    seen: dict[str, str] = {}
+    for place, key, entry in _read(path):
+        where = str(key) if place.line is None else f"on line {place.line}"
+        first = seen.setdefault(folded(entry.name) if entry.by_text else entry.name, where)
+        if first != where:
+            raise place.error(f"is the same query as {first}", key)
+        yield entry
+
+
+def _read(path: Path) -> Iterator[tuple[Place, str, _Entry]]:
+    """Yield the place and the key of each entry, and the entry."""
     if suffix(path) in LINES_SUFFIXES:
-        yield from _from_lines(path)
+        for place, row in read_objects(path):
+            query_id = identifier(row, "query_id", place)
+            texts = _texts(row.get("variants"), place, "variants")
+            yield place, "query_id", _Entry(query_id, False, texts)
         return
     content, place = read_object(path, _FORMS), Place(path)
     if isinstance(content.get("queries"), dict):
         place = Place(path, path="queries")
         for query_id, text in content["queries"].items():
             checked_id(query_id, place, query_id)
-            yield _Entry(query_id, False, [_text(text, place, query_id)])
+            yield place, query_id, _Entry(query_id, False, [_text(text, place, query_id)])
         return
-    seen: dict[str, str] = {}
     for text, variants in content.items():
-        first = seen.setdefault(folded(text), text)
-        if first != text:
-            raise place.error(f"is the same query as {shown(first)}", shown(text))
         listed = [variants] if isinstance(variants, str) else variants
-        yield _Entry(text, True, _texts(listed, place, shown(text)))
-
-
-def _from_lines(path: Path) -> Iterator[_Entry]:
-    seen: dict[str, int | None] = {}
-    for place, row in read_objects(path):
-        query_id = identifier(row, "query_id", place)
-        first = seen.setdefault(query_id, place.line)
-        if first != place.line:
-            raise place.error(f"{shown(query_id)} was on line {first} already", "query_id")
-        yield _Entry(query_id, False, _texts(row.get("variants"), place, "variants"))
+        yield place, shown(text), _Entry(text, True, _texts(listed, place, shown(text)))
 
 
 def _texts(value: object, place: Place, key: str) -> list[str]:
@@ -123,8 +118,7 @@ def _texts(value: object, place: Place, key: str) -> list[str]:
 
 
 def _text(value: object, place: Place, key: str) -> str:
-    if not isinstance(value, str):
-        raise place.error(f"is {type_name(value)}; must be a string", key)
-    if not value.strip():
-        raise place.error("is blank; leave it out", key)
+    if not isinstance(value, str) or not value.strip():
+        problem = "is blank" if isinstance(value, str) else f"is {type_name(value)}"
+        raise place.error(f"{problem}; must be a string with a letter", key)
     return value

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -17,11 +18,14 @@ import pyarrow as pa
 from pydantic import Field
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.client import Answer
+from rag_assets.llm.client import Answer, ChatRequest, Completion
+from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.plugins import Kind, members
-from rag_assets.query_sets.model_output import Parsed, Rejected
+from rag_assets.query_sets.model_output import Parsed, Rejected, Unusable
+from rag_assets.query_sets.variants import variant_table
+from rag_assets.schemas import COUNT, FLOAT, TEXT, Column, TableSchema
 
 SAME_LANGUAGE = "the language of the question"
 
@@ -69,40 +73,23 @@ class ComputedQuerySet(QuerySet, ABC):
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """How answers are drawn; ``seed`` is that of the first sample, the next have the next numbers.
-
-    None leaves the temperature to the model's own default, and sends no seed.
-    """
-
-    temperature: float | None = 0.0
-    seed: int | None = 0
-    max_tokens: int = 256
-
-
-@dataclass(frozen=True)
 class Strategy:
-    """One way to make variants by asking: a prompt, and how its answers are read.
+    """One way to make variants by asking: a prompt, and how its answers are drawn and read.
 
     Attributes:
         values: what fills the places of the prompt, besides ``query``.
+        temperature: None: the model's own default.
+        seed: of the first sample, the next have the next numbers; None: none is sent.
         samples: how often each query is asked.
     """
 
     template: Template
     parse: Parse
-    values: Mapping[str, object] = field(default_factory=dict)
-    sampling: Sampling = field(default_factory=Sampling)
+    values: Mapping[str, object]
+    temperature: float | None = 0.0
+    seed: int | None = 0
+    max_tokens: int = 256
     samples: int = 1
-
-    def __post_init__(self) -> None:
-        """Raise UsageError for samples that would all be the same."""
-        if self.samples < 1:
-            raise UsageError(f"samples is {self.samples}; it must be 1 or more")
-        if self.samples > 1 and (self.sampling.temperature == 0 or self.sampling.seed is None):
-            raise UsageError(
-                f"{self.samples} samples need a temperature above 0 and a seed, or they are equal"
-            )
 
 
 class PromptedQuerySet(QuerySet, ABC):
@@ -126,7 +113,6 @@ class PromptedQuerySet(QuerySet, ABC):
     max_tokens: Count = 256
 
     def described(self) -> Mapping[str, Any]:
-        """Return the options that determine the variants: not the name of the model."""
         return self.model_dump(mode="json", exclude={*self.file_options, "llm"})
 
     def asking(
@@ -150,13 +136,17 @@ class PromptedQuerySet(QuerySet, ABC):
                 nothing fills.
             UsageError: the samples would all be equal.
         """
+        if samples > 1 and (self.temperature == 0 or self.seed is None):
+            raise UsageError(
+                f"{samples} samples need a temperature above 0 and a seed, or they are equal"
+            )
         filled = {"language": self.language, **(values or {})}
         if self.template is None:
             prompt = packaged_template(self.strategy, needed, filled)
         else:
             prompt = read_template(self.template, needed, filled)
-        sampling = Sampling(self.temperature, self.seed, self.max_tokens)
-        return Strategy(prompt, parse, filled, sampling, samples)
+        drawn = self.temperature, self.seed, self.max_tokens
+        return Strategy(prompt, parse, filled, *drawn, samples)
 
     @abstractmethod
     def prompted(self) -> Strategy:
@@ -177,6 +167,108 @@ class PromptedQuerySet(QuerySet, ABC):
             DataError: an option names a field that no document has.
         """
         return self.prompted()
+
+
+ANSWERS = TableSchema(
+    "query_set_answers",
+    "one answer of a language model about one query",
+    ("query_id", "sample"),
+    query_id=Column(TEXT, "the query"),
+    sample=Column(COUNT, "0, 1, ... where a query is asked more than once"),
+    model=Column(TEXT, "name of the model"),
+    template=Column(TEXT, "name and version of the prompt"),
+    temperature=Column(FLOAT, "as asked; null: the model's own", True),
+    seed=Column(COUNT, "as asked; null: none", True),
+    max_tokens=Column(COUNT, "most tokens of the answer"),
+    text=Column(TEXT, "what the model wrote; null without an answer", True),
+    finish_reason=Column(TEXT, "stop, length, refusal, ...; null without an answer", True),
+    prompt_tokens=Column(COUNT, "as the server counts, null when it does not", True),
+    completion_tokens=Column(COUNT, "likewise", True),
+    failure=Column(TEXT, "why nothing was taken from the answer; null: it was used", True),
+)
+
+
+class PromptedVariants(NamedTuple):
+    """What a model made of the queries.
+
+    Attributes:
+        variants: ``QUERY_VARIANTS``; the original of every query too.
+        failures: query id -> why it has its original alone.
+        rejected: queries for which what the model wrote was not taken.
+        answers: ``ANSWERS``, sorted as the queries.
+        completions: query id -> its answers; without queries that got none to one of its requests.
+        served_models: the names that the server gave the model, by the first reply that is stored.
+    """
+
+    variants: pa.Table
+    failures: dict[str, str]
+    answers: pa.Table
+    completions: Mapping[str, Sequence[Completion]] = {}
+    served_models: Sequence[str] = ()
+    rejected: Sequence[str] = ()
+
+
+def requests_for(queries: pa.Table, strategy: Strategy) -> list[ChatRequest]:
+    """Return what would be asked, query by query: for an estimate."""
+    return [
+        _request(text, strategy, sample)
+        for text in queries.column("text").to_pylist()
+        for sample in range(strategy.samples)
+    ]
+
+
+def prompted_variants(
+    queries: pa.Table, strategy: Strategy, completions: Completions
+) -> PromptedVariants:
+    """Ask about every query."""
+    requests = requests_for(queries, strategy)
+    answers = completions.answer(requests)
+    pairs = iter(zip(requests, answers, strict=True))
+    texts: dict[str, list[str]] = {}
+    failures: dict[str, str] = {}
+    rejected: list[str] = []
+    rows: list[dict[str, object]] = []
+    completed: dict[str, list[Completion]] = {}
+    model = dict(completions.model.identity).get("model", "")
+    columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
+    for query_id, text in zip(*columns, strict=True):
+        of_query = list(islice(pairs, strategy.samples))
+        for sample, (request, answer) in enumerate(of_query):
+            parsed = strategy.parse(answer, text)
+            failure = parsed.reason if isinstance(parsed, Unusable | Rejected) else None
+            head = {"query_id": query_id, "sample": sample, "model": model, "failure": failure}
+            rows.append({**head, **_row(request, answer)})
+            if isinstance(parsed, Unusable):
+                failures.setdefault(query_id, parsed.reason)
+                continue
+            rejected += [query_id] if isinstance(parsed, Rejected) else []
+            more = [] if isinstance(parsed, Rejected) else parsed
+            texts.setdefault(query_id, []).extend(more)
+        replies = [answer for _, answer in of_query if isinstance(answer, Completion)]
+        if len(replies) == strategy.samples:
+            completed[query_id] = replies
+    lost = {query_id: reason for query_id, reason in failures.items() if query_id not in texts}
+    table, served = ANSWERS.from_rows(rows), completions.served_models
+    return PromptedVariants(variant_table(queries, texts), lost, table, completed, served, rejected)
+
+
+def _request(text: str, strategy: Strategy, sample: int) -> ChatRequest:
+    return ChatRequest(
+        strategy.template.filled({**strategy.values, "query": text}),
+        strategy.temperature,
+        None if strategy.seed is None else strategy.seed + sample,
+        strategy.max_tokens,
+        strategy.template.label,
+    )
+
+
+def _row(request: ChatRequest, answer: Answer) -> dict[str, object]:
+    sent = ("template", "temperature", "seed", "max_tokens")
+    # A table holds no time: equal answers are an equal table.
+    replied = ("text", "finish_reason", "prompt_tokens", "completion_tokens")
+    row: dict[str, object] = {name: getattr(request, name) for name in sent}
+    has_reply = isinstance(answer, Completion)
+    return row | {name: getattr(answer, name) for name in replied} if has_reply else row
 
 
 BASES: tuple[type[QuerySet], ...] = (ComputedQuerySet, PromptedQuerySet)

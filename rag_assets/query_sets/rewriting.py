@@ -18,7 +18,6 @@ class RewriteQuerySet(PromptedQuerySet):
     strategy: Literal["rewrite"]
 
     def prompted(self) -> Strategy:
-        """Ask for one rewriting."""
         return self.asking(parsed_line)
 
 
@@ -32,7 +31,6 @@ class StepBackQuerySet(PromptedQuerySet):
     strategy: Literal["step_back"]
 
     def prompted(self) -> Strategy:
-        """Ask for the general question."""
         return self.asking(parsed_line)
 
 
@@ -48,7 +46,6 @@ class MultiQuerySet(PromptedQuerySet):
     n: Count = 4
 
     def prompted(self) -> Strategy:
-        """Ask for n paraphrases, in one answer."""
         return self.asking(partial(parsed_list, at_most=self.n), {"n": self.n})
 
 
@@ -63,7 +60,6 @@ class DecomposeQuerySet(PromptedQuerySet):
     n: Count = 4
 
     def prompted(self) -> Strategy:
-        """Ask for sub-questions, in one answer."""
         return self.asking(partial(parsed_list, at_most=self.n), {"n": self.n})
 
 
@@ -80,5 +76,4 @@ class HydeQuerySet(PromptedQuerySet):
     samples: Count = 1
 
     def prompted(self) -> Strategy:
-        """Ask for a passage; each sample has a seed of its own."""
         return self.asking(parsed_passage, samples=self.samples)

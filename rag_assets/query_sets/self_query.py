@@ -48,23 +48,16 @@ class SelfQuerySet(PromptedQuerySet):
     max_values: Count = 20
 
     def prompted(self) -> Strategy:
-        """Ask for filters about documents without fields."""
         return self.prompted_for(None)
 
     def prompted_for(self, fields: pa.Table | None) -> Strategy:
-        """Ask for filters on these fields."""
         rows = self._rows(fields) if fields is not None else []
         shown = field_summary(rows, self.max_values)
         parse = partial(_parsed, values=_values(rows))
         return self.asking(parse, {"fields": shown}, needed=("query", "fields"))
 
     def written(self, answers: pa.Table, fields: pa.Table) -> dict[str, Filter]:
-        """Return query id -> the filter that a model wrote, where it wrote one that holds.
-
-        Args:
-            answers: ``ANSWERS``.
-            fields: ``DOCUMENT_FIELDS``.
-        """
+        """Return query id -> the filter that a model wrote, where it wrote one that holds."""
         values = _values(self._rows(fields))
         filters: dict[str, Filter] = {}
         for row in answers.to_pylist():
@@ -77,15 +70,12 @@ class SelfQuerySet(PromptedQuerySet):
 
     def _rows(self, fields: pa.Table) -> Rows:
         rows: Rows = fields.to_pylist()
-        if self.fields is None:
-            return rows
         names = sorted({row["field"] for row in rows})
-        for name in self.fields:
-            if name not in names:
-                raise DataError(
-                    f"self_query: no document has the field {allowed_names(name, names)}"
-                )
-        return [row for row in rows if row["field"] in self.fields]
+        chosen = names if self.fields is None else self.fields
+        for name in set(chosen) - set(names):
+            problem = f"no document has the field {allowed_names(name, names)}"
+            raise DataError(f"self_query: {problem}")
+        return [row for row in rows if row["field"] in chosen]
 
 
 class SelfQuery(NamedTuple):

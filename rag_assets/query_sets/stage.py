@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
@@ -29,13 +28,15 @@ from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.evaluation.query_filters import DOCUMENT_FIELDS, document_fields
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.llm.budget import taken
-from rag_assets.query_sets.prompted import (
+from rag_assets.query_sets.query_set import (
     ANSWERS,
+    ComputedQuerySet,
+    PromptedQuerySet,
     PromptedVariants,
+    QuerySet,
     prompted_variants,
     requests_for,
 )
-from rag_assets.query_sets.query_set import ComputedQuerySet, PromptedQuerySet, QuerySet
 from rag_assets.query_sets.variants import originals
 from rag_assets.retrieval.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
@@ -161,51 +162,45 @@ class QuerySets(Stage):
         return writer_code(None if config is None else type(config))
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        config = experiment.query_sets.get(key["query_set"])
         queries = Input("queries", QUERIES_KEY, "text")
-        if isinstance(config, PromptedQuerySet):
+        if isinstance(experiment.query_sets.get(key["query_set"]), PromptedQuerySet):
             return [queries, Input("answers", answers_key(key["query_set"]))]
         return [queries]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         config = context.experiment.query_sets.get(key["query_set"])
-        if config is None:
-            return {}
         if isinstance(config, ComputedQuerySet):
             files = {option: context.file_digest(file) for option, file in config.files().items()}
             return {**config.described(), **files}
-        return _prompted_config(context, key["query_set"])
+        return {} if config is None else _prompted_config(context, key["query_set"])
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         config = context.experiment.query_sets.get(key["query_set"])
         return config.versions() if isinstance(config, ComputedQuerySet) else {}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        queries = context.artifact(QUERIES_KEY).table()
         config = context.experiment.query_sets.get(key["query_set"])
         write = _WRITERS[_writer(None if config is None else type(config))]
-        return write(context, key["query_set"], queries)
+        return write(context, key["query_set"])
 
 
-def _original(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
-    return TableProduct(originals(queries))
+def _original(context: StageContext, name: str) -> TableProduct:
+    return TableProduct(originals(context.artifact(QUERIES_KEY).table()))
 
 
-def _prompted_set(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+def _prompted_set(context: StageContext, name: str) -> TableProduct:
     # Its answers are in the cache: nothing is asked twice.
     answers = _asked(context, name)
     return TableProduct(answers.variants, failures=answers.failures)
 
 
-def _computed(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
-    config = context.experiment.query_sets[name]
-    if not isinstance(config, ComputedQuerySet):
-        raise TypeError(f"{name} is written by a language model")
-    variants = config.variants(queries)
+def _computed(context: StageContext, name: str) -> TableProduct:
+    config: Any = context.experiment.query_sets[name]
+    variants = config.variants(context.artifact(QUERIES_KEY).table())
     return TableProduct(variants.table, {"notes": list(variants.notes)})
 
 
-_WRITERS: Mapping[str, Callable[[StageContext, str, pa.Table], TableProduct]] = {
+_WRITERS: Mapping[str, Callable[[StageContext, str], TableProduct]] = {
     "original": _original,
     "computed": _computed,
     "prompted": _prompted_set,
@@ -247,8 +242,7 @@ def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> 
 def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:
     """Return what a language model takes to write what a retriever searches for.
 
-    Returns:
-        Nothing of a query set that no model writes; None where it was not measured.
+    It is nothing of a query set that no model writes; None where it was not measured.
     """
     query_set = context.experiment.query_set_of(retriever)
     if not isinstance(context.experiment.query_sets.get(query_set), PromptedQuerySet):

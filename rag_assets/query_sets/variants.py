@@ -14,14 +14,12 @@ retriever, but those of a longer text may be larger, which ``rrf`` does not see.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.errors import UsageError, allowed_names
 from rag_assets.schemas import QUERY_VARIANTS, RUNS, Column, TableSchema
 from rag_assets.scratch_duckdb import scratch_connection
 
@@ -66,7 +64,7 @@ def originals(queries: pa.Table) -> pa.Table:
 
 
 Method = Literal["rrf", "max", "sum", "weighted"]
-METHODS: tuple[str, ...] = get_args(Method)
+METHODS: tuple[Method, ...] = get_args(Method)
 RRF_K = 60.0
 
 VARIANT_RUNS = TableSchema(
@@ -88,7 +86,7 @@ WITH given AS (
     FROM given
 ), inputs AS (SELECT * FROM weighed WHERE weight > 0),
 """
-_TERM = {
+_TERM: Mapping[Method, str] = {
     "rrf": "1 / ($k + rank)",
     "max": "score",
     "sum": "score",
@@ -120,7 +118,7 @@ FROM ranked WHERE rank <= $depth ORDER BY query_id, rank
 
 def fuse_variants(
     rankings: pa.Table,
-    method: str,
+    method: Method,
     *,
     depth: int,
     k: float = RRF_K,
@@ -130,42 +128,21 @@ def fuse_variants(
 
     Args:
         rankings: ``VARIANT_RUNS``.
-        method: one of :data:`METHODS`.
+        method: how.
         depth: how many ranks are kept.
         k: of ``rrf``.
         weights: of ``weighted``, by the variant's number; the last one holds for all further
             variants. A ranking of weight 0 takes no part: with (0, 1) the original counts only
             for queries for which no other variant has hits.
-
-    Raises:
-        UsageError: an unknown method, or weights that are not what it needs.
     """
-    if method not in METHODS:
-        raise UsageError(f"variants {allowed_names(method, METHODS)}")
-    checked = _checked_weights(method, weights)
     fuse = "max(term)" if method == "max" else "sum(term ORDER BY term, variant)"
-    values: dict[str, object] = {"depth": depth}
-    if method == "rrf":
-        values["k"] = float(k)
-    if method == "weighted":
-        values["weights"] = checked
+    own: dict[str, dict[str, object]] = {
+        "rrf": {"k": float(k)},
+        "weighted": {"weights": [float(weight) for weight in weights or ()]},
+    }
     inputs = _WEIGHTS if method == "weighted" else "WITH inputs AS (FROM variants), "
     sql = inputs + _FUSE.format(term=_TERM[method], fuse=fuse)
     with scratch_connection() as connection:
         connection.register("variants", VARIANT_RUNS.check(rankings))
-        fused = connection.sql(sql, params=values).to_arrow_table()
-    return RUNS.check(fused.cast(RUNS.arrow()).combine_chunks())
-
-
-def _checked_weights(method: str, weights: Sequence[float] | None) -> list[float]:
-    if method != "weighted":
-        if weights is not None:
-            raise UsageError(f"variants: {method} takes no weights; only weighted does")
-        return []
-    numbers = [float(weight) for weight in weights or ()]
-    if not any(numbers) or not all(math.isfinite(weight) and weight >= 0 for weight in numbers):
-        raise UsageError(
-            f"variants: weighted with weights {numbers}; it needs one for each variant number from "
-            "0 on, none below 0, at least one above"
-        )
-    return numbers
+        fused = connection.sql(sql, params={"depth": depth, **own.get(method, {})})
+        return RUNS.check(fused.to_arrow_table().cast(RUNS.arrow()).combine_chunks())

@@ -49,11 +49,7 @@ class ArrayFolder:
         return size
 
     def array(self, name: str, *, mmap: bool = True) -> npt.NDArray[Any]:
-        """Map an array, or read it.
-
-        Raises:
-            StoreError: the file is missing, damaged, or holds pickled objects.
-        """
+        """Map an array, or read it."""
         file = self.path / f"{name}.npy"
         try:
             array = np.load(file, mmap_mode="r" if mmap else None, allow_pickle=False)
@@ -62,22 +58,14 @@ class ArrayFolder:
         return np.asarray(array)  # a view on the same memory, without the slow slices of np.memmap
 
     def texts(self, name: str) -> list[str]:
-        """Read a JSON list.
-
-        Raises:
-            StoreError: the file is missing or no such list.
-        """
+        """Read a JSON list."""
         value = self._value(name)
         if not isinstance(value, list):
             raise unreadable(self.path / f"{name}.json", "not a JSON list")
         return value
 
     def mapping(self, name: str, keys: Iterable[str] = ()) -> dict[str, Any]:
-        """Read a JSON object that has at least these keys.
-
-        Raises:
-            StoreError: the file is missing or no such object.
-        """
+        """Read a JSON object that has at least these keys."""
         value = self._value(name)
         if not isinstance(value, dict) or not value.keys() >= set(keys):
             problem = f"not a JSON object with the keys {list(keys)}"
@@ -129,10 +117,6 @@ class SparseIndex:
     def sums(self, columns: Sequence[int], factors: Sequence[float] | None = None) -> Floats:
         """Return the sum of some columns, each times its factor, added in the order of ``columns``.
 
-        Args:
-            columns: their numbers; one that is repeated is added as often.
-            factors: one for each of ``columns``; None is 1.
-
         Returns:
             float64, shape (chunks,); 0 where no column has an entry.
         """
@@ -157,11 +141,7 @@ class SparseIndex:
 
 
 def load_columns(folder: ArrayFolder) -> SparseIndex:
-    """Open what ``save_columns`` wrote; the arrays are mapped.
-
-    Raises:
-        StoreError: a file is missing or damaged, or they do not fit together.
-    """
+    """Open what ``save_columns`` wrote; the arrays are mapped."""
     data, indices, indptr = (folder.array(name) for name in _FILES)
     if not (data.shape == indices.shape == (indptr[-1:].sum(),)):
         sizes = f"{data.size} values for {indices.size} rows"

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from rag_assets.errors import UsageError
 from rag_assets.options import Number
 from rag_assets.package_versions import version
+from rag_assets.query_sets.variants import Method
 from rag_assets.retrieval.external.base import UNCHUNKED
 from rag_assets.retrieval.external.hits import QueryResult
 from rag_assets.retrieval.recency import Recency
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original"
 """The query set that always exists: it has the original queries."""
-
 
 Weight = Annotated[Number, Field(ge=0)]
 
@@ -46,7 +46,7 @@ class BaseRetriever(Retriever, ABC):
 
     chunking: str | None = None
     query_set: str = Field(default=ORIGINAL, min_length=1)
-    variants: Annotated[Literal["rrf", "max", "sum", "weighted"], Role.SEARCH] = "rrf"
+    variants: Annotated[Method, Role.SEARCH] = "rrf"
     variant_weights: Annotated[tuple[Weight, ...] | None, Role.SEARCH] = None
     variant_candidates: Annotated[int, Field(ge=1, strict=True), Role.SEARCH] = 100
     filters: Annotated[bool, Field(strict=True)] | None = None
@@ -54,7 +54,7 @@ class BaseRetriever(Retriever, ABC):
 
     @model_validator(mode="after")
     def _weights_belong_to_weighted(self) -> Self:
-        if (self.variants == "weighted") != bool(self.variant_weights):
+        if (self.variants == "weighted") != any(self.variant_weights or ()):
             raise ValueError("variant_weights belong to variants: weighted, which needs them")
         return self
 

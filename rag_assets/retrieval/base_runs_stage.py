@@ -43,20 +43,15 @@ from rag_assets.store.parquet_files import read_parquet
 
 UNITS_FILE = "units.parquet"
 
-
 UNITS = ("chunk_id", "document_id", "parent_chunk_id")
 """What a search needs of each chunk."""
 
-
 RECALL_DEPTH = 10
-
 
 RECALL_QUERIES = 200
 """As many are searched twice, evenly spread over all; exact search may take a second each."""
 
-
 RECALL, COUNT = "exact_recall_at_10", "exact_recall_queries"
-
 
 Report = Callable[[int], None]
 
@@ -68,7 +63,6 @@ class BaseRuns(RunsStage):
     """
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        """Return index and queries; filters and ages where a retriever of the family uses them."""
         return [
             Input("index", index_key(self.family, key["retriever"])),
             Input("queries", queries_key(self.family, key["retriever"])),
@@ -76,21 +70,17 @@ class BaseRuns(RunsStage):
         ]
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        """Return Parquet and what searches."""
         return self.kinds | search_kinds(experiment, self.family)
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        """Return what determines the ranking: filters and ages only where it uses them."""
         recipe = super().recipe(context, key)
         return None if recipe is None else with_own_steps(context, key["retriever"], recipe)
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        """Return the judged unit and the options of the search."""
         options = _config(context, key["retriever"]).search_config()
         return {**super().ranking_config(context, key), **options}
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
-        """Search for every query; variants of a query are searched as queries of their own."""
         config, index = _config(context, retriever), _index(context, self.family, retriever)
         asked = context.artifact(queries_key(self.family, retriever))
         queries, opened = asked.table(), config.open(index.folder)
@@ -122,7 +112,6 @@ class BaseRuns(RunsStage):
         depth: int,
         query_ids: Sequence[str],
     ) -> SearchOne:
-        """Return the search for the variants of one query."""
         config = _config(context, retriever)
         queries = context.artifact(queries_key(self.family, retriever)).table()
         rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
@@ -134,7 +123,6 @@ class BaseRuns(RunsStage):
     def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool
     ) -> list[Part] | None:
-        """Return what writing the query set takes; ``cached`` makes no difference to it."""
         return None if cached else writing_parts(context, retriever)
 
     @abstractmethod
@@ -254,11 +242,7 @@ def _fused(config: BaseRetriever, rankings: pa.Table, depth: int) -> pa.Table:
 
 
 def _exact_recall(approximate: Search, exact: Search, n_queries: int) -> Mapping[str, Any]:
-    """Return the mean share of the ten best chunks of exact search that another search finds.
-
-    Returns:
-        Facts: the share, of how many queries, and a note; nothing where nothing is found.
-    """
+    """Return the mean share of the ten best chunks of exact search that another search finds."""
     numbers = np.linspace(0, n_queries - 1, min(RECALL_QUERIES, n_queries)).astype(int)
     numbers = np.unique(numbers).tolist()
     pairs = zip(approximate(numbers, RECALL_DEPTH), exact(numbers, RECALL_DEPTH), strict=True)

@@ -18,10 +18,8 @@ from rag_assets.retrieval.workspace import Workspace
 TUNED = "tuned"
 """Stands under ``weights`` where they are chosen on the dev split."""
 
-
 ALL = "all"
 """Stands under ``candidates`` where every unit is scored, whatever the input ranks."""
-
 
 Weight = Annotated[Number, Field(ge=0)]
 
@@ -103,11 +101,9 @@ class FusedRetriever(DerivedRetriever, ABC):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The retrievers that are fused."""
         return self.inputs
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-        """Return the options that determine results: of tuned weights, only what was chosen."""
         return super().described(exclude=exclude | {"tune"})
 
     def weighted(self, weights: Sequence[float]) -> Self:
@@ -179,11 +175,9 @@ class RerankedRetriever(DerivedRetriever, ABC):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The retriever whose candidates are reranked."""
         return (self.input,)
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-        """Return the options that determine rankings; a limit does not."""
         return super().described(exclude=exclude | {"max_pairs"})
 
     def describe(self) -> Mapping[str, Any]:

@@ -65,7 +65,6 @@ class ImportedRuns(RunsStage):
         return [Input("rankings", hits_key(name) if is_located else rankings_key(name))]
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
-        """Return what was read."""
         if context.experiment.locates(retriever):
             return located_ranking(context, retriever)
         artifact = context.artifact(rankings_key(retriever))

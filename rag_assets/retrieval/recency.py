@@ -117,12 +117,7 @@ class Dates(NamedTuple):
 
 
 def dates_of(documents: pa.Table, field: str) -> Dates:
-    """Read the dates of all documents.
-
-    Args:
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        field: of the metadata.
-    """
+    """Read the dates of all documents."""
     known: dict[str, datetime] = {}
     absent: list[str] = []
     unreadable: dict[str, Any] = {}

@@ -19,7 +19,6 @@ from rag_assets.servers.client import RequestOptions
 
 Queries = TypeVar("Queries", contravariant=True)
 
-
 BASE, FUSED, RERANKED = 0, 1, 2
 """The levels of the types; what reads a reranked retriever stands :data:`SECOND` levels higher."""
 

@@ -41,12 +41,7 @@ MAX_HITS = 1_000_000
 
 
 def read_hit_lines(path: Path, query_ids: Collection[str]) -> dict[str, QueryResult]:
-    """Read what was returned for some queries, with an error where a line tells of one.
-
-    Raises:
-        DataError: the file is no JSON lines, a line breaks the form, or none is of these queries;
-            names the file, the line and the key.
-    """
+    """Read what was returned for some queries, with an error where a line tells of one."""
     if not is_json_lines(path):
         raise DataError("`chunking: own` reads texts and spans from a .jsonl file", file=path)
     wanted, found = set(query_ids), {}
@@ -91,12 +86,10 @@ class RunFileRetriever(ImportedRetriever):
     path: Path
 
     def read(self, queries: pa.Table, chunks: pa.Table, *, judge: str) -> Imported:
-        """Read the file."""
         run = read_run_rows(self.path)
         return unit_run(run, queries.column("query_id").to_pylist(), chunks, judge)
 
     def read_hits(self, queries: pa.Table) -> Mapping[str, QueryResult]:
-        """Read the texts and spans in the file."""
         return read_hit_lines(self.path, queries.column("query_id").to_pylist())
 
 
@@ -112,19 +105,10 @@ class _Unit(NamedTuple):
 def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: str) -> Imported:
     """Return the ranking of the experiment's queries.
 
-    Args:
-        run: what was read.
-        query_ids: the experiment's queries.
-        chunks: table of :data:`rag_assets.schemas.CHUNKS`.
-        judge: ``document``, ``chunk`` or ``evidence``.
-
     Returns:
         Among the facts are ``n_other_queries`` in the file, ``n_queries_without_rows`` in the
         experiment, ``n_collapsed`` rows whose unit stands above them, and ``n_documents`` rows that
         name a document that was cut, of which the first chunk stands in the run.
-
-    Raises:
-        DataError: a row of one of the queries names no unit, or the file has none of the queries.
     """
     experiment_ids, in_file = set(query_ids), {*run.rows, *run.failures}
     if experiment_ids and not in_file & experiment_ids:

@@ -34,15 +34,12 @@ class FamilyStage(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        """Return a partition for each retriever of the family."""
         return [ArtifactKey.of(self.name, retriever=n) for n in experiment.of_family(self.family)]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        """Return the root of the retriever."""
         return retriever_code(experiment, key)
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        """Return the versions of what the retriever computes with."""
         return context.versions_of(key["retriever"])
 
 
@@ -63,7 +60,6 @@ class RunsStage(Stage):
     group = "runs"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        """Return the cells of this family."""
         return [
             run_key(experiment, retriever, top_k)
             for retriever in experiment.of_family(self.family)
@@ -71,11 +67,9 @@ class RunsStage(Stage):
         ]
 
     def own_code(self) -> list[Root]:
-        """Return the roots of the search and of the cut."""
         return [*super().own_code(), root_of(type(self), "rank")]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        """Return the root of the retriever."""
         return retriever_code(experiment, key)
 
     @abstractmethod
@@ -98,12 +92,6 @@ class RunsStage(Stage):
     ) -> list[Part] | None:
         """Return what each query takes before this retriever's own search.
 
-        Args:
-            context: what a stage may ask for.
-            retriever: its name.
-            top_k: the cell that asks.
-            cached: with what an embedding model gives known beforehand.
-
         Returns:
             What comes before; None where a part of it was not measured, or where ``cached`` makes
             no difference.
@@ -115,7 +103,6 @@ class RunsStage(Stage):
         return {"judge": context.experiment.judge}
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        """Return the ranking's configuration and the cut."""
         return {**self.ranking_config(context, key), "top_k": int(key["top_k"])}
 
     def ranking_recipe(self, context: StageContext, retriever: str, top_k: int) -> Recipe | None:
@@ -128,7 +115,6 @@ class RunsStage(Stage):
         return Recipe(recipe.stage, recipe.code_version, config, recipe.inputs, recipe.versions)
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        """Cut each cell from the stored ranking, which is computed when it is not there yet."""
         retriever, top_k = key["retriever"], int(key["top_k"])
         depth = self.depth(context.experiment, retriever, top_k)
         ranking = context.rankings.table(self, retriever, top_k, depth)
@@ -200,11 +186,9 @@ class DerivedRuns(RunsStage):
     """One partition a derived retriever and top_k; nothing is searched again."""
 
     def __init__(self, families: Mapping[str, RunsStage]) -> None:
-        """Know the stages that rank the inputs, by family."""
         self._families = families
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        """Return the inputs' cells at the same top_k; what is read are their rankings."""
         names = experiment.inputs(key["retriever"])
         return [
             Input(f"input_{number}", run_key(experiment, name, key["top_k"]))
@@ -212,7 +196,6 @@ class DerivedRuns(RunsStage):
         ]
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        """Return the retriever's options, with the number of candidates of this cell."""
         experiment, retriever = context.experiment, key["retriever"]
         chosen = dict(experiment.retrievers[retriever].described())
         if chosen["candidates"] == "top_k":
@@ -222,7 +205,6 @@ class DerivedRuns(RunsStage):
     def input_digests(
         self, context: StageContext, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
-        """Yield the digests of the inputs' rankings at the depth that is read, then of the rest."""
         experiment, top_k = context.experiment, int(key["top_k"])
         names = experiment.inputs(key["retriever"])
         for number, name in enumerate(names):
@@ -236,11 +218,9 @@ class DerivedRuns(RunsStage):
             yield item.role, artifact.manifest.digests[item.projection] if artifact else None
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        """Return the versions of what computes the retriever."""
         return context.versions_of(key["retriever"])
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
-        """Return the depth of the ranking: over lists cut at top_k it is that of its cell."""
         if DerivedRetriever.named(retriever, experiment.retrievers).candidates == "top_k":
             return top_k + BELOW
         return super().depth(experiment, retriever, top_k)
@@ -253,7 +233,6 @@ class DerivedRuns(RunsStage):
     def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool
     ) -> list[Part] | None:
-        """Return what the inputs take, one after the other; a shared query set is written once."""
         found: list[Part] = []
         any_cached, written = False, set[str]()
         for name in context.experiment.inputs(retriever):

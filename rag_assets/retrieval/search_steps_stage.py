@@ -27,9 +27,7 @@ from rag_assets.evaluation.query_filters import (
     FIELD,
     QUERY_FILTERS,
     WRITTEN_FILTERS,
-    Filter,
     filter_rows,
-    filters_by_hand,
     query_filters,
     without_documents,
 )
@@ -116,7 +114,6 @@ class WrittenFilters(Stage):
         return [
             *(Input(f"answers_{number}", answers_key(name)) for number, name in names),
             Input("fields", DOCUMENT_FIELDS_KEY),
-            Input("queries", QUERIES_KEY, "metadata"),
             Input("documents", DOCUMENTS_KEY),
         ]
 
@@ -126,7 +123,6 @@ class WrittenFilters(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         fail = _fail(context.experiment)
-        by_hand = filters_by_hand(context.artifact(QUERIES_KEY).table(), fail)
         documents = context.artifact(DOCUMENTS_KEY).table()
         fields = context.artifact(DOCUMENT_FIELDS_KEY).table()
         rows: list[dict[str, object]] = []
@@ -136,22 +132,8 @@ class WrittenFilters(Stage):
             of_set = filter_rows(written, documents, fail)
             rows += ({"query_set": name, **row} for row in of_set)
             lonely = without_documents(QUERY_FILTERS.from_rows(of_set))
-            lines = [*note(*NO_MATCH_NOTE, lonely), *_compared(written, by_hand)]
-            notes += (f"{name}: {line}" for line in lines)
+            notes += (f"{name}: {line}" for line in note(*NO_MATCH_NOTE, lonely))
         return TableProduct(WRITTEN_FILTERS.from_rows(rows), {"notes": notes})
-
-
-def _compared(written: Mapping[str, Filter], by_hand: Mapping[str, Filter]) -> list[str]:
-    """Return how filters of a model agree with those by hand; nothing where there are none."""
-    if not by_hand:
-        return []
-    same = sum(written.get(query_id) == given for query_id, given in by_hand.items())
-    none = len(by_hand.keys() - written.keys())
-    alone = len(written.keys() - by_hand.keys())
-    return [
-        f"of {len(by_hand)} filters by hand the model wrote {same} alike, "
-        f"{len(by_hand) - same - none} otherwise, {none} not; and {alone} for other queries"
-    ]
 
 
 def _self_queries(experiment: Experiment) -> dict[str, SelfQuerySet]:
@@ -253,14 +235,12 @@ def _notes(dates: Dates, field: str) -> list[str]:
 
 def _no_dates(dates: Dates, recency: Recency, experiment: Experiment, retriever: str) -> DataError:
     if recency.field not in dates.fields:
-        field = allowed_names(recency.field, sorted(dates.fields))
-        problem = f"no document has the field {field}"
+        problem = f"has the field {allowed_names(recency.field, sorted(dates.fields))}"
     else:
-        named = next(iter(dates.unreadable.items()), None)
-        found = f"; {named[0]} has {shown(str(named[1]))}" if named is not None else ""
-        problem = f"no document has a date of ISO 8601 under '{recency.field}'{found}"
+        named = [f"; {name} has {shown(str(v))}" for name, v in dates.unreadable.items()][:1]
+        problem = f"has a date of ISO 8601 under '{recency.field}'{''.join(named)}"
     key = f"retrievers.{retriever}.recency.field"
-    return DataError(problem, file=experiment.source, key=key)
+    return DataError(f"no document {problem}", file=experiment.source, key=key)
 
 
 def _recency_of(experiment: Experiment, retriever: str) -> Recency | None:

@@ -59,13 +59,7 @@ class Restriction(NamedTuple):
 
     @classmethod
     def of(cls, filters: pa.Table, query_ids: Sequence[str], chunks: pa.Table) -> Restriction:
-        """Return what queries may find among these chunks.
-
-        Args:
-            filters: table of :data:`rag_assets.evaluation.query_filters.QUERY_FILTERS`.
-            query_ids: the queries by number; those of variants occur several times.
-            chunks: what positions of hits refer to, with ``document_id``.
-        """
+        """Return what queries may find among these chunks."""
         encoded = pc.dictionary_encode(chunks.column("document_id")).combine_chunks()
         by_query: dict[str, Mask] = {}
         for row in filters.to_pylist():
@@ -98,11 +92,7 @@ class UnitRanking:
     part: Part | None = None
 
     def table(self, query_ids: Sequence[str], depth: int) -> pa.Table:
-        """Rank ``depth`` units of every query; ``query_ids`` are named by their number.
-
-        Returns:
-            Table of :data:`rag_assets.schemas.RUNS`, sorted by query number and rank.
-        """
+        """Rank ``depth`` units of every query; ``query_ids`` are named by their number."""
         rankings = self.hits(range(len(query_ids)), depth)
         lengths = [len(hits.positions) for hits in rankings]
         ranks = [np.arange(1, length + 1, dtype=np.int32) for length in lengths]

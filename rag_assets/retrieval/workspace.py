@@ -56,7 +56,6 @@ class UsageTotals:
     """A measure that adds up what it is told of new and of known things."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.seconds = 0.0
         self.new = self.known = 0
         self.tokens: int | None = None
@@ -106,15 +105,7 @@ class Workspace:
         return self.cache / kind if self.cache is not None else None
 
     def encoder_options(self, options: ModelOptions, cache: str) -> dict[str, Any]:
-        """Return the arguments of an encoder by a local model, whose vectors are kept in a cache.
-
-        Args:
-            options: the model and the prompts.
-            cache: kind of the cached vectors, such as ``embeddings``.
-
-        Raises:
-            ModelUnavailable: the model's files cannot be had.
-        """
+        """Return the arguments of an encoder by a local model; ``cache`` keeps its vectors."""
         prompts = prompts_of(options.model, options.query_prompt, options.document_prompt)
         return {
             "model": options.model,
@@ -127,15 +118,7 @@ class Workspace:
 
 
 def retriever_prompts(options: object, *, served: bool = False) -> Prompts | None:
-    """Return the prompts of a retriever; None of one without a model that takes prompts.
-
-    Args:
-        options: of any type of retriever.
-        served: whether its model is on a server.
-
-    Raises:
-        ModelUnavailable: the files of a local model cannot be had.
-    """
+    """Return the prompts of a retriever; None of one without a model that takes prompts."""
     model = getattr(options, "model", None)
     if not isinstance(model, str) or not hasattr(options, "query_prompt"):
         return None

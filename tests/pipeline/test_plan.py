@@ -17,7 +17,7 @@ from rag_assets.llm.client import Completion
 from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.pipeline.selection import Selection
-from rag_assets.query_sets.prompted import requests_for
+from rag_assets.query_sets.query_set import requests_for
 from rag_assets.query_sets.rewriting import RewriteQuerySet
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.content_cache import COMPLETIONS

@@ -22,8 +22,12 @@ from rag_assets.query_sets.model_output import (
     parsed_list,
     parsed_passage,
 )
-from rag_assets.query_sets.prompted import PromptedVariants, prompted_variants, requests_for
-from rag_assets.query_sets.query_set import Strategy
+from rag_assets.query_sets.query_set import (
+    PromptedVariants,
+    Strategy,
+    prompted_variants,
+    requests_for,
+)
 from rag_assets.query_sets.rewriting import (
     DecomposeQuerySet,
     HydeQuerySet,

@@ -21,9 +21,7 @@ from tests.llm.server import (
     Server,
     broken_json,
     error,
-    half_answer,
     json_reply,
-    rate_limited,
     serving,
     vector,
 )
@@ -125,14 +123,6 @@ def test_an_experiment_uses_the_server_once(bm25_only: Tiny, server: Server) -> 
     assert KEY.encode() not in stored
 
 
-def test_a_rate_limit_and_a_broken_line_are_tried_again(server: Server) -> None:
-    server.on("again", rate_limited(), half_answer(), error(503), json_reply({"data": []}))
-    config = OpenAIEmbedding(**options(server, retries=3))
-    with pytest.raises(ModelUnavailable, match="No embedding data received"):
-        encode(config, ["again"])
-    assert len(server.received) == 4
-
-
 NOT_AVAILABLE = {
     "key": (error(401, f"bad key {KEY}"), "the API key is not accepted (HTTP 401: bad key [key])"),
     "model": (error(404, "no model"), "there is no such address or model (HTTP 404: no model)"),
@@ -164,11 +154,6 @@ def test_what_is_no_answer_is_said_without_the_key(server: Server, case: str) ->
     assert str(caught.value).startswith(f"{start}{reason}")
     assert KEY not in str(caught.value)
     assert caught.value.__cause__ is None
-
-
-def test_other_dimensions_than_asked_for(server: Server) -> None:
-    with pytest.raises(ModelUnavailable, match="vectors of 4 dimensions, not the 8 asked for"):
-        encode(OpenAIEmbedding(**options(server, dimensions=8)), ["x"])
 
 
 def test_the_key_is_nowhere(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

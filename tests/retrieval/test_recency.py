@@ -189,19 +189,6 @@ def test_the_best_of_all_scores_at_any_depth(
         assert list(zip(hits.positions.tolist(), hits.scores.tolist(), strict=True)) == expected
 
 
-@given(cases(), st.integers(1, 70))
-def test_documents_of_a_shallow_ranking_are_the_first_of_a_deep_one(
-    case: tuple[list[list[float | None]], list[int], list[float], int], other: int
-) -> None:
-    scores, documents, factors, depth = case
-    by_document = {f"d{number}": factor for number, factor in enumerate(factors)}
-    chunks = chunks_of(documents)
-    ranking = UnitRanking(Engine(scores).search, chunks, "document", factors=by_document)
-    names = [f"q{number}" for number in range(len(scores))]
-    shallow, deep = (ranking.table(names, k).to_pylist() for k in sorted((depth, other)))
-    assert shallow == [row for row in deep if row["rank"] <= min(depth, other)]
-
-
 def test_a_search_stops_where_nothing_can_rise() -> None:
     """The 20th of 1,000 scores 1 - 0.02; times the factor of the newest it is below 0.99."""
     engine = Engine([[1 - position / 1000 for position in range(1000)]])
@@ -210,14 +197,6 @@ def test_a_search_stops_where_nothing_can_rise() -> None:
     ranking = UnitRanking(engine.search, chunks_of(documents), "chunk", factors=factors)
     (hits,) = ranking.hits([0], 5)
     assert hits.positions.tolist() == [0, 2, 4, 6, 8]
-    assert engine.deepest == 20
-
-
-def test_a_date_before_the_newest_bounds_less() -> None:
-    """No document has the factor 1, and the largest one there is bounds the rest."""
-    engine = Engine([[1 - position / 1000 for position in range(1000)]])
-    ranking = UnitRanking(engine.search, chunks_of([0] * 1000), "chunk", factors={"d0": 0.5})
-    assert ranking.hits([0], 5)[0].positions.tolist() == [0, 1, 2, 3, 4]
     assert engine.deepest == 20
 
 

@@ -85,24 +85,6 @@ def test_a_run_that_was_exported_has_the_metrics_of_its_retriever(
                 assert found.equals(known), name
 
 
-def test_it_is_fused_like_any_other(bm25_only: Tiny) -> None:
-    whole = {"type": "bm25", "chunking": "whole"}
-    bm25_only.configure("whole", **whole)
-    bm25_only.configure("both", type="rrf", inputs=["bm25", "whole"])
-    bm25_only.run()
-    export(bm25_only, "run.trec")
-    bm25_only.configure("from-file", type="run_file", path="run.trec", chunking="parts")
-    bm25_only.configure("again", type="rrf", inputs=["from-file", "whole"])
-    bm25_only.run()
-    pipeline = bm25_only.pipeline()
-    cells = [run_key(pipeline.experiment, name, 50) for name in ("both", "again")]
-    both, again = (pipeline.artifact(cell).table() for cell in cells)
-    assert both.num_rows > 0
-    assert again.select(["query_id", "rank", "score", "unit_id"]).equals(
-        both.select(["query_id", "rank", "score", "unit_id"])
-    )
-
-
 def test_an_edit_of_the_file_recomputes_what_depends_on_it(bm25_only: Tiny) -> None:
     bm25_only.run()
     file = export(bm25_only, "run.trec")
@@ -123,16 +105,6 @@ def test_an_edit_of_the_file_recomputes_what_depends_on_it(bm25_only: Tiny) -> N
     computed = bm25_only.run()
     assert computed - {"answerability"} == wanted
     assert not any("bm25" in name for name in computed)
-
-
-def test_renaming_the_file_recomputes_nothing(bm25_only: Tiny) -> None:
-    bm25_only.run()
-    file = export(bm25_only, "run.trec")
-    bm25_only.configure("file", type="run_file", path="run.trec", chunking="parts")
-    bm25_only.run()
-    file.rename(bm25_only.folder / "other.trec")
-    bm25_only.configure("file", path="other.trec")
-    assert bm25_only.run() == set()
 
 
 def test_chunks_collapse_to_the_judged_document(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_hits_of_the_parts_are_those_of_the_whole(
     numbers = np.random.default_rng(seed)
     whole = searcher(rows(numbers, n, distinct), similarity, numbers)
     queries = query_table(rows(numbers, 5, distinct))
-    in_parts = ShardedIndex.of(whole, Backwards(parts), min(parts, n))
+    in_parts = ShardedIndex(whole, Backwards(parts), min(parts, n))
     assert_same(in_parts.search(queries, depth, None), whole.search(queries, depth, None))
 
 

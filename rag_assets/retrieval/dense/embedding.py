@@ -50,17 +50,14 @@ class LocalModelRetriever(EmbeddingRetriever, ABC):
         """Return the model with its prompts and caches; it is loaded for the first unknown text."""
 
     def describe(self, kind: Kind) -> Mapping[str, Any]:
-        """Return weights, tokenizer, prompt, maximum length and the like."""
         described: Mapping[str, Any] = self.encoder().describe(kind)
         return described
 
     def tokenizer_files(self) -> ModelFiles:
-        """Return the model's files."""
         files: ModelFiles = self.encoder().files
         return files
 
     def encode_now(self, texts: Sequence[str]) -> bool:
-        """Encode queries past the cache, when the model is in memory."""
         encoder = self.encoder()
         if not encoder.is_loaded:
             return False
@@ -98,7 +95,6 @@ class DenseRetriever(LocalModelRetriever, ABC):
     precision: Annotated[Literal["auto", "float32", "bfloat16"], Role.MODEL] = "float32"
 
     def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
-        """Return the model."""
         return Encoder(
             **workspace.encoder_options(self, "embeddings"),
             normalise=self.similarity == "cosine",
@@ -106,7 +102,6 @@ class DenseRetriever(LocalModelRetriever, ABC):
         )
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
-        """Embed the queries."""
         texts = variants.column("text").to_pylist()
         return dense_table(variants, self.vectors(texts, "query", workspace))
 
@@ -173,32 +168,26 @@ class BiEncoder(DenseRetriever):
         return None
 
     def index_options(self) -> Mapping[str, Any]:
-        """Return the options of the index; a graph is of one similarity."""
         graph = {"similarity": self.similarity} if self.hnsw is not None else {}
         return {**super().index_options(), **graph}
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds, and of what makes the graph."""
         graph = () if self.hnsw is None else ("faiss-cpu",)
         return {**super().versions(), **{name: version(name) for name in graph}}
 
     def most_results(self) -> tuple[str, int] | None:
-        """Return ``ef_search`` of a graph."""
         return None if self.hnsw is None else ("hnsw.ef_search", self.hnsw.ef_search)
 
     def make_vectors(self, folder: Path) -> Any:  # noqa: ANN401
-        """Return what makes the array: in memory for a graph, which has chunks in another order."""
         return np.zeros if self.hnsw is not None else super().make_vectors(folder)
 
     def save(self, ids: Sequence[str], vectors: Vectors, folder: Path) -> Mapping[str, Any]:
-        """Write the vectors, and the graph where there is one."""
         if self.hnsw is None:
             return super().save(ids, vectors, folder)
         options = self.hnsw.model_dump(exclude={"ef_search"})
         return save_graph(ids, vectors, folder, similarity=self.similarity, **options)
 
     def open(self, folder: Path) -> Searcher[pa.Table]:
-        """Open the vectors, and the graph where there is one."""
         if self.hnsw is not None:
             return HnswIndex.load(folder, self.similarity, self.hnsw.ef_search)
         return VectorIndex.load(folder, self.similarity)

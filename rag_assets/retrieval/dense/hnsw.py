@@ -51,11 +51,7 @@ class HnswIndex(Searcher[pa.Table]):
 
     @classmethod
     def load(cls, folder: Path, similarity: Similarity, ef_search: int) -> HnswIndex:
-        """Open what ``save_graph`` wrote.
-
-        Raises:
-            StoreError: the folder holds no such index, or its files do not fit together.
-        """
+        """Open what ``save_graph`` wrote."""
         faiss, index = _faiss(), VectorIndex.load(folder, similarity)
         try:
             graph = faiss.read_index(str(folder / GRAPH_FILE))
@@ -76,23 +72,12 @@ class HnswIndex(Searcher[pa.Table]):
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
-        """Return the best chunks of each query vector, ``ef_search`` of them at most."""
         return self.nearest(dense_matrix(queries), depth, progress)
 
     def nearest(
         self, queries: Vectors, k: int, progress: Callable[[int], None] | None = None
     ) -> list[Hits]:
-        """Return for each query the best ``k`` of the chunks that the graph leads to.
-
-        Args:
-            queries: float32, shape (queries, dimension of the index).
-            k: hits a query at most.
-            progress: called with the number of queries done so far.
-
-        Raises:
-            UsageError: ``k`` is below 1.
-            DataError: a query vector has another dimension, is not finite or too long.
-        """
+        """Return for each query the best ``k`` of the chunks that the graph leads to."""
         if k < 1:
             raise UsageError(f"k is {k}; it must be at least 1")
         if not self.chunk_ids or not len(queries):
@@ -111,11 +96,9 @@ class HnswIndex(Searcher[pa.Table]):
         return hits
 
     def restricted_to(self, positions: Positions) -> VectorIndex:
-        """Return an exact searcher of these chunks: the graph leads to too few of them."""
         return self.vectors.restricted_to(positions)
 
     def exact(self) -> VectorIndex:
-        """Return an exact searcher of all chunks."""
         return self.vectors
 
 
@@ -132,9 +115,6 @@ def save_graph(
 
     Returns:
         The facts of the vectors, and ``graph_bytes``.
-
-    Raises:
-        DataError: shapes do not fit, an id occurs twice, or a vector is not finite or too long.
     """
     faiss = _faiss()
     order = np.argsort(byte_order_ranks(chunk_ids))

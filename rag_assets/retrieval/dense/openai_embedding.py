@@ -82,7 +82,6 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
         }
 
     def expected_requests(self, texts: Sequence[str], kind: Kind) -> Estimate:
-        """Return requests, tokens (a byte each) and cost, whatever is in the cache."""
         tokens = sum(len((self._prompt(kind) + text).encode()) for text in texts)
         cost = tokens * self.price / MILLION if self.price is not None else None
         return Estimate(0, -(-len(texts) // self.batch_size), cost, tokens)
@@ -90,17 +89,14 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
-        """Embed the texts and write their vectors."""
         vectors = self._vectors(texts, "document", workspace)
         return save_vectors(chunks.column("chunk_id").to_pylist(), vectors, folder)
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
-        """Embed the queries."""
         texts = variants.column("text").to_pylist()
         return dense_table(variants, self._vectors(texts, "query", workspace))
 
     def open(self, folder: Path) -> VectorIndex:
-        """Open the vectors."""
         return VectorIndex.load(folder, self.similarity)
 
     def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:

@@ -100,26 +100,19 @@ class Qdrant(DenseRetriever):
         return self
 
     def most_results(self) -> tuple[str, int] | None:
-        """Return ``ef_search``, where it is given."""
         return None if self.ef_search is None else ("ef_search", self.ef_search)
 
     @property
     def indexes_texts(self) -> bool:
-        """Not where a server has indexed the chunks."""
         return self.url is None
 
     def describe(self, kind: Kind) -> Mapping[str, Any]:
-        """Return what embeds; for the chunks of a server, only how they are compared."""
         if kind == "document" and self.url is not None:
             return {"similarity": self.similarity}
         return super().describe(kind)
 
     def search_versions(self) -> Mapping[str, str]:
-        """Return the version of the engine.
-
-        Raises:
-            UsageError: it is not installed.
-        """
+        """Return the version of the engine."""
         try:
             return {PACKAGE: version(PACKAGE)}
         except PackageNotFoundError as error:
@@ -146,7 +139,6 @@ class Qdrant(DenseRetriever):
         return {"chunks": len(ids), **facts}
 
     def open(self, folder: Path) -> PointIndex:
-        """Load the vectors into the engine, or connect to the server."""
         if self.url is None:
             return loaded(VectorIndex.load(folder, self.similarity))
         files, server = ArrayFolder(folder), self._server()
@@ -204,11 +196,7 @@ class PointIndex(Searcher[pa.Table]):
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
-        """Return the best chunks of each query vector.
-
-        Raises:
-            DataError: the vectors of the queries have another dimension.
-        """
+        """Return the best chunks of each query vector."""
         vectors = dense_matrix(queries)
         if self.dimension not in (None, vectors.shape[1]) and queries.num_rows:
             problem = f"has dimension {self.dimension}; the model gives {vectors.shape[1]}"
@@ -222,11 +210,6 @@ class PointIndex(Searcher[pa.Table]):
 
         Order: score descending, then id descending by UTF-8 bytes. Where a chunk is found by
         several points, the best counts.
-
-        Raises:
-            UsageError: ``k`` is below 1.
-            NotServed: the server does not answer as it should.
-            DataError: a point belongs to no chunk.
         """
         if k < 1:
             raise UsageError(f"k is {k}; it must be at least 1")
@@ -322,11 +305,7 @@ class PointIndex(Searcher[pa.Table]):
 
 
 def loaded(index: VectorIndex) -> PointIndex:
-    """Return an index whose vectors are in Qdrant's engine of this process.
-
-    Raises:
-        UsageError: the package ``qdrant-client`` is not installed.
-    """
+    """Return an index whose vectors are in Qdrant's engine of this process."""
     client, models = _client()(":memory:"), _models()
     size, distance = max(index.vectors.shape[1], 1), models.Distance(DISTANCES[index.similarity])
     client.create_collection(LOCAL_COLLECTION, models.VectorParams(size=size, distance=distance))
@@ -344,11 +323,7 @@ def loaded(index: VectorIndex) -> PointIndex:
 
 
 def connected(server: Server) -> Any:  # noqa: ANN401 (their client)
-    """Return a client of a server, which gets to know no key.
-
-    Raises:
-        UsageError: the package ``qdrant-client`` is not installed.
-    """
+    """Return a client of a server, which gets to know no key."""
     opened = _client()
     import httpx
 
@@ -368,12 +343,7 @@ def described(
     vector: str | None,
     secrets: Secrets,
 ) -> dict[str, Any]:
-    """Return ``points``, ``dimension``, ``distance`` and ``ef_construct`` of a collection.
-
-    Raises:
-        NotServed: the server does not answer, or has no such collection.
-        DataError: the collection has no such vector.
-    """
+    """Return ``points``, ``dimension``, ``distance`` and ``ef_construct`` of a collection."""
     found = answer_of(lambda: client.get_collection(name), name, secrets)
     vectors = found.config.params.vectors
     params = vectors.get(vector or "") if isinstance(vectors, dict) else vectors
@@ -389,11 +359,7 @@ def described(
 
 
 def answer_of(ask: Callable[[], Result], collection: str, secrets: Secrets) -> Result:
-    """Return what a server answers.
-
-    Raises:
-        NotServed: it cannot be reached, or refuses.
-    """
+    """Return what a server answers."""
     try:
         return answered(ask, secrets)
     except ServerFailure as error:

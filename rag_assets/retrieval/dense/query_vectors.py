@@ -35,11 +35,7 @@ def dense_matrix(table: pa.Table) -> Vectors:
 
 
 def sparse_table(variants: pa.Table, vectors: Sequence[SparseVector]) -> pa.Table:
-    """Return the table of sparse vectors, one a row.
-
-    Raises:
-        DataError: a component's number is 2**24 or more.
-    """
+    """Return the table of sparse vectors, one a row."""
     if any(v.components.max(initial=0) >= MAX_COMPONENTS for v in vectors):
         raise DataError(f"a sparse vector has more than {MAX_COMPONENTS:,} components")
     rows = [np.concatenate([v.components.astype(np.float32), v.weights]) for v in vectors]

@@ -41,7 +41,6 @@ class Splade(LocalModelRetriever):
     model: Annotated[str, Field(min_length=1), Role.MODEL]
 
     def encoder(self, workspace: Workspace = NO_WORKSPACE) -> SparseTextEncoder:
-        """Return the model."""
         return SparseTextEncoder(**workspace.encoder_options(self, "sparse_embeddings"))
 
     def build(
@@ -58,13 +57,11 @@ class Splade(LocalModelRetriever):
         return {**facts, **self.truncation(texts, workspace)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
-        """Embed the queries."""
         texts = variants.column("text").to_pylist()
         vectors = self.vectors(texts, "query", workspace)
         return sparse_table(variants, [vectors[text] for text in texts])
 
     def open(self, folder: Path) -> ComponentIndex:
-        """Open the vectors."""
         return ComponentIndex(**vars(load_columns(ArrayFolder(folder))))
 
 
@@ -75,7 +72,6 @@ class ComponentIndex(SparseIndex, Searcher[pa.Table]):
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
-        """Return the best chunks of each query vector."""
         return self.nearest(sparse_vectors(queries), depth, progress)
 
     def nearest(
@@ -87,9 +83,6 @@ class ComponentIndex(SparseIndex, Searcher[pa.Table]):
         """Return for each query its ``k`` best chunks of those that share a component with it.
 
         Order: score descending, then id descending by UTF-8 bytes, exact at the cut.
-
-        Raises:
-            UsageError: ``k`` is below 1.
         """
         hits: list[Hits] = []
         for query in queries:
@@ -111,9 +104,6 @@ def build_index(
 
     Returns:
         Facts for the manifest: ``chunks``, ``bytes``, and ``mean_components`` of a chunk.
-
-    Raises:
-        DataError: an id occurs twice.
     """
     from scipy.sparse import csr_array
 

@@ -60,7 +60,6 @@ from rag_assets.store.canonical import fingerprint
 
 ENCODE = "encode"
 
-
 FAMILY = "embedding"
 
 
@@ -171,15 +170,7 @@ def _embedding_work(
     texts: Callable[[], list[str] | None],
     kind: Literal["query", "document"],
 ) -> ExpectedWork:
-    """Return how many texts are embedded, and what a server that does it is asked.
-
-    Args:
-        context: what a stage may ask for.
-        retriever: that embeds.
-        read: the artifact whose rows are embedded.
-        texts: gives them where they are known; called where a server embeds.
-        kind: what they are.
-    """
+    """Return how many texts are embedded, and what a server that does it is asked."""
     rows, line = context.current(read), retriever_line(context.experiment, retriever)
     amounts = {TEXTS: rows.manifest.rows} if rows is not None else None
     config = _config(context, retriever)
@@ -209,17 +200,14 @@ class EmbeddingRuns(BaseRuns):
         return config.search_versions()
 
     def asked(self, queries: pa.Table) -> pa.Table:
-        """Return the vectors of the queries."""
         return queries
 
     def sharded(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
-        """Return the searcher, or one that has parts of it searched by workers."""
         return sharded(searcher, context.compute)
 
     def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool
     ) -> list[Part] | None:
-        """Return what writing the query set takes, and the model where the vector is not known."""
         written = writing_parts(context, retriever)
         if cached or written is None:
             return written

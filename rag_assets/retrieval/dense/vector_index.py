@@ -85,11 +85,7 @@ class VectorIndex(Searcher[pa.Table]):
 
     @classmethod
     def load(cls, folder: Path, similarity: Similarity = "cosine") -> VectorIndex:
-        """Open what ``save_vectors`` wrote; the vectors stay on disk until they are used.
-
-        Raises:
-            StoreError: the folder does not hold an index, or its files do not fit together.
-        """
+        """Open what ``save_vectors`` wrote; the vectors stay on disk until they are used."""
         files = ArrayFolder(folder)
         chunk_ids, vectors = tuple(files.texts(CHUNK_IDS)), files.array("vectors")
         if vectors.ndim != 2 or vectors.dtype != np.float32 or len(vectors) != len(chunk_ids):
@@ -105,14 +101,12 @@ class VectorIndex(Searcher[pa.Table]):
         return byte_order_ranks(self.chunk_ids)
 
     def restricted_to(self, positions: Positions) -> VectorIndex:
-        """Return the index of these chunks alone, in their order; their vectors are copied."""
         chunk_ids = tuple(self.chunk_ids[position] for position in positions)
         return VectorIndex(chunk_ids, self.vectors[positions], self.similarity)
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
-        """Return the best chunks of each query vector."""
         return self.nearest(dense_matrix(queries), depth, progress)
 
     def nearest(
@@ -127,17 +121,6 @@ class VectorIndex(Searcher[pa.Table]):
 
         Order: score descending, then id descending by UTF-8 bytes, exact at the cut. The score is
         the inner product, or the negative of the Euclidean distance, in float64.
-
-        Args:
-            queries: float32, shape (queries, dimension of the index).
-            k: hits a query at most.
-            progress: called with the number of queries done so far.
-            block: queries a call of faiss at most; changes speed only.
-
-        Raises:
-            UsageError: ``k`` is below 1.
-            DataError: a query has another dimension, NaN, a length other than 1 where the
-                similarity is the cosine, or one above 1e18; or a chunk has.
         """
         import faiss
 
@@ -167,11 +150,7 @@ class VectorIndex(Searcher[pa.Table]):
         return hits
 
     def check(self, queries: Vectors) -> None:
-        """Refuse vectors of queries that cannot be compared with those of the index.
-
-        Raises:
-            DataError: see :meth:`nearest`.
-        """
+        """Refuse vectors of queries that cannot be compared with those of the index."""
         dimension = self.vectors.shape[1]
         if queries.ndim != 2 or queries.shape[1] != dimension:
             problem = f"query vectors have shape {queries.shape}"
@@ -289,9 +268,6 @@ def save_vectors(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> di
 
     Returns:
         Facts for the manifest: ``chunks``, ``dimension``, ``bytes`` (of the vectors).
-
-    Raises:
-        DataError: shapes do not fit, or an id occurs twice.
     """
     if vectors.ndim != 2 or len(vectors) != len(chunk_ids):
         raise DataError(f"{len(chunk_ids)} chunks, but vectors of shape {vectors.shape}")
@@ -313,49 +289,41 @@ def sharded(searcher: Searcher[pa.Table], compute: Compute) -> Searcher[pa.Table
     if not isinstance(searcher, VectorIndex):
         return searcher
     n_parts = compute.n_parts(len(searcher.chunk_ids))
-    return searcher if n_parts < 2 else ShardedIndex.of(searcher, compute, n_parts)
+    return searcher if n_parts < 2 else ShardedIndex(searcher, compute, n_parts)
 
 
-@dataclass(frozen=True)
 class ShardedIndex(Searcher[pa.Table]):
-    """An exact search of vectors in parts; ``shards`` are in the memory of the cluster."""
+    """An exact search of vectors in parts of about equal size, in the memory of the cluster."""
 
-    chunk_ids: tuple[str, ...]
-    whole: VectorIndex
-    compute: Compute
-    starts: Sequence[int]
-    shards: Sequence[Any]
-
-    @classmethod
-    def of(cls, whole: VectorIndex, compute: Compute, n_parts: int) -> ShardedIndex:
-        """Cut an index into parts of about equal size, and share each of them once."""
+    def __init__(self, whole: VectorIndex, compute: Compute, n_parts: int) -> None:
+        self.chunk_ids: Sequence[str] = whole.chunk_ids
+        self._whole, self._compute = whole, compute
         bounds = np.linspace(0, len(whole.chunk_ids), n_parts + 1).round().astype(int).tolist()
-        parts = (whole.restricted_to(np.arange(*one)) for one in pairwise(bounds))
-        return cls(whole.chunk_ids, whole, compute, bounds[:-1], [*map(compute.share, parts)])
+        parts = (whole.restricted_to(np.arange(*bound)) for bound in pairwise(bounds))
+        self._starts, self._shards = bounds[:-1], [*map(compute.share, parts)]
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
-        """Return the best chunks of each query vector."""
         hits_of: dict[int, list[Hits]] = {}
-        blocks = ((shard, queries, depth) for shard in self.shards)
-        for part, hits in self.compute.map(search_shard, blocks):
+        blocks = ((shard, queries, depth) for shard in self._shards)
+        for part, hits in self._compute.map(search_shard, blocks):
             hits_of[part] = hits
             if progress is not None:
-                progress(queries.num_rows * len(hits_of) // len(self.shards))
+                progress(queries.num_rows * len(hits_of) // len(self._shards))
         by_query = zip(*(hits_of[part] for part in sorted(hits_of)), strict=True)
         return [self._merged(hits, depth) for hits in by_query]
 
     def restricted_to(self, positions: Positions) -> VectorIndex:
         """Return a searcher of these chunks, in this process: they are few."""
-        return self.whole.restricted_to(positions)
+        return self._whole.restricted_to(positions)
 
     def _merged(self, parts: Sequence[Hits], depth: int) -> Hits:
         """Return the best hits of one query over all parts."""
-        starts = zip(parts, self.starts, strict=True)
+        starts = zip(parts, self._starts, strict=True)
         positions = np.concatenate([hits.positions + start for hits, start in starts])
         scores = np.concatenate([hits.scores for hits in parts])
-        best = top_k(scores, self.whole.ids_rank[positions], depth)
+        best = top_k(scores, self._whole.ids_rank[positions], depth)
         return Hits(positions[best], scores[best])
 
 

@@ -30,7 +30,6 @@ from rag_assets.text_files import read_bytes, suffix
 
 ID_COLUMNS = ("id", "chunk_id", "document_id", "doc_id", "query_id")
 
-
 VECTOR_COLUMNS = ("vector", "embedding")
 
 EMPTY_ID = "an id must be a text that is not empty"
@@ -78,17 +77,14 @@ class FileVectorsRetriever(EmbeddingRetriever):
 
     @property
     def indexes_texts(self) -> bool:
-        """No: it has vectors of chunks."""
         return False
 
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
-        """Return whether vectors are brought to length 1; what they are is in their files."""
         return {"normalisation": "l2" if self.similarity == "cosine" else "none"}
 
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
-        """Read the vectors of the chunks; those of other ids are left out and counted."""
         read = read_vectors(self.chunk_vectors, self.chunk_ids)
         chunk_ids: list[str] = chunks.column("chunk_id").to_pylist()
         vectors = self._checked(read, chunk_ids, "chunk")
@@ -96,13 +92,11 @@ class FileVectorsRetriever(EmbeddingRetriever):
         return {**facts, "n_other_ids": len(read.ids) - len(chunk_ids)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
-        """Read the vectors of the queries."""
         read = read_vectors(self.query_vectors, self.query_ids)
         query_ids = variants.column("query_id").to_pylist()
         return dense_table(variants, self._checked(read, query_ids, "query"))
 
     def open(self, folder: Path) -> VectorIndex:
-        """Open the vectors."""
         return VectorIndex.load(folder, self.similarity)
 
     def _checked(self, read: FileVectors, ids: Sequence[str], what: str) -> Vectors:
@@ -128,11 +122,7 @@ class FileVectors(NamedTuple):
     vectors: Vectors
 
     def of(self, wanted: Sequence[str], what: str) -> Vectors:
-        """Return the vectors of these ids, in their order; ``what`` they are, in an error.
-
-        Raises:
-            DataError: one has no vector.
-        """
+        """Return the vectors of these ids, in their order; ``what`` they are, in an error."""
         rows = {name: row for row, name in enumerate(self.ids)}
         missing = [name for name in wanted if name not in rows]
         if missing:
@@ -142,12 +132,7 @@ class FileVectors(NamedTuple):
 
 
 def read_vectors(path: Path, ids: Path | None) -> FileVectors:
-    """Read a ``.npy`` file with its ids, or a Parquet file.
-
-    Raises:
-        DataError: a file cannot be read, numbers of ids and vectors differ, vectors are not
-            floats of one dimension, or an id is empty or stands twice; names file and row.
-    """
+    """Read a ``.npy`` file with its ids, or a Parquet file."""
     if ids is None:
         found = _parquet(path)
     else:

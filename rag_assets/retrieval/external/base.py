@@ -57,7 +57,7 @@ class Connection(Protocol):
         """Return an answer and the seconds until it came; raises ServerFailure if there is none.
 
         Args:
-            values: ``query``, ``queries``, ``vector``, ``vectors`` and ``k``.
+            values: ``query``, ``queries`` of a call for several, ``vector`` and ``k``.
         """
 
     def line(self, reason: str) -> str:
@@ -120,7 +120,7 @@ class ExternalRetriever(Retriever, ABC):
         """
 
     @abstractmethod
-    def read(self, answer: Any, n_queries: int, k: int) -> Sequence[QueryResult]:  # noqa: ANN401
+    def read(self, answer: Any, k: int) -> Sequence[QueryResult]:  # noqa: ANN401
         """Return the result of each query of a request; raises Rejected if there are none."""
 
     def vectors(self, texts: Sequence[str], workspace: Workspace) -> Sequence[object]:
@@ -142,13 +142,13 @@ class ExternalRetriever(Retriever, ABC):
         def results(first: int) -> Sequence[QueryResult]:
             request = texts[first : first + size]
             values = {"query": request[0], "queries": list(request), "k": k}
-            values |= {"vector": vectors[first], "vectors": list(vectors[first : first + size])}
+            values["vector"] = vectors[first]
             if outage.reason is not None:
                 return [QueryResult(error=f"not asked: {outage.reason}")] * len(request)
             try:
                 answer, seconds = connection.ask(values)
                 outage.note(None)
-                answers = self.read(answer, len(request), k)
+                answers = self.read(answer, k)
             except (ServerFailure, Rejected) as problem:
                 if isinstance(problem, ServerFailure):
                     outage.note(problem)
@@ -184,12 +184,10 @@ class ExternalRetriever(Retriever, ABC):
         return datetime.now(UTC).isoformat(timespec="microseconds")
 
     def files(self) -> Mapping[str, Path]:
-        """Return the files that it names, that of the revision too."""
         files, revision = super().files(), self.revision
         return {**files, "revision": revision.file} if isinstance(revision, RevisionFile) else files
 
     def with_files(self, files: Mapping[str, Path]) -> Self:
-        """Return the options with other paths to files."""
         rest = {option: file for option, file in files.items() if option != "revision"}
         moved = super().with_files(rest)
         if not isinstance(self.revision, RevisionFile):
@@ -262,16 +260,13 @@ class ServedRetriever(ExternalRetriever, ABC):
     embedding: QueryEmbedding | None = None
 
     def vectors(self, texts: Sequence[str], workspace: Workspace) -> Sequence[object]:
-        """Return the vector of each text by ``embedding``."""
         if self.embedding is None or not texts:
             return super().vectors(texts, workspace)
         return self.embedding.vectors(texts, workspace)
 
     def ranking_config(self) -> Mapping[str, Any]:
-        """Return the options that determine what is found."""
         embedding = {} if self.embedding is None else {"embedding": self.embedding.described()}
         return {**super().ranking_config(), **embedding}
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds queries."""
         return {name: version(name) for name in PACKAGES if self.embedding is not None}

@@ -31,16 +31,7 @@ ALLOW_CODE = "RAG_ASSETS_ALLOW_CODE"
 def require_allowed(
     source: Path, environment: Mapping[str, str] = os.environ, *, allowed: bool = False
 ) -> None:
-    """Check that the code of an experiment may be run.
-
-    Args:
-        source: of the experiment, for the message.
-        environment: the variables of this process.
-        allowed: True if the user allowed it by an option.
-
-    Raises:
-        UsageError: it is somebody else's and nobody allowed it.
-    """
+    """Check that the code of an experiment may be run."""
     owner = foreign_owner(environment)
     if owner is not None and not allowed and environment.get(ALLOW_CODE) != "1":
         raise UsageError(
@@ -82,11 +73,7 @@ class Call(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Call:
-        """Read what stands in an ``experiment.yaml``.
-
-        Raises:
-            ValueError: it is neither form.
-        """
+        """Read what stands in an ``experiment.yaml``."""
         place, _, name = text.rpartition(":")
         call = cls(place, name)
         parts = [*name.split("."), *([] if call.in_file else place.split("."))]
@@ -105,11 +92,7 @@ class Call(NamedTuple):
 
 
 def source_version(call: Call) -> str:
-    """Return the version of all code of its package, or file, that a call can reach; runs nothing.
-
-    Raises:
-        UsageError: the source cannot be found or read.
-    """
+    """Return the version of all code that a call can reach in its package or file; runs nothing."""
     top, place = _source_place(call)
     files = [place] if place.is_file() else sorted(filter(is_source, place.rglob("*")))
     stamps = tuple(
@@ -154,12 +137,7 @@ _LOADED: dict[Call, str] = {}
 
 
 def load(call: Call) -> object:
-    """Load the module, which runs it, and return what the name stands for.
-
-    Raises:
-        UsageError: a module was edited since this process imported it.
-        BaseException: whatever the code raises; AttributeError: it has no such name.
-    """
+    """Load the module, which runs it, and return what the name stands for."""
     if call.in_file:
         module = _module_of_file(Path(call.place))
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from operator import index
 from typing import Any, NamedTuple
 
@@ -75,54 +76,32 @@ def hits_of(answer: object, k: int, *, as_texts: bool = False) -> list[Hit]:
         answer: a list of hits in any of :data:`FORMS`, or a dict with a list of ``documents``.
         k: number of hits wanted.
         as_texts: True if a plain text is a text and not an id.
-
-    Raises:
-        Rejected: it is something else.
     """
     if isinstance(answer, Mapping) and "documents" in answer:  # of Haystack's `run`
         answer = answer["documents"]
-    is_list = isinstance(answer, Iterable) and not hasattr(answer, "model_fields")
-    if not is_list or isinstance(answer, str | bytes | Mapping):
+    if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | Mapping):
         raise Rejected(f"returned {described(answer)}, not a list of hits; a hit is {FORMS}")
-    hits: list[Hit] = []
-    for value in answer:  # type: ignore[attr-defined]
-        if len(hits) == k:
-            break
-        hits.append(hit_of(_fields(value, as_texts, len(hits) + 1), len(hits) + 1))
-    return hits
+    values = enumerate(islice(answer, k), 1)
+    return [hit_of(_fields(value, as_texts, rank), rank) for rank, value in values]
 
 
-def hit_of(fields: Mapping[str, object], rank: int, labels: Mapping[str, str] | None = None) -> Hit:
-    """Return the hit with these fields, checked; a field that is None is not there.
-
-    Args:
-        fields: by their names in :class:`Hit`.
-        rank: of the hit, for messages.
-        labels: field -> its name in messages, default: the field's own.
-
-    Raises:
-        Rejected: a field is unknown or of another kind, or the hit is none of the three.
-    """
-    labels = labels or {}
+def hit_of(fields: Mapping[str, object], rank: int, labels: Mapping[str, str] = {}) -> Hit:
+    """Return the hit with these fields, checked; a field that is None is not there."""
     values: dict[str, Any] = {}
     for name, value in fields.items():
         if name not in _KINDS:
             key = shortened(str(name), 80)
             raise Rejected(f"hit {rank} has the key '{key}'; allowed: {', '.join(FIELDS)}")
-        if value is None:
-            continue
         read, kind = _KINDS[name]
         try:
-            values[name] = read(value)
+            values |= {} if value is None else {name: read(value)}
         except (TypeError, ValueError, OverflowError):
-            label = labels.get(name, name)
-            reason = f"`{label}` is {described(value)}; it must be {kind}"
+            reason = f"`{labels.get(name, name)}` is {described(value)}; it must be {kind}"
             raise Rejected(f"hit {rank}: {reason}") from None
     if not is_one_of_three(values):
-        missing = [label for name, label in labels.items() if name not in values]
-        present = f"has only {', '.join(values)}" if values else "has none of them"
-        problem = f"`{missing[0]}` matches nothing" if missing else present
-        raise Rejected(f"hit {rank}: {problem}; {ONE_OF_THREE}")
+        missing = [f"`{label}` matches nothing" for n, label in labels.items() if n not in values]
+        names = ", ".join(values) or "none of them"
+        raise Rejected(f"hit {rank}: {[*missing, f'has only {names}'][0]}; {ONE_OF_THREE}")
     return Hit(**values)
 
 
@@ -148,29 +127,29 @@ def _fields(value: object, as_texts: bool, rank: int) -> Mapping[str, object]:
     """Return the fields of a hit in any of :data:`FORMS`."""
     if isinstance(value, Hit):
         return value._asdict()
-    if isinstance(value, str) or _is_whole(value):
-        return {"text" if as_texts and isinstance(value, str) else "id": value}
+    if isinstance(value, str):
+        return {"text" if as_texts else "id": value}
+    if _is_whole(value):
+        return {"id": value}
     if isinstance(value, Mapping):
-        return {"document_id" if key == "doc_id" else key: one for key, one in value.items()}
-    if isinstance(value, tuple | list):
-        if len(value) == 3:
-            return dict(zip(("document_id", "start", "end"), value, strict=True))
-        if len(value) == 2:
-            return {**_fields(value[0], as_texts, rank), "score": value[1]}
-    elif (fields := _fields_of_object(value)) is not None:
+        return {"document_id" if key == "doc_id" else key: field for key, field in value.items()}
+    if isinstance(value, tuple | list) and len(value) == 3:
+        return dict(zip(("document_id", "start", "end"), value, strict=True))
+    if isinstance(value, tuple | list) and len(value) == 2:
+        return {**_fields(value[0], as_texts, rank), "score": value[1]}
+    if (fields := _fields_of_object(value)) is not None:
         return fields
     raise Rejected(f"hit {rank} is {described(value)}; a hit is {FORMS}")
 
 
 def _fields_of_object(value: object) -> Mapping[str, object] | None:
     """Return the fields of a framework's document or node: its text without its metadata."""
-    node = getattr(value, "node", None)  # LlamaIndex's NodeWithScore
-    node = value if node is None else node
-    texts = (getattr(node, name, None) for name in ("page_content", "content", "text"))
+    node = getattr(value, "node", None) or value  # LlamaIndex's NodeWithScore
+    texts = [getattr(node, name, None) for name in ("page_content", "content", "text")]
+    if callable(content := getattr(node, "get_content", None)) and not any(texts):
+        texts.append(content())
     text = next((text for text in texts if isinstance(text, str)), None)
-    if text is None and callable(content := getattr(node, "get_content", None)):
-        text = content()
-    if not isinstance(text, str):
+    if text is None:
         return None
     both = (getattr(node, name, None) for name in ("metadata", "meta"))
     metadata: Mapping[str, Any] = next((m for m in both if isinstance(m, Mapping) and m), {})
@@ -189,26 +168,19 @@ def _is_whole(value: object) -> bool:
 
 
 def _id(value: Any) -> str:  # noqa: ANN401 (whatever a search returns)
-    return _text(value if isinstance(value, str) else str(_whole(value)))
+    return _text(str(index(value)) if _is_whole(value) else value)
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
         raise TypeError
-    return value
+    return value.encode("utf-8", "replace").decode()  # half a character becomes a question mark
 
 
-def _whole(value: Any) -> int:  # noqa: ANN401
-    if isinstance(value, bool):
-        raise TypeError
-    return index(value)
-
-
-def _offset(value: object) -> int:
-    offset = _whole(value)
-    if not 0 <= offset < 2**31:
+def _offset(value: Any) -> int:  # noqa: ANN401
+    if not _is_whole(value) or not 0 <= index(value) < 2**31:
         raise ValueError
-    return offset
+    return index(value)
 
 
 def _score(value: Any) -> float:  # noqa: ANN401
@@ -220,15 +192,10 @@ def _score(value: Any) -> float:  # noqa: ANN401
 _TEXT = (_text, f"a text of at most {MAX_CHARACTERS:,} characters")
 _ID = (_id, "a text or a whole number")
 _OFFSET = (_offset, "a whole number from 0, below 2**31")
-_KINDS: Mapping[str, tuple[Callable[[Any], object], str]] = {
-    "id": _ID,
-    "text": _TEXT,
-    "document_id": _ID,
-    "start": _OFFSET,
-    "end": _OFFSET,
-    "score": (_score, "a finite number"),
-    "source": _TEXT,
-}
+_SCORE = (_score, "a finite number")
+_KINDS: Mapping[str, tuple[Callable[[Any], object], str]] = dict(
+    zip(Hit._fields, (_ID, _TEXT, _ID, _OFFSET, _OFFSET, _SCORE, _TEXT), strict=True)
+)
 
-FIELDS = tuple(_KINDS)
+FIELDS = Hit._fields
 """The fields of a hit."""

@@ -12,7 +12,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import quote, urlsplit
 
@@ -26,6 +27,7 @@ from rag_assets.retrieval.external.base import ExternalRetriever, ServedRetrieve
 from rag_assets.retrieval.external.hits import (
     FIELDS,
     ONE_OF_THREE,
+    Hit,
     QueryResult,
     Rejected,
     described,
@@ -39,7 +41,7 @@ from rag_assets.servers.transport import MEBIBYTE, Server, Transport
 MAX_BYTES = 64 * MEBIBYTE
 """Of one answer."""
 
-_PLACEHOLDER = re.compile(r"\{(query|k|vector|queries|vectors)(:json)?\}")
+_PLACEHOLDER = re.compile(r"\{(query|k|vector)(:json)?\}")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _CREDENTIAL = re.compile(
     r"(^|[-_.])(auth|authorization|cookie|credentials?|key|passw(or)?d|secret|sig|signature|token)$"
@@ -101,13 +103,11 @@ class HttpRetriever(ServedRetriever):
     ``{vector}`` for the query's vector by ``embedding``. ``hits`` is a JMESPath to the list of hits
     in an answer; ``id``, ``text``, ``document_id``, ``start``, ``end``, ``score`` and ``source``
     lead on from one hit. What ``error`` leads to says why a search failed, whatever its status.
-    ``{queries}`` or ``{vectors}`` stand for those of up to ``batch_size`` queries, and ``answers``
-    leads to a list with one answer for each. ``${NAME}`` in ``headers`` is a variable of the
-    environment; its value is never stored, shown or part of a fingerprint.
+    ``${NAME}`` in ``headers`` is a variable of the environment; its value is never stored, shown or
+    part of a fingerprint.
     """
 
     search_options: ClassVar[frozenset[str]] = ExternalRetriever.search_options | {
-        "batch_size",
         "requests_per_second",
         "retries",
         "backoff",
@@ -129,8 +129,6 @@ class HttpRetriever(ServedRetriever):
     score: JmesPath | None = None
     source: JmesPath | None = None
     error: JmesPath | None = None
-    answers: JmesPath | None = None
-    batch_size: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     requests_per_second: Annotated[Number, Field(gt=0)] | None = None
     retries: Annotated[int, Field(ge=0, le=20, strict=True)] = 2
     backoff: Annotated[Number, Field(ge=0)] = 1.0
@@ -142,14 +140,9 @@ class HttpRetriever(ServedRetriever):
         if (self.body is None) == (self.method == "POST"):
             raise ValueError("`method: POST` needs a body, `method: GET` has none")
         names = {*placeholders_in(self.body), *placeholders_in(self.url)}
-        single, several = names & {"query", "vector"}, names & {"queries", "vectors"}
-        if not single and not several:
+        if not names & {"query", "vector"}:
             raise ValueError("`body` and `url` have no '{query}' and no '{vector}'")
-        if self.answers is None and (several or self.batch_size > 1):
-            raise ValueError("a request for several queries needs `answers`, the path to theirs")
-        if self.answers is not None and (single or not several):
-            raise ValueError("`answers` belongs to '{queries}' or '{vectors}', and to them alone")
-        if bool(names & {"vector", "vectors"}) != (self.embedding is not None):
+        if ("vector" in names) != (self.embedding is not None):
             raise ValueError("`embedding` and a '{vector}' in the request belong together")
         return self
 
@@ -157,69 +150,37 @@ class HttpRetriever(ServedRetriever):
         paths = {name: getattr(self, name) for name in FIELDS}
         return {name: path for name, path in paths.items() if path is not None}
 
-    @property
-    def queries_per_request(self) -> int:
-        """How many queries a request has."""
-        return self.batch_size
-
     def ranking_config(self) -> Mapping[str, Any]:
-        """Return the options that determine what is found; nothing of a credential."""
         headers = {h: text for h, text in self.headers.items() if not _VARIABLE.search(text)}
         return {**super().ranking_config(), "headers": headers}
 
     def describe_for_plan(self) -> list[str]:
-        """Return who would be asked, and for how many queries by a request."""
-        each = f"{self.batch_size} queries" if self.batch_size > 1 else "each query"
         at_once = f", {self.concurrency} at once" if self.concurrency > 1 else ""
-        return [f"asks {Server(self.url).place} by {self.method}, a request for {each}{at_once}"]
+        place = Server(self.url).place
+        return [f"asks {place} by {self.method}, a request for each query{at_once}"]
 
     def connect(self) -> HttpConnection:
-        """Read the variables of the headers; nothing is sent yet."""
         return HttpConnection(self)
 
-    def read(self, answer: Any, n_queries: int, k: int) -> list[QueryResult]:  # noqa: ANN401
-        """Return the result of each query of an answer."""
-        answers = [answer]
-        if self.answers is not None:
-            answers = _list_at("answers", self.answers, answer)
-        if len(answers) != n_queries:
-            size = f"{len(answers)} elements for {n_queries} queries"
-            raise Rejected(f"`answers: {self.answers}` has {size}")
-        return [self._result(part, k) for part in answers]
-
-    def _result(self, answer: Any, k: int) -> QueryResult:  # noqa: ANN401
-        try:
-            if self.error is not None:
-                message = _value_at(f"`error: {self.error}`", self.error, answer)
-                if message not in (None, False, "", [], {}):
-                    as_text = json.dumps(message, ensure_ascii=False)
-                    text = message if isinstance(message, str) else as_text
-                    raise Rejected(f"the server says: {shortened(text)}")
-            paths = self._paths()
-            labels = {name: f"{name}: {path}" for name, path in paths.items()}
-            return QueryResult(
-                [
-                    hit_of(
-                        {
-                            name: _value_at(f"hit {rank}: `{labels[name]}`", path, row)
-                            for name, path in paths.items()
-                        },
-                        rank,
-                        labels,
-                    )
-                    for rank, row in enumerate(_list_at("hits", self.hits, answer)[:k], 1)
-                ]
-            )
-        except Rejected as problem:
-            return QueryResult(error=str(problem))
+    def read(self, answer: Any, k: int) -> list[QueryResult]:  # noqa: ANN401
+        if self.error is not None:
+            message = _value_at(f"`error: {self.error}`", self.error, answer)
+            if message not in (None, False, "", [], {}):
+                as_json = json.dumps(message, ensure_ascii=False)
+                text = message if isinstance(message, str) else as_json
+                raise Rejected(f"the server says: {shortened(text)}")
+        paths = self._paths()
+        labels = {name: f"{name}: {path}" for name, path in paths.items()}
+        hits: list[Hit] = []
+        for rank, row in enumerate(_list_at(self.hits, answer)[:k], 1):
+            place = f"hit {rank}: `"
+            fields = {n: _value_at(f"{place}{labels[n]}`", path, row) for n, path in paths.items()}
+            hits.append(hit_of(fields, rank, labels))
+        return [QueryResult(hits)]
 
 
 def _value_at(label: str, path: str, answer: Any) -> Any:  # noqa: ANN401 (JSON)
-    """Return what a path leads to; None: nothing.
-
-    Raises:
-        Rejected: a function in the path cannot take what it finds.
-    """
+    """Return what a path leads to; None: nothing."""
     import jmespath
 
     try:
@@ -228,14 +189,14 @@ def _value_at(label: str, path: str, answer: Any) -> Any:  # noqa: ANN401 (JSON)
         raise Rejected(f"{label}: {' '.join(str(error).split())}") from error
 
 
-def _list_at(option: str, path: str, answer: Any) -> list[Any]:  # noqa: ANN401
-    value = _value_at(f"`{option}: {path}`", path, answer)
+def _list_at(path: str, answer: Any) -> list[Any]:  # noqa: ANN401
+    value = _value_at(f"`hits: {path}`", path, answer)
     if value is None:
         message = message_in(answer)
         reason = f"; the server says: {message}" if message else ""
-        raise Rejected(f"`{option}: {path}` matches nothing in {described(answer)}{reason}")
+        raise Rejected(f"`hits: {path}` matches nothing in {described(answer)}{reason}")
     if not isinstance(value, list):
-        raise Rejected(f"`{option}: {path}` is {described(value)}; it must be a list")
+        raise Rejected(f"`hits: {path}` is {described(value)}; it must be a list")
     return value
 
 
@@ -243,11 +204,6 @@ class HttpConnection:
     """A server that is asked by several threads at once, no faster than its pace allows."""
 
     def __init__(self, config: HttpRetriever) -> None:
-        """Read the variables of the headers; nothing is sent yet.
-
-        Raises:
-            UsageError: a variable is not set, or holds what no header can.
-        """
         import httpx2
 
         headers, hidden = headers_of(config.headers)
@@ -266,19 +222,12 @@ class HttpConnection:
         self._next_turn = 0.0
 
     def close(self) -> None:
-        """Close the connections."""
         self._transport.close()
 
     def line(self, reason: str) -> str:
-        """Return why there is no result on one short line without a credential."""
         return self._server.secrets.line(reason)
 
     def ask(self, values: Mapping[str, Any]) -> tuple[Any, float]:
-        """Return the JSON of an answer, and the seconds from the request until it was there.
-
-        Raises:
-            ServerFailure: there is none, in spite of retries.
-        """
         return self._retries.answer(lambda: self._attempt(values), self._server.place)
 
     def _attempt(self, values: Mapping[str, Any]) -> tuple[Any, float]:
@@ -347,27 +296,19 @@ def placeholders_in(template: JsonValue) -> Iterator[str]:
 def headers_of(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return the headers with the values of variables, and all texts that must not be repeated.
 
-    Raises:
-        UsageError: a variable is not set, or holds what no header can.
+    Of a value that holds user and password as basic authentication sends them, these are too.
     """
-    sent, hidden = {}, list[str]()
+    sent, hidden = dict[str, str](), list[str]()
     for header, text in headers.items():
         for name in _VARIABLE.findall(text):
             value = key_of(name)
             if not (value and value.isascii() and value.isprintable()):
                 problem = "holds other characters than printable ASCII" if value else "is not set"
                 raise UsageError(f"environment variable {name} of header '{header}' {problem}")
-            hidden += [value, *_user_in(value)]
+            hidden.append(value)
+            with suppress(ValueError):
+                pair = base64.b64decode(value, validate=True).decode()
+                hidden += [pair, *pair.split(":", 1)] if ":" in pair else []
         sent[header] = _VARIABLE.sub(lambda variable: key_of(variable[1]) or "", text)
         hidden += [sent[header]] if sent[header] != text else []
     return sent, hidden
-
-
-def _user_in(value: str) -> Sequence[str]:
-    """Return user and password where a value holds them as basic authentication sends them."""
-    try:
-        pair = base64.b64decode(value, validate=True).decode()
-    except ValueError:
-        return []
-    user, colon, password = pair.partition(":")
-    return [pair, user, password] if colon else []

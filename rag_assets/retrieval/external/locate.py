@@ -53,13 +53,7 @@ class Place(NamedTuple):
 def locate(
     hits: Sequence[Hit], documents: Mapping[str, str], titles: Mapping[str, str] = {}
 ) -> list[Place]:
-    """Return the place of each hit that has a text.
-
-    Args:
-        hits: with a ``text`` each.
-        documents: id -> text.
-        titles: id -> title, of documents whose text does not begin with it.
-    """
+    """Return the place of each hit that has a text."""
     documents_of = _Sources(documents).documents_of
     unscored = [hit._replace(score=None) for hit in hits]
     open_hits = {hit: documents_of(hit) for hit in unscored}
@@ -68,8 +62,8 @@ def locate(
     heads = {document_id: f"{titles.get(document_id, '')}\n" for document_id in documents}
     for how, corpus in (
         (EXACT, _Corpus(documents)),
-        (NORMALISED, _NormalisedCorpus(documents)),
-        (NORMALISED, _NormalisedCorpus(documents, heads)),
+        (NORMALISED, _Corpus(documents, normalises=True)),
+        (NORMALISED, _Corpus(documents, normalises=True, heads=heads)),
     ):
         texts = {corpus.wanted(hit) for hit, sources in open_hits.items() if sources is None}
         everywhere = corpus.everywhere(texts - {""})
@@ -140,22 +134,42 @@ def _paths(name: str) -> list[tuple[str, ...]]:
 
 
 class _Corpus:
-    """The documents as they are searched; this class: as they are."""
+    """The documents as they are searched: as they are, made alike, or behind their titles too."""
 
-    def __init__(self, documents: Mapping[str, str]) -> None:
-        self._documents = documents
+    def __init__(
+        self,
+        documents: Mapping[str, str],
+        *,
+        normalises: bool = False,
+        heads: Mapping[str, str] = {},
+    ) -> None:
+        self._documents, self._normalises, self._heads = documents, normalises, heads
+        self._texts: dict[str, str] = {}
 
     def wanted(self, hit: Hit) -> str:
         """Return the text that is looked for; empty: none can be."""
-        return hit.text if hit.text is not None and hit.text.strip() else ""
+        text = hit.text or ""
+        if self._heads:  # a file's title stands behind front matter and marks of a heading
+            text = _FRONT_MATTER.sub("", text).lstrip("# \t\n")
+        if self._normalises:
+            return normalised(text).strip()
+        return text if text.strip() else ""
 
     def of(self, document_id: str) -> str:
         """Return the text in which it is looked for."""
-        return self._documents[document_id]
+        if document_id not in self._texts:
+            text = self._heads.get(document_id, "") + self._documents[document_id]
+            self._texts[document_id] = normalised(text) if self._normalises else text
+        return self._texts[document_id]
 
     def span(self, document_id: str, start: int, end: int) -> Span:
         """Return a span of that text as one of the document."""
-        return document_id, start, end
+        if not self._normalises:
+            return document_id, start, end
+        head = self._heads.get(document_id, "")
+        offsets = offsets_of(head + self._documents[document_id])
+        first, last = offsets[start][0] - len(head), offsets[end - 1][1] - len(head)
+        return document_id, max(first, 0), max(last, 0)
 
     def within(self, text: str, document_ids: Sequence[str]) -> list[Span]:
         """Return all spans of a text in some documents."""
@@ -168,8 +182,9 @@ class _Corpus:
     def everywhere(self, texts: Collection[str]) -> dict[str, list[Span]]:
         """Return text -> all its spans; all texts are looked for in one pass."""
         spans: dict[str, list[Span]] = {}
-        for ids, whole in self._blocks() if texts else ():
-            starts = list(accumulate((len(self.of(one)) + 1 for one in ids), initial=0))
+        for ids in self._blocks() if texts else ():
+            whole = "\0".join(map(self.of, ids))
+            starts = list(accumulate((len(self.of(name)) + 1 for name in ids), initial=0))
             grams: dict[str, list[int]] = {}
             for at in range(0, len(whole), GRAM):
                 grams.setdefault(whole[at : at + GRAM], []).append(at)
@@ -182,44 +197,18 @@ class _Corpus:
                         spans.setdefault(text, []).append(span)
         return spans
 
-    def _blocks(self) -> Iterator[tuple[list[str], str]]:
-        """Yield ids of documents, and their texts one after the other, a character between."""
+    def _blocks(self) -> Iterator[list[str]]:
+        """Yield ids of documents whose texts are searched together."""
         ids: list[str] = []
         size = 0
         for document_id in self._documents:
             ids.append(document_id)
             size += len(self.of(document_id)) + 1
             if size >= BLOCK_CHARACTERS:
-                yield ids, "\0".join(map(self.of, ids))
+                yield ids
                 ids, size = [], 0
         if ids:
-            yield ids, "\0".join(map(self.of, ids))
-
-
-class _NormalisedCorpus(_Corpus):
-    """The documents with white space and Unicode made alike, each behind its head, if any."""
-
-    def __init__(self, documents: Mapping[str, str], heads: Mapping[str, str] = {}) -> None:
-        self._skips_marks = bool(heads)
-        self._heads = heads or dict.fromkeys(documents, "")
-        super().__init__({name: self._heads[name] + text for name, text in documents.items()})
-        self._normalised: dict[str, str] = {}
-
-    def wanted(self, hit: Hit) -> str:
-        text = hit.text or ""
-        if self._skips_marks:  # a file's title stands behind front matter and marks of a heading
-            text = _FRONT_MATTER.sub("", text).lstrip("# \t\n")
-        return normalised(text).strip()
-
-    def of(self, document_id: str) -> str:
-        if document_id not in self._normalised:
-            self._normalised[document_id] = normalised(self._documents[document_id])
-        return self._normalised[document_id]
-
-    def span(self, document_id: str, start: int, end: int) -> Span:
-        offsets, head = offsets_of(self._documents[document_id]), len(self._heads[document_id])
-        first, last = offsets[start][0] - head, offsets[end - 1][1] - head
-        return document_id, max(first, 0), max(last, 0)
+            yield ids
 
 
 def _starts(text: str, whole: str, grams: Mapping[str, list[int]] | None = None) -> list[int]:

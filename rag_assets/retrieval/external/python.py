@@ -62,15 +62,12 @@ class CodeRetriever(ExternalRetriever):
 
     @property
     def queries_per_request(self) -> int:
-        """How many queries a call has."""
         return BATCH_QUERIES if self.batch else 1
 
     def connect(self) -> CalledCode:
-        """Load the code."""
         return CalledCode(self)
 
-    def read(self, answer: Any, n_queries: int, k: int) -> list[QueryResult]:  # noqa: ANN401
-        """Return the results, which were read when the code was called."""
+    def read(self, answer: Any, k: int) -> list[QueryResult]:  # noqa: ANN401
         results: list[QueryResult] = answer
         return results
 
@@ -94,16 +91,13 @@ class PythonRetriever(CodeRetriever):
 
     @property
     def runs_code(self) -> bool:
-        """Whether code that the experiment names is run: it is."""
         return True
 
     def files(self) -> Mapping[str, Path]:
-        """Return the files that it names, that of the code too."""
         call = Call.of(self.call)
         return {**super().files(), **({"call": Path(call.place)} if call.in_file else {})}
 
     def with_files(self, files: Mapping[str, Path]) -> Self:
-        """Return the options with other paths to files."""
         moved = super().with_files({name: file for name, file in files.items() if name != "call"})
         if "call" not in files:
             return moved
@@ -111,7 +105,6 @@ class PythonRetriever(CodeRetriever):
         return moved.model_copy(update={"call": str(call)})
 
     def ranking_config(self) -> Mapping[str, Any]:
-        """Return the options that determine what is found: not where a file lies."""
         call = Call.of(self.call)
         named = call._replace(place=Path(call.place).name) if call.in_file else call
         return {**super().ranking_config(), "call": str(named)}
@@ -126,14 +119,12 @@ class PythonRetriever(CodeRetriever):
         return {"called_source": source_version(Call.of(self.call))}
 
     def describe_for_plan(self) -> list[str]:
-        """Return what would be run."""
         call, here = Call.of(self.call), Path.cwd()
         if call.in_file and Path(call.place).is_relative_to(here):
             call = call._replace(place=str(Path(call.place).relative_to(here)))
         return [f"runs {call} in this process"]
 
     def load(self) -> object:
-        """Import what ``call`` names."""
         return load(Call.of(self.call))
 
 
@@ -150,11 +141,6 @@ class CalledCode:
     """A user's code, called in threads of its own; nothing of them outlives the process."""
 
     def __init__(self, config: CodeRetriever) -> None:
-        """Start the threads, and load the code in one of them.
-
-        Raises:
-            UsageError: it cannot be loaded, or what it names cannot be asked.
-        """
         self._config, self._lock = config, threading.Lock()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -167,22 +153,15 @@ class CalledCode:
             raise
 
     def close(self) -> None:
-        """Let the threads end."""
         for _ in range(self._config.concurrency):
             self._jobs.put(None)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def line(self, reason: str) -> str:
-        """Return the reason as it is."""
         return reason
 
     def ask(self, values: Mapping[str, Any]) -> tuple[list[QueryResult], float]:
-        """Return the result of each query of a call, and the seconds that it took.
-
-        Raises:
-            ServerFailure: it is late.
-        """
         job, timeout = self._put(partial(self._results, values)), self._config.timeout
         started = time.perf_counter()
         try:
@@ -218,9 +197,8 @@ class CalledCode:
             answer: Any = self._ask(queries if batch else values["query"], k)
             if inspect.isawaitable(answer):
                 answer = self._wait_for(answer)
-            if not batch:
-                return [self._result(answer, k)]
-            results = [self._result(hits, k) for hits in islice(answer, len(queries) + 1)]
+            lists = islice(answer, len(queries) + 1) if batch else [answer]
+            results = [self._result(hits, k) for hits in lists]
         except BaseException as error:  # whatever a user's code raises, in this thread
             return [QueryResult(error=reason_of(error))] * len(queries)
         if len(results) == len(queries):
@@ -232,10 +210,9 @@ class CalledCode:
     def _result(self, answer: object, k: int) -> QueryResult:
         try:
             return QueryResult(hits_of(answer, k, as_texts=self._config.returns == "texts"))
-        except Rejected as problem:
-            return QueryResult(error=str(problem))
         except BaseException as error:  # whatever a generator, or a foreign object, raises
-            return QueryResult(error=reason_of(error))
+            is_ours = isinstance(error, Rejected)
+            return QueryResult(error=str(error) if is_ours else reason_of(error))
 
     def _wait_for(self, value: Awaitable[Any]) -> Any:  # noqa: ANN401 (what the code gives)
         """Wait for a coroutine in the one event loop that all of them share."""
@@ -269,37 +246,35 @@ def reason_of(error: BaseException) -> str:
 
 
 def _loaded(config: CodeRetriever) -> Ask:
-    """Return how the code is asked.
-
-    Raises:
-        UsageError: it cannot be loaded, or what it names cannot be asked.
-    """
+    """Load the code, and return how it is asked."""
     try:
-        return _asking(config)
+        ask = _asking(config.load(), config)
     except UsageError:
         raise
     except BaseException as error:  # whatever a user's code raises, in this thread
         raise UsageError(f"call {config.call}: cannot be loaded: {reason_of(error)}") from error
+    if isinstance(ask, str):
+        raise UsageError(f"call {config.call}: {ask}")
+    return ask
 
 
-def _asking(config: CodeRetriever) -> Ask:
-    target, options = config.load(), dict(config.options)
+def _asking(target: Any, config: CodeRetriever) -> Ask | str:  # noqa: ANN401 (a user's object)
+    """Return how a function, a class or an object is asked; a text says why it cannot be."""
+    options = dict(config.options)
     if inspect.isclass(target) or _is_factory(target, options):
-        target, options = target(**options), {}  # type: ignore[operator]
+        target, options = target(**options), {}
     for name in ("invoke", "retrieve", "run"):
-        method = None if inspect.isroutine(target) else getattr(target, name, None)
-        if callable(method):
+        if not inspect.isroutine(target) and callable(getattr(target, name, None)):
             if options or config.batch:
-                problem = f"is an object with `{name}`, which takes no `options` and no `batch`"
-                raise UsageError(f"call {config.call}: {problem}")
-            return _by_run(config.call, target) if name == "run" else _by_method(target, name)
+                return f"is an object with `{name}`, which takes no `options` and no `batch`"
+            return _by_run(target) if name == "run" else _by_method(target, name)
     if callable(target) and _takes(target, 2, options):
         return partial(target, **options)
     if callable(target) and _takes(target, 1, options):
         return lambda query, k: target(query, **options)
     given = ", ".join(["query", "k", *(f"{name}=" for name in options)])
-    raise UsageError(
-        f"call {config.call}: is a {type(target).__name__} that cannot be called with ({given}), "
+    return (
+        f"is a {type(target).__name__} that cannot be called with ({given}), "
         "nor has it `invoke`, `retrieve` or `run`"
     )
 
@@ -326,21 +301,22 @@ def _by_method(target: Any, name: str) -> Ask:  # noqa: ANN401
         """Return a copy that gives ``k`` documents, where the object has a place for that."""
         if isinstance(values := getattr(target, "search_kwargs", None), Mapping):
             return _with(target, "search_kwargs", {**values, "k": k})
-        places = ("similarity_top_k", "k")
-        place = next((p for p in places if isinstance(getattr(target, p, None), int)), None)
-        return target if place is None else _with(target, place, k)
+        for place in ("similarity_top_k", "k"):
+            if isinstance(getattr(target, place, None), int):
+                return _with(target, place, k)
+        return target
 
     return lambda query, k: getattr(asking_for(k), name)(query)
 
 
-def _by_run(call: str, target: Any) -> Ask:  # noqa: ANN401
+def _by_run(target: Any) -> Ask | str:  # noqa: ANN401
     if callable(getattr(target, "warm_up", None)):
         target.warm_up()
     parameters = inspect.signature(target.run).parameters
     if "query" not in parameters:
         names = ", ".join(parameters) or "nothing"
-        problem = f"its `run` takes no `query` but {names}; write a function of (query, k)"
-        raise UsageError(f"call {call}: {problem} that runs it")
+        problem = f"its `run` takes no `query` but {names}"
+        return f"{problem}; write a function of (query, k) that runs it"
     if "top_k" in parameters:
         return lambda query, k: target.run(query=query, top_k=k)
     return lambda query, k: target.run(query=query)

@@ -65,11 +65,6 @@ class Statement:
     """A statement in parts; ``parameters`` are the names of those that it has."""
 
     def __init__(self, sql: str) -> None:
-        """Cut it.
-
-        Raises:
-            ValueError: it is not one statement that reads, or holds what is refused.
-        """
         self._parts: list[tuple[str, str | None]] = []
         code, at = "", 0
         for token in _TOKEN.finditer(sql):
@@ -97,12 +92,7 @@ class Statement:
         self.parameters = frozenset(name for _, name in self._parts if name)
 
     def written(self, parameter: Callable[[str], str], text: Callable[[str], str] = str) -> str:
-        """Return it for a database.
-
-        Args:
-            parameter: how a parameter of some name is written.
-            text: how everything else is.
-        """
+        """Return it for a database."""
         return "".join(parameter(name) if name else text(part) for part, name in self._parts)
 
 
@@ -181,12 +171,10 @@ class SqlRetriever(ServedRetriever):
         return self
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds queries, and of what reads a file."""
         engine = {"duckdb": version("duckdb")} if self.database is not None else {}
         return {**engine, **super().versions()}
 
     def describe_for_plan(self) -> list[str]:
-        """Return who would be asked."""
         at_once = f", {self.concurrency} at once" if self.concurrency > 1 else ""
         if self.database is not None:
             return [f"reads {self.database.name} by DuckDB{at_once}"]
@@ -194,12 +182,7 @@ class SqlRetriever(ServedRetriever):
         return [f"asks the Postgres of {self.dsn_env} on {where}, a statement a query{at_once}"]
 
     def current_revision(self) -> str:
-        """Return what the query of ``revision`` gives.
-
-        Raises:
-            NotServed: it fails.
-            DataError: it gives something else than one value.
-        """
+        """Return what the query of ``revision`` gives."""
         if not isinstance(self.revision, RevisionQuery):
             return super().current_revision()
         sql = shortened(" ".join(self.revision.sql.split()), 60)
@@ -216,14 +199,12 @@ class SqlRetriever(ServedRetriever):
         raise NotServed(f"`revision`: {sql}: {problem}")
 
     def connect(self) -> Database:
-        """Open the file, or read the variable with the DSN; no server is connected yet."""
         return self._database(self.query)
 
     def _database(self, sql: str) -> Database:
         return Postgres(self, sql) if self.database is None else DuckDBFile(self, sql)
 
-    def read(self, answer: Any, n_queries: int, k: int) -> list[QueryResult]:  # noqa: ANN401
-        """Return the first ``k`` rows as hits."""
+    def read(self, answer: Any, k: int) -> list[QueryResult]:  # noqa: ANN401
         columns = answer.columns
         unknown = [name for name in columns if name not in FIELDS]
         if unknown or len(set(columns)) < len(columns) or not is_one_of_three(columns):
@@ -245,12 +226,6 @@ class DuckDBFile:
     """
 
     def __init__(self, config: SqlRetriever, sql: str) -> None:
-        """Open the file.
-
-        Raises:
-            DataError: it is no such file, another process writes to it; an extension is not
-                installed; there is no such setting.
-        """
         import duckdb
 
         self._error, self._interrupted = duckdb.Error, duckdb.InterruptException
@@ -270,19 +245,12 @@ class DuckDBFile:
             raise DataError(self.line(str(error)), file=config.database) from error
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def line(self, reason: str) -> str:
-        """Return why there is no result on one line."""
         return shortened(one_line(" ".join(reason.split("\n\n")[0].split())))
 
     def ask(self, values: Mapping[str, Any]) -> tuple[Rows, float]:
-        """Return the rows of the query, and the seconds that it took.
-
-        Raises:
-            ServerFailure: it fails, or takes too long.
-        """
         given = {name: values[name] for name in self._statement.parameters}
         try:
             cursor = self._idle.pop()
@@ -321,11 +289,6 @@ class Postgres:
     """
 
     def __init__(self, config: SqlRetriever, sql: str) -> None:
-        """Read the variable with the DSN; nothing is connected yet.
-
-        Raises:
-            UsageError: the variable is not set, or holds no DSN; or the driver is not installed.
-        """
         try:
             import psycopg2
             from psycopg2.extensions import parse_dsn
@@ -347,21 +310,13 @@ class Postgres:
         self._idle: deque[Any] = deque()
 
     def close(self) -> None:
-        """Close the connections."""
         while self._idle:
             self._idle.pop().close()
 
     def line(self, reason: str) -> str:
-        """Return why there is no result on one short line without a credential."""
         return self._secrets.line(reason)
 
     def ask(self, values: Mapping[str, Any]) -> tuple[Rows, float]:
-        """Return the rows of the query, and the seconds that it took on an open connection.
-
-        Raises:
-            ServerFailure: it fails, or takes too long.
-            UsageError: the DSN names a machine that the experiment does not.
-        """
         failure: ServerFailure | None = None
         try:
             return self._answer(values)

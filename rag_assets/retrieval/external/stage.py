@@ -22,7 +22,7 @@ from rag_assets.engine.measurements import Percentiles
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
-from rag_assets.engine.stage_context import Part, Ranked, StageContext, Times
+from rag_assets.engine.stage_context import Part, Ranked, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.plain_text import shortened
 from rag_assets.retrieval.base import ImportedRetriever
@@ -35,7 +35,7 @@ from rag_assets.retrieval.external.base import (
 )
 from rag_assets.retrieval.external.called_code import require_allowed
 from rag_assets.retrieval.external.hits import Hit, QueryResult
-from rag_assets.retrieval.external.units import located, notes, own_units, same_hits, unit_run
+from rag_assets.retrieval.external.units import located, notes, own_units, unit_run
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
@@ -97,18 +97,16 @@ class ExternalRankings(_SearchStage):
         return context.versions_of(key["retriever"])
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        """Return the recipe; documents count where no revision says what is searched."""
         recipe = super().recipe(context, key)
         config = context.experiment.retrievers[key["retriever"]]
         if recipe is None:
             return None
         if not isinstance(config, ExternalRetriever) or config.revision is not None:
-            inputs = {role: one for role, one in recipe.inputs.items() if role != "documents"}
+            inputs = {r: digest for r, digest in recipe.inputs.items() if r != "documents"}
             recipe = replace(recipe, inputs=inputs)
         return context.attempts.numbered(recipe)
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        """Ask for all queries, and for a sample once more, one at a time."""
         config = context.experiment.retrievers[key["retriever"]]
         if isinstance(config, ExternalRetriever):
             return _ask(context, key, config)
@@ -128,10 +126,8 @@ class ExternalRankings(_SearchStage):
         if queries is not None:
             # Each query, and a sample of them once more.
             n_queries = queries.manifest.rows
-            batch_size = getattr(context.experiment.retrievers[key["retriever"]], "batch_size", 1)
             sample = min(n_queries, context.experiment.config.measurements.latency_sample)
-            requests = -(-n_queries // batch_size) + sample
-            line = replace(line, questions=n_queries, requests=requests)
+            line = replace(line, questions=n_queries, requests=n_queries + sample)
         return ExpectedWork(requests=(line,))
 
 
@@ -153,10 +149,18 @@ def _ask(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> 
                 results[query_id] = result
                 advance(number)
         seconds = time.perf_counter() - before
-        sample = {one: texts[one] for one in timed_queries(context) if not results[one].error}
+        sample = {name: texts[name] for name in timed_queries(context) if not results[name].error}
         again, times = _one_at_a_time(config, search, sample, k)
-    differed = [one for one in again if not same_hits(again[one].hits, results[one].hits)]
-    _measure(context, key, times, _warm_times(config, results), (seconds, len(new)))
+    if (recipe := context.recipe(key)) is not None:
+        name, asset = recipe.fingerprint, key.asset
+        keep_part(context, SINGLE, name, Part(times, None), asset=asset, retriever=retriever)
+        # What each took as several were asked at once, but for the first, cold ones.
+        warm = [result for result in results.values() if not result.error][config.concurrency :]
+        took = {str(n): 1000 * r.seconds for n, r in enumerate(warm) if r.seconds is not None}
+        spread = percentiles(took) if took else Percentiles()
+        amounts = seconds, len(new)
+        context.measurements.add(ANSWER, name, *amounts, **spread, asset=asset, retriever=retriever)
+    differed = [name for name, hits in again.items() if hits != _unscored(results[name])]
     facts = {
         ANSWERED: started.isoformat(timespec="seconds"),
         REVISION: revision,
@@ -179,9 +183,8 @@ def _answered_before(
     stored = context.store.find(key.asset, before.fingerprint) if before is not None else None
     if stored is None:
         return {}
-    hits: dict[str, list[Hit]] = {
-        one: [] for one in query_ids if one not in stored.manifest.failures
-    }
+    failures = stored.manifest.failures
+    hits: dict[str, list[Hit]] = {name: [] for name in query_ids if name not in failures}
     columns = (stored.table()[name].to_pylist() for name in ("query_id", *Hit._fields))
     for query_id, *values in zip(*columns, strict=True):
         hits[query_id].append(Hit(*values))
@@ -190,7 +193,7 @@ def _answered_before(
 
 def _one_at_a_time(
     config: ExternalRetriever, search: Search, sample: Mapping[str, str], k: int
-) -> tuple[dict[str, QueryResult], dict[str, float]]:
+) -> tuple[dict[str, list[Hit]], dict[str, float]]:
     """Return query -> its second answer, and the milliseconds until it came, if it did not fail.
 
     They are the search's own where it measures them: what it waits for because of a rate limit is
@@ -200,7 +203,7 @@ def _one_at_a_time(
     embedding: QueryEmbedding | None = getattr(config, "embedding", None)
     if embedding is not None and sample:
         embedding.seconds(next(iter(sample.values())))  # loads it where all vectors were known
-    again: dict[str, QueryResult] = {}
+    again: dict[str, list[Hit]] = {}
     times: dict[str, float] = {}
     begun = time.perf_counter()
     for query_id, text in sample.items():
@@ -208,41 +211,17 @@ def _one_at_a_time(
         (result,) = search([text], k)
         after = time.perf_counter()
         if result.error is None:
-            again[query_id] = result
+            again[query_id] = _unscored(result)
             took = after - before if result.seconds is None else result.seconds
-            embedded = embedding.seconds(text) if embedding is not None else 0.0
-            times[query_id] = 1000 * (took + embedded)
+            times[query_id] = 1000 * (took + (embedding.seconds(text) if embedding else 0.0))
         if after - begun > SAMPLE_SECONDS:
             break
     return again, times
 
 
-def _warm_times(config: ExternalRetriever, results: Mapping[str, QueryResult]) -> Times:
-    """Return what each query took as they were asked, several at once; not the first, cold ones."""
-    warm = list(results.items())[config.concurrency :]
-    return {
-        query_id: 1000 * result.seconds
-        for query_id, result in warm
-        if result.seconds is not None and result.error is None
-    }
-
-
-def _measure(
-    context: StageContext,
-    key: ArtifactKey,
-    single: Times,
-    together: Times,
-    all_of_them: tuple[float, int],
-) -> None:
-    recipe, retriever = context.recipe(key), key["retriever"]
-    if recipe is None:
-        return
-    name = recipe.fingerprint
-    keep_part(context, SINGLE, name, Part(single, None), asset=key.asset, retriever=retriever)
-    spread = percentiles(together) if together else Percentiles()
-    context.measurements.add(
-        ANSWER, name, *all_of_them, **spread, asset=key.asset, retriever=retriever
-    )
+def _unscored(result: QueryResult) -> list[Hit]:
+    """Return what an answer names, in its order, whatever the scores."""
+    return [hit._replace(score=None) for hit in result.hits]
 
 
 def _validity(asked: datetime, config: ExternalRetriever, revision: str | None) -> str:
@@ -252,9 +231,8 @@ def _validity(asked: datetime, config: ExternalRetriever, revision: str | None) 
         return f"{when}; asked again in each evaluation"
     if revision is None:
         return f"{when}; believed until the code, the documents or the queries change"
-    return (
-        f"{when} at revision {shortened(revision, 40)}; believed until that or the queries change"
-    )
+    at = f"{when} at revision {shortened(revision, 40)}"
+    return f"{at}; believed until that or the queries change"
 
 
 def _notes(
@@ -272,21 +250,13 @@ def _notes(
 
 def _product(results: Mapping[str, QueryResult], facts: Mapping[str, Any]) -> TableProduct:
     rows: list[dict[str, object]] = [
-        {"query_id": query_id, "rank": rank, **_storable(hit)}
+        {"query_id": query_id, "rank": rank, **hit._asdict()}
         for query_id, result in sorted(results.items())
         for rank, hit in enumerate(() if result.error else result.hits, 1)
     ]
     failures = {query_id: result.error for query_id, result in results.items() if result.error}
     unanswered = {UNANSWERED: len(failures)} if failures and ANSWERED in facts else {}
     return TableProduct(EXTERNAL_RANKINGS.from_rows(rows), {**facts, **unanswered}, failures)
-
-
-def _storable(hit: Hit) -> dict[str, object]:
-    """Return a hit whose texts are UTF-8: half a surrogate pair becomes a question mark."""
-    return {
-        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-        for name, value in hit._asdict().items()
-    }
 
 
 def revision_of(context: StageContext, config: ExternalRetriever) -> str | None:
@@ -351,7 +321,6 @@ class ExternalRuns(RunsStage):
         return [Input("hits", hits_key(key["retriever"]))]
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
-        """Return what was located; single queries were timed when the search was asked."""
         answers = context.recipe(rankings_key(retriever))
         served = kept_part(context, SINGLE, answers.fingerprint) if answers else None
         return located_ranking(context, retriever)._replace(served=served)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -145,13 +145,7 @@ def _unit(
 
 
 def own_units(hits: pa.Table, documents: pa.Table, chunks: pa.Table | None) -> pa.Table:
-    """Return the units that are no chunks of a chunking, each once, as ``CHUNKS`` sorted by id.
-
-    Args:
-        hits: ``EXTERNAL_HITS``.
-        documents: ``DOCUMENTS``.
-        chunks: ``CHUNKS``; None: there is no chunking.
-    """
+    """Return the units that are no chunks of a chunking, each once, as ``CHUNKS`` sorted by id."""
     cut = set(chunks.column("chunk_id").to_pylist()) if chunks is not None else set()
     texts, titles = (_by_document(documents, name) for name in ("text", "title"))
     rows = set(_rows(hits, "chunk_id", "document_id", "start", "end", "text"))
@@ -179,10 +173,6 @@ def own_contexts(units: pa.Table, count: CountTokens) -> pa.Table:
     """Return what is returned for each unit of a search's own, and its tokens, as ``CONTEXTS``.
 
     A text that was not located is a document of its own here: see :func:`texts_not_located`.
-
-    Args:
-        units: what :func:`own_units` gives; the order stays.
-        count: counts tokens.
     """
     rows = units.to_pylist()
     tokens = count([row["text"] for row in rows]) if rows else []
@@ -214,10 +204,6 @@ def unit_run(hits: pa.Table, judge: str) -> pa.Table:
 
     The order of the hits is the ranking. Their scores stand beside it where every hit has one and
     none is better than the one above it; else that of rank i is 1 / i.
-
-    Args:
-        hits: ``EXTERNAL_HITS``.
-        judge: ``document``, ``chunk`` or ``evidence``.
     """
     column = "document_id" if judge == "document" else "unit_id"
     names = ("unit_id", "score", "chunk_id", "document_id")
@@ -241,21 +227,16 @@ def notes(counts: Mapping[str, int]) -> Iterator[str]:
     """Yield a line for people about the texts that were located, and one for each other way."""
     n_exact, n_alike = counts.get(EXACT, 0), counts.get(NORMALISED, 0)
     n_texts = n_exact + n_alike + counts.get(AMBIGUOUS, 0) + counts.get(MISSING, 0)
-    if not n_texts:
-        return
-    share = (n_exact + n_alike) / n_texts
-    alike = f", {n_alike} of them by white space and Unicode made alike" if n_alike else ""
-    yield f"{share:.1%} of {n_texts} returned texts were located in the documents{alike}"
-    if counts.get(AMBIGUOUS):
-        problem = "returned texts stand at several places and are judged by document only"
-        yield f"{counts[AMBIGUOUS]} {problem}"
-    if counts.get(MISSING):
-        problem = "returned texts stand in no document; their document, where known, is judged"
-        yield f"{counts[MISSING]} {problem}"
+    if n_texts:
+        share = f"{(n_exact + n_alike) / n_texts:.1%} of {n_texts} returned texts were located"
+        alike = f", {n_alike} of them by white space and Unicode made alike" if n_alike else ""
+        yield f"{share} in the documents{alike}"
+    for how, problem in _NOT_LOCATED.items():
+        if counts.get(how):
+            yield f"{counts[how]} returned texts {problem}"
 
 
-def same_hits(first: Sequence[Hit], second: Sequence[Hit]) -> bool:
-    """Return whether two answers name the same things in the same order, whatever the scores."""
-    return [hit._replace(score=None) for hit in first] == [
-        hit._replace(score=None) for hit in second
-    ]
+_NOT_LOCATED = {
+    AMBIGUOUS: "stand at several places and are judged by document only",
+    MISSING: "stand in no document; their document, where known, is judged",
+}

@@ -51,7 +51,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 from rank_bm25 import BM25Okapi
 
@@ -72,6 +71,9 @@ DEFAULT_DELTA: Mapping[str, float] = {"bm25l": 0.5, "bm25plus": 1.0}
 ENTRIES_AT_ONCE = 1 << 16
 """Entries that are weighed at a time, and those of one token more: they stay in memory that is used
 again, which takes longer to get from the system than to fill."""
+
+_TERMS = "terms."
+"""Before the names of the files with the tokens of chunks."""
 
 Expansion = Annotated[WindowExpansion | Rm3Expansion, Field(discriminator="type")]
 
@@ -109,26 +111,21 @@ class BM25(AnalysedRetriever):
 
     @property
     def indexes_texts(self) -> bool:
-        """Not with feedback, which is of the words of whole chunks."""
         return self.feedback is None
 
     def index_options(self) -> Mapping[str, Any]:
-        """Return the options of the index, and whether it also holds the words of each chunk."""
         delta = DEFAULT_DELTA.get(self.variant) if self.delta is None else self.delta
         return {**super().index_options(), "delta": delta, "feedback": self.feedback is not None}
 
     def search_config(self) -> Mapping[str, Any]:
-        """Return the options of the search, with those of the feedback."""
         own = {"expand": self.feedback.model_dump(mode="json")} if self.feedback else {}
         return {**super().search_config(), **own}
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of the analyzer, and of rank-bm25 where its idf counts."""
         package = {"rank-bm25": version("rank-bm25")} if self.variant == "okapi" else {}
         return {**super().versions(), **package}
 
     def weighted(self, analysed: AnalysedTexts) -> WordIndex:
-        """Weigh the words."""
         counts = analysed.tokens.counts()
         delta = self.delta or DEFAULT_DELTA.get(self.variant, 0.0)
         idf = inverse_frequencies(self.variant, counts, analysed.tokens)
@@ -144,18 +141,16 @@ class BM25(AnalysedRetriever):
         )
 
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
-        """Index analysed texts; for feedback the words of each chunk lie beside the index."""
         if self.feedback is not None:
-            TermVectors.of(analysed.tokens).save(folder)
+            analysed.tokens.save(ArrayFolder(folder), _TERMS)
         return super().build_of(analysed, folder)
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
-        """Open the index."""
         index = WordIndex.load(folder)
         if self.feedback is None:
             return index
-        vectors = TermVectors.load(folder)
-        return FeedbackSearcher(index.chunk_ids, index, vectors, self.feedback)
+        tokens = ChunkTokens.load(ArrayFolder(folder), _TERMS)
+        return FeedbackSearcher(index.chunk_ids, index, tokens, self.feedback)
 
 
 _IDF: Mapping[str, Callable[[int, int], float]] = {
@@ -184,16 +179,7 @@ def inverse_frequencies(variant: str, counts: TokenCounts, tokens: ChunkTokens) 
 def bm25_weights(
     counts: TokenCounts, idf: Floats, variant: str, k1: float, b: float, delta: float
 ) -> Floats:
-    """Return the weight of each entry of ``counts``, float64, shape (entries,).
-
-    Args:
-        counts: how often the tokens occur.
-        idf: of each token.
-        variant: the formula.
-        k1: saturation of the term frequency, >= 0.
-        b: strength of the length normalisation, 0 to 1.
-        delta: parameter of ``bm25l`` and ``bm25plus``; others do not look at it.
-    """
+    """Return the weight of each entry of ``counts``, float64, shape (entries,)."""
     weights = np.empty(counts.chunks.size)
     if not weights.size:
         return weights  # the mean length would be nothing to divide by
@@ -227,79 +213,27 @@ def _token_runs(indptr: Longs) -> Iterator[slice]:
         yield slice(start, stop)
 
 
-@dataclass(frozen=True)
-class TermVectors:
-    """The tokens of chunk i lie at ``first[i]`` to ``first[i + 1]``, by ascending number.
-
-    Attributes:
-        words: all tokens, ascending.
-        tokens: number of a token, int32, shape (entries,).
-        counts: how often it occurs in the chunk, int32, shape (entries,).
-        first: int64, shape (chunks + 1,).
-    """
-
-    words: Sequence[str]
-    tokens: npt.NDArray[np.int32]
-    counts: npt.NDArray[np.int32]
-    first: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, tokens: ChunkTokens) -> TermVectors:
-        """Count the tokens of each chunk."""
-        by_chunk = tokens.matrix().copy()  # what follows sorts in place
-        by_chunk.sum_duplicates()
-        first = by_chunk.indptr.astype(np.int64)
-        return cls(tokens.words, by_chunk.indices.astype(np.int32), by_chunk.data, first)
-
-    @classmethod
-    def load(cls, folder: Path) -> TermVectors:
-        """Read them back; arrays are mapped.
-
-        Raises:
-            StoreError: a file is missing or damaged.
-        """
-        files = ArrayFolder(folder)
-        arrays = (files.array(f"terms.{name}") for name in ("tokens", "counts", "first"))
-        return cls(files.texts("terms.words"), *arrays)
-
-    def save(self, folder: Path) -> None:
-        """Write them as ``.npy`` and JSON files."""
-        content = {**vars(self), "words": list(self.words)}
-        ArrayFolder(folder).save(**{f"terms.{name}": value for name, value in content.items()})
-
-    def of_chunk(self, chunk: int) -> dict[str, int]:
-        """Return token -> frequency in one chunk."""
-        entries = slice(int(self.first[chunk]), int(self.first[chunk + 1]))
-        numbers, counts = self.tokens[entries].tolist(), self.counts[entries].tolist()
-        return {self.words[token]: n for token, n in zip(numbers, counts, strict=True)}
-
-
 def expanded(
-    query: Sequence[str], hits: Hits, vectors: TermVectors, feedback: Rm3Expansion
+    query: Sequence[str], hits: Hits, chunks: ChunkTokens, feedback: Rm3Expansion
 ) -> dict[str, float]:
     """Return token -> weight of the expanded query, in ascending order of the tokens.
 
-    Args:
-        query: tokens of the query.
-        hits: of the query, best first, with scores above 0; without any there is no weight.
-        vectors: of all chunks.
-        feedback: how much is added.
+    ``hits`` are those of the query, best first, with scores above 0; ``chunks`` has all tokens.
     """
     weights: defaultdict[str, float] = defaultdict(float)
-    chunks, scores = hits.positions[: feedback.documents], hits.scores[: feedback.documents]
-    for chunk, score in zip(chunks.tolist(), scores.tolist(), strict=True):
-        counts = vectors.of_chunk(chunk)
-        length = sum(counts.values())
-        for token, n in counts.items():
-            weights[token] += score * n / length
+    first, scores = hits.positions[: feedback.documents], hits.scores[: feedback.documents]
+    for chunk, score in zip(first.tolist(), scores.tolist(), strict=True):
+        tokens = chunks.of_chunk(chunk)
+        for token, n in Counter(tokens).items():
+            weights[token] += score * n / len(tokens)
     best = sorted(weights.items(), key=lambda item: (-item[1], item[0]))[: feedback.terms]
     if not best:
         return {}
     total = fsum(weight for _, weight in best)
     added = {token: weight / total for token, weight in best}
     own = {token: n / len(query) for token, n in Counter(query).items()}
-    share, tokens = feedback.original_weight, sorted({*own, *added})
-    return {t: share * own.get(t, 0.0) + (1 - share) * added.get(t, 0.0) for t in tokens}
+    share, either = feedback.original_weight, sorted({*own, *added})
+    return {t: share * own.get(t, 0.0) + (1 - share) * added.get(t, 0.0) for t in either}
 
 
 @dataclass(frozen=True)
@@ -308,7 +242,7 @@ class FeedbackSearcher(Searcher[Sequence[str]]):
 
     chunk_ids: Sequence[str]
     index: WordIndex
-    vectors: TermVectors
+    tokens: ChunkTokens
     feedback: Rm3Expansion
 
     def search(
@@ -321,15 +255,12 @@ class FeedbackSearcher(Searcher[Sequence[str]]):
 
         Order and arguments are those of :class:`.words.WordIndex`. A query without hits is not
         expanded, and has none.
-
-        Raises:
-            UsageError: ``depth`` is below 1.
         """
         index, vocabulary = self.index, self.index.vocabulary
         hits: list[Hits] = []
-        for tokens in analyze_all(index.analyzer, queries):
-            first = index.ranked(tokens, self.feedback.documents)
-            weights = expanded(tokens, first, self.vectors, self.feedback)
+        for words in analyze_all(index.analyzer, queries):
+            first = index.ranked(words, self.feedback.documents)
+            weights = expanded(words, first, self.tokens, self.feedback)
             held = {token: weight for token, weight in weights.items() if token in vocabulary}
             scores = index.sums([vocabulary[token] for token in held], list(held.values()))
             hits.append(best_above_zero(scores, index.ids_rank, depth))

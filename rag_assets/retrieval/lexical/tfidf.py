@@ -61,7 +61,6 @@ class TfIdf(AnalysedRetriever):
         return k1
 
     def weighted(self, analysed: AnalysedTexts) -> WordIndex:
-        """Weigh the words."""
         counts = analysed.tokens.counts()
         n_chunks, holding, chunks = counts.lengths.size, counts.holding, counts.chunks
         is_cosine = self.weighting == "sklearn"

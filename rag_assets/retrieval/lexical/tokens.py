@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,17 @@ class ChunkTokens:
         final[[places[word] for word in words]] = np.arange(len(words))
         return cls(words, final[np.concatenate(numbers)], np.concatenate(lengths))
 
+    @classmethod
+    def load(cls, files: ArrayFolder, prefix: str = "") -> ChunkTokens:
+        """Read them back; arrays are mapped."""
+        arrays = (files.array(f"{prefix}{name}") for name in ("tokens", "lengths"))
+        return cls(files.texts(f"{prefix}words"), *arrays)
+
+    def save(self, files: ArrayFolder, prefix: str = "") -> None:
+        """Write words, tokens and lengths, each into a file whose name begins with ``prefix``."""
+        content = {"words": list(self.words), "tokens": self.numbers, "lengths": self.lengths}
+        files.save(**{f"{prefix}{name}": value for name, value in content.items()})
+
     def _renumbered(self, places: defaultdict[str, int]) -> Ints:
         used = np.flatnonzero(np.bincount(self.numbers, minlength=len(self.words)))
         place = np.zeros(len(self.words), np.int32)
@@ -112,10 +123,9 @@ class ChunkTokens:
         tokens = self.numbers[self.starts[start] : self.starts[end]]
         return ChunkTokens(self.words, tokens, self.lengths[start:end])
 
-    def texts(self) -> Iterator[list[str]]:
-        """Yield the tokens of each chunk."""
-        for start, end in pairwise(self.starts.tolist()):
-            yield [self.words[number] for number in self.numbers[start:end].tolist()]
+    def of_chunk(self, chunk: int) -> list[str]:
+        """Return the tokens of one chunk."""
+        return [self.words[number] for number in self.part(chunk, chunk + 1).numbers.tolist()]
 
     def counts(self) -> TokenCounts:
         """Count the tokens of each chunk."""
@@ -164,11 +174,7 @@ class SortedTexts:
 
     @classmethod
     def of(cls, chunk_ids: Sequence[str], texts: Sequence[str]) -> SortedTexts:
-        """Sort the texts of chunks with unique ids.
-
-        Raises:
-            DataError: an id occurs twice, or there are not as many texts as ids.
-        """
+        """Sort the texts of chunks with unique ids."""
         if len(chunk_ids) != len(texts):
             raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
         order = byte_order_ranks(chunk_ids).argsort().tolist()
@@ -182,13 +188,7 @@ class SortedTexts:
 
     @classmethod
     def of_chunks(cls, chunks: pa.Table, texts: Sequence[str], title_weight: int) -> SortedTexts:
-        """Sort the texts of chunks, whose titles count ``title_weight`` times.
-
-        Args:
-            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
-            texts: what is indexed of each chunk; the title, where there is one, is its beginning.
-            title_weight: how often the words of a chunk's title count.
-        """
+        """Sort the texts of chunks, whose titles count ``title_weight`` times."""
         if title_weight != 1:
             both = zip(texts, chunks.column("title").to_pylist(), strict=True)
             texts = [
@@ -220,16 +220,7 @@ class AnalysedTexts:
     def of(
         cls, texts: SortedTexts, analyzer: str, earlier: AnalysedTexts | None = None
     ) -> AnalysedTexts:
-        """Analyse texts.
-
-        Args:
-            texts: what is indexed.
-            analyzer: ``auto``, which looks at a sample of all texts, or the name of an analyzer.
-            earlier: texts that the same code analysed; their blocks are not analysed again.
-
-        Raises:
-            UsageError: an unknown analyzer.
-        """
+        """Analyse texts."""
         resolved = resolve_analyzer(analyzer, texts.texts)
         stored: dict[str, ChunkTokens] = {}
         if earlier is not None and earlier.analyzer == resolved:
@@ -243,21 +234,16 @@ class AnalysedTexts:
 
     @classmethod
     def load(cls, folder: Path) -> AnalysedTexts:
-        """Read them back; arrays are mapped.
-
-        Raises:
-            StoreError: a file is missing or damaged.
-        """
+        """Read them back; arrays are mapped."""
         files = ArrayFolder(folder)
         analyzer = files.mapping("analysed_texts", ["analyzer"])["analyzer"]
         blocks = [Block(*block) for block in files.mapping(_BLOCKS, ["blocks"])["blocks"]]
-        tokens = ChunkTokens(files.texts("words"), files.array("tokens"), files.array("lengths"))
-        return cls(files.texts(CHUNK_IDS), analyzer, tokens, blocks)
+        return cls(files.texts(CHUNK_IDS), analyzer, ChunkTokens.load(files), blocks)
 
     def save(self, folder: Path) -> None:
         """Write them as ``.npy`` and JSON files."""
-        files, tokens = ArrayFolder(folder), self.tokens
-        files.save(words=list(tokens.words), tokens=tokens.numbers, lengths=tokens.lengths)
+        files = ArrayFolder(folder)
+        self.tokens.save(files)
         blocks = [(block.digest, block.rows) for block in self.blocks]
         files.save(**{CHUNK_IDS: list(self.chunk_ids), _BLOCKS: {"blocks": blocks}})
         files.save(analysed_texts={"analyzer": self.analyzer})

@@ -58,11 +58,7 @@ class WordIndex(SparseIndex, Searcher[Sequence[str]]):
 
     @classmethod
     def load(cls, folder: Path) -> WordIndex:
-        """Open what ``save`` wrote; the arrays are mapped.
-
-        Raises:
-            StoreError: a file is missing or damaged.
-        """
+        """Open what ``save`` wrote; the arrays are mapped."""
         files = ArrayFolder(folder)
         described = files.mapping(_DESCRIPTION, ["analyzer", "repeats"])
         columns = load_columns(files)
@@ -113,14 +109,6 @@ class WordIndex(SparseIndex, Searcher[Sequence[str]]):
 
         Order: score descending, then id descending by UTF-8 bytes, exact at the cut. A query
         without a token that is in the index has no hits.
-
-        Args:
-            queries: the texts to search for; analysed like the chunks.
-            depth: hits a query at most.
-            progress: called now and then, and at the end, with the number of queries done so far.
-
-        Raises:
-            UsageError: ``depth`` is below 1.
         """
         hits: list[Hits] = []
         for tokens in analyze_all(self.analyzer, queries):
@@ -164,11 +152,9 @@ class AnalysedRetriever(LexicalRetriever, ABC):
         return Analysis(f"{self.analyzer}{ending}", self.title_weight)
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of the analyzer."""
         return {**super().versions(), **analyzer_versions(self.analysis.analyzer)}
 
     def code_roots(self) -> list[Root]:
-        """Return the roots with those of the analyzer."""
         return [*super().code_roots(), *analyzer_code(self.analysis.analyzer)]
 
     @abstractmethod
@@ -176,19 +162,13 @@ class AnalysedRetriever(LexicalRetriever, ABC):
         """Return the index of analysed texts; those of equal analysis share their words."""
 
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
-        """Index analysed texts into an empty folder; no text is analysed again.
-
-        Returns:
-            The facts of the analysed texts, and ``bytes`` of all files.
-        """
+        """Index analysed texts into an empty folder; no text is analysed again."""
         self.weighted(analysed).save(folder)
         return {**analysed.facts, "bytes": sum(file.stat().st_size for file in folder.iterdir())}
 
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
-        """Analyse and index the texts."""
         indexed = SortedTexts.of_chunks(chunks, texts, self.title_weight)
         return self.build_of(AnalysedTexts.of(indexed, self.analysis.analyzer), folder)
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
-        """Open the index."""
         return WordIndex.load(folder)

@@ -9,7 +9,7 @@ import pytest
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.dense.hnsw import GRAPH_FILE, HnswIndex, save_graph
-from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex
+from rag_assets.retrieval.dense.vector_index import Similarity
 
 MEASURES: tuple[Similarity, ...] = ("dot", "euclidean")
 every_measure = pytest.mark.parametrize("measure", MEASURES)
@@ -109,18 +109,6 @@ def test_a_shorter_list_is_the_beginning_of_a_longer_one(tmp_path: Path) -> None
             assert found(index, one) == found(index, whole)[:k]
 
 
-def test_threads_and_blocks_change_nothing(tmp_path: Path) -> None:
-    index = indexed(tmp_path, made(2_000), "euclidean")
-    queries = made(300, seed=4)  # more than a block
-    done: list[int] = []
-    together = replace(index, ef_search=30).nearest(queries, 10, done.append)
-    alone = [
-        replace(index, ef_search=30).nearest(queries[n : n + 1], 10)[0] for n in range(len(queries))
-    ]
-    assert [found(index, a) for a in together] == [found(index, b) for b in alone]
-    assert done == [256, 300]
-
-
 def test_nothing_to_search(tmp_path: Path) -> None:
     index = indexed(tmp_path, np.empty((0, 0), np.float32), "dot")
     (hits,) = replace(index, ef_search=10).nearest(made(1), 5)
@@ -150,9 +138,3 @@ def test_a_damaged_index(tmp_path: Path) -> None:
     (tmp_path / GRAPH_FILE).unlink()
     with pytest.raises(StoreError, match=r"hnsw\.faiss cannot be read: "):
         HnswIndex.load(tmp_path, "dot", 10)
-
-
-def test_the_flat_files_are_those_of_a_flat_index(tmp_path: Path) -> None:
-    index = indexed(tmp_path, made(5), "dot")
-    assert np.array_equal(VectorIndex.load(tmp_path).vectors, made(5))
-    assert index.chunk_ids == tuple(names(5))

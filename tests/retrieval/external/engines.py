@@ -265,16 +265,16 @@ def vespa(index: Index) -> Callable[[Request], Reply]:
 
 
 def service(index: Index) -> Callable[[Request], Reply]:
-    """A service of one's own: several questions, or one with spans as its answer."""
+    """A service of one's own: texts, or spans, as its answer."""
 
     def answer(request: Request) -> Reply:
         if request.headers.get("x-api-key") != "rag-key-0123456789":
             return Reply({"detail": "who are you"}, 401)
         if request.path == "/retrieve":
             check(request.headers["x-tenant"] == "manuals", "no such tenant")
-            _only(request.body, "questions", "top_k")
-            found = [index.by_words(q)[: request.body["top_k"]] for q in request.body["questions"]]
-            return Reply({"results": [{"contexts": list(map(_context, own))} for own in found]})
+            _only(request.body, "question", "top_k")
+            hits = index.by_words(request.body["question"])[: request.body["top_k"]]
+            return Reply({"contexts": list(map(_context, hits))})
         ranked = index.by_words(request.parameters["question"])
         spans = [
             {"document": p.file, "range": [p.start, p.start + len(p.text)]}

@@ -224,25 +224,6 @@ def test_after_a_refusal_of_all_requests_no_other_is_sent() -> None:
     assert results[2].error == "not asked: the API key is not accepted (HTTP 401: who are you)"
 
 
-def test_a_row_of_failures_begins_anew_after_an_answer() -> None:
-    def answer(request: Request) -> Reply:
-        return echo(request) if request.body["q"] == "good" else Reply({}, 503)
-
-    with serving(answer) as server:
-        results = search(
-            retriever(url=server.root, retries=0), *["good", *["bad"] * MAX_UNSERVED, "good"]
-        )
-    assert len(server.received) == 1 + MAX_UNSERVED
-    assert str(results[-1].error).startswith("not asked: 8 requests in a row were not served")
-
-
-def test_a_retry_that_succeeds() -> None:
-    replies = [Reply({}, 503), Reply({}, 429, {"Retry-After": "0"}), Reply(GOOD)]
-    with serving(lambda _: replies.pop(0)) as server:
-        (result,) = search(retriever(url=server.root), "a")
-    assert (result.error, ids([result])) == (None, ["a"])
-
-
 def test_an_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_BYTES", 2**20)
     with serving(always(b" " * (2**20 + 1) + json.dumps(GOOD).encode())) as server:
@@ -315,8 +296,6 @@ def test_a_plan_says_who_would_be_asked_and_asks_nobody() -> None:
         lines = config.describe_for_plan()
     assert lines == [f"asks {server.root}/s by POST, a request for each query, 4 at once"]
     assert server.received == []
-    (line,) = retriever(url="https://h/s", batch_size=2, **BATCH).describe_for_plan()
-    assert line == "asks https://h/s by POST, a request for 2 queries"
 
 
 def test_results_are_in_order_however_many_are_asked_at_once() -> None:
@@ -329,40 +308,6 @@ def test_results_are_in_order_however_many_are_asked_at_once() -> None:
     with serving(answer) as server:
         results = search(retriever(url=server.root, concurrency=3, retries=0), *"abcdef")
     assert ids(results) == [*"abcdef"]
-
-
-BATCH = {
-    "body": {"qs": "{queries}", "n": "{k}"},
-    "answers": "results",
-    "hits": "found",
-    "id": "@",
-}
-
-
-def test_several_queries_a_request() -> None:
-    def answer(request: Request) -> Reply:
-        return Reply({"results": [{"found": [q, "x"]} for q in request.body["qs"]]})
-
-    with serving(answer) as server:
-        results = search(retriever(url=server.root, batch_size=2, **BATCH), *"abcde", k=1)
-    assert [request.body["qs"] for request in server.received] == [["a", "b"], ["c", "d"], ["e"]]
-    assert ids(results) == [*"abcde"]
-    # What one of two queries took is not known.
-    assert [result.seconds is None for result in results] == [True] * 4 + [False]
-
-
-def test_a_request_for_several_queries_that_fails() -> None:
-    def answer(request: Request) -> Reply:
-        if request.body["qs"] == ["a", "b"]:
-            return Reply({"results": [{"found": ["a"]}]})
-        return Reply({"results": [{"found": [q]} if q != "c" else {} for q in request.body["qs"]]})
-
-    with serving(answer) as server:
-        results = search(retriever(url=server.root, batch_size=2, **BATCH), *"abcd")
-    problem = "`answers: results` has 1 elements for 2 queries"
-    assert [result.error for result in results[:2]] == [problem] * 2
-    assert "`hits: found` matches nothing in an empty object" in str(results[2].error)
-    assert (results[3].error, ids(results)) == (None, ["d"])
 
 
 def test_no_more_requests_than_the_rate_allows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,13 +356,6 @@ def test_vectors_of_a_model_of_ours(static_model: Path) -> None:
         ({"body": {"q": "fixed"}}, "have no '{query}' and no '{vector}'"),
         ({"body": None}, "`method: POST` needs a body, `method: GET` has none"),
         ({"method": "GET"}, "`method: POST` needs a body, `method: GET` has none"),
-        ({"body": {"q": "{queries}"}}, "a request for several queries needs `answers`"),
-        ({"batch_size": 2}, "a request for several queries needs `answers`"),
-        (
-            {"answers": "a", "body": {"q": "{query}", "all": "{queries}"}},
-            "`answers` belongs to '{queries}' or '{vectors}', and to them alone",
-        ),
-        ({"answers": "a"}, "`answers` belongs to '{queries}' or '{vectors}', and to them alone"),
         ({"body": {"q": "{vector}"}}, "`embedding` and a '{vector}' in the request belong toge"),
         ({"embedding": {"model": "m"}}, "`embedding` and a '{vector}' in the request belong tog"),
     ],

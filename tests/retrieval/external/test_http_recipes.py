@@ -186,7 +186,7 @@ FAILED: Mapping[str, list[tuple[object, int, str]]] = {
         ({"timing": {}}, 200, "matches nothing in an object with the keys timing"),
     ],
     "A service of your own": [
-        ({"results": [{"problem": "no index", "contexts": []}]}, 200, "the server says: no index"),
+        ({"problem": "no index", "contexts": []}, 200, "the server says: no index"),
     ],
 }
 FAILED = {**FAILED, "OpenSearch": FAILED["Elasticsearch"]}

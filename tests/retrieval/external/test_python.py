@@ -146,11 +146,6 @@ def test_what_fails_is_a_failure_of_its_query(asked: Asked) -> None:
     assert (third.error or "").startswith("returned 5, not a list of hits")
 
 
-def test_a_generator_that_raises_is_a_failure_of_its_query(asked: Asked) -> None:
-    code = "def f(query, k):\n    yield query\n    raise OSError('gone')"
-    assert {result.error for result in asked(code)} == {"OSError: gone"}
-
-
 HOSTILE = """
 import asyncio, itertools, time
 class Odd(BaseException): pass
@@ -238,11 +233,6 @@ def test_a_call_that_is_late_fails_and_the_next_is_asked(asked: Asked) -> None:
     assert first == QueryResult(error="no answer within 0.3 s")
     assert [one.hits for one in (second, third)] == [[Hit("two")], [Hit("three")]]
     assert time.monotonic() - began < 20
-
-
-def test_a_coroutine_that_is_late_fails(asked: Asked) -> None:
-    code = "import asyncio\nasync def f(query, k):\n    await asyncio.sleep(30)"
-    assert {one.error for one in asked(code, timeout=0.2)} == {"no answer within 0.2 s"}
 
 
 def test_after_some_late_calls_the_others_are_not_made(tmp_path: Path) -> None:
@@ -494,13 +484,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield file
     for name in [name for name in sys.modules if name.partition(".")[0] == "live_code"]:
         del sys.modules[name]
-
-
-def test_several_names_of_a_module_are_loaded(package: Path) -> None:
-    assert [load(Call("live_code.search", name)) for name in ("LIMIT", "retrieve.__name__")] == [
-        3,
-        "retrieve",
-    ]
 
 
 def test_what_stands_in_a_source_is_known_by_it(package: Path) -> None:

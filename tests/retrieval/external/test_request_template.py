@@ -77,11 +77,10 @@ def test_half_a_character_in_a_url_becomes_a_question_mark() -> None:
 
 def test_a_place_that_is_a_whole_text_takes_any_type() -> None:
     vector = [0.5, -1.0]
-    template = {"v": "{vector}", "in": "near({vector})", "qs": "{queries}", "n": 1, "x": None}
-    assert sent(template, vector=vector, queries=["a", "b"]) == {
+    template = {"v": "{vector}", "in": "near({vector})", "n": 1, "x": None}
+    assert sent(template, vector=vector) == {
         "v": vector,
         "in": "near([0.5, -1.0])",
-        "qs": ["a", "b"],
         "n": 1,
         "x": None,
     }

@@ -136,25 +136,6 @@ def test_duckdb_is_asked_for_each_query(file: Path) -> None:
     assert [result.error for result in results] == [None] * 3
 
 
-def test_results_are_in_order_however_many_are_asked_at_once(notes: SearchDatabase) -> None:
-    # Each waits until three connections hold the lock, which they keep to their end.
-    notes.execute("""
-        CREATE OR REPLACE FUNCTION meet() RETURNS bigint LANGUAGE plpgsql AS $$
-        DECLARE n bigint;
-        BEGIN
-            PERFORM pg_advisory_lock_shared(7);
-            LOOP
-                SELECT count(*) INTO n FROM pg_locks WHERE locktype = 'advisory' AND granted;
-                EXIT WHEN n >= 3;
-                PERFORM pg_sleep(0.01);
-            END LOOP;
-            RETURN n;
-        END $$
-    """)
-    found = search(retriever("SELECT :query || meet() AS id", concurrency=3), *"abcdef")
-    assert ids(found) == [[f"{text}3"] for text in "abcdef"]
-
-
 @pytest.mark.parametrize("where", ["postgres", "duckdb"])
 @pytest.mark.parametrize(
     ("columns", "problem"),
@@ -554,8 +535,3 @@ def test_a_second_statement_is_refused(sql: str) -> None:
 def test_what_does_not_only_read_is_refused(sql: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Statement(sql)
-
-
-@pytest.mark.parametrize("sql", ["SELECT name'x'", "SELECT type 'x'", "SELECT date'2026-01-01'"])
-def test_a_name_before_a_text_is_no_escape_string(sql: str) -> None:
-    assert written(sql) == sql

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli import main
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.evaluation.overlaps_stage import Pair, overlaps
@@ -22,7 +20,6 @@ from tests.background import free_port
 from tests.postgres_server import PASSWORD
 from tests.retrieval.external.postgres_search import VARIABLE, SearchDatabase, vector_text
 from tests.static_model import save_static_model
-from tests.test_handbook import HANDBOOK
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 
 RANKINGS = ArtifactKey.of("external_rankings", retriever="mine")
@@ -98,17 +95,6 @@ def test_a_table_with_chunks_of_its_own_is_judged_on_evidence(tiny: Tiny) -> Non
     assert (own["n_failed"], own["n_queries"]) == (0, 6)
     assert own["hit_rate"] == 1.0  # each evidence is a paragraph
     assert (facts(tiny)["asked_twice"], facts(tiny)["differed"]) == (6, 0)
-
-
-def test_looking_connects_to_nothing(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny.configure("mine", revision={"sql": "SELECT max(version) FROM passages"})
-    monkeypatch.delenv(VARIABLE)
-    printed = " ".join(rag_assets(tiny, "plan").split())
-    assert f"asks the Postgres of {VARIABLE} on this machine, a statement a query" in printed
-    rag_assets(tiny, "validate")
-    assert f"environment variable {VARIABLE} of `dsn_env` is not set" in rag_assets(
-        tiny, "evaluate", code=2
-    )
 
 
 def test_the_revision_of_a_query_decides_what_is_asked_again(
@@ -239,58 +225,6 @@ def test_a_wrong_option_is_named_with_its_line(
     assert problem in printed
     assert "experiment.yaml:" in printed
     assert "abc-1" not in printed
-
-
-def test_postgres_beside_bm25_on_the_handbook(
-    tmp_path: Path, postgres_search: SearchDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, postgres_search.dsn)
-    shutil.copytree(HANDBOOK, tmp_path / "data")
-    tiny = Tiny(tmp_path)
-    query = f"""
-        SELECT id, ts_rank(words, wanted) AS score
-        FROM handbook, {ANY_WORD} AS wanted WHERE words @@ wanted
-        ORDER BY score DESC, id LIMIT :k
-    """
-    tiny.config = {
-        "name": "handbook",
-        "dataset": {"format": "markdown"},
-        "chunking": {"sections_200": {"strategy": "recursive", "max_tokens": 200, "overlap": 30}},
-        "retrievers": {
-            "bm25": {"type": "bm25", "chunking": "sections_200", "analyzer": "english"},
-            "postgres": {
-                **{"type": "sql", "dsn_env": VARIABLE, "query": query, "revision": "1"},
-                "chunking": "sections_200",
-            },
-        },
-        "top_k": [10],
-        "primary": "ndcg@10",
-        "baseline": "bm25",
-        "statistics": {"resamples": 1000},
-    }
-    tiny.write_config()
-    pipeline = tiny.pipeline()
-    for asset in ("documents", "chunks"):
-        keys = [
-            key for s in pipeline.stages() if s.name == asset for key in s.keys(pipeline.experiment)
-        ]
-        list(pipeline.materialize(asset, keys))
-    chunks = pipeline.artifact(chunks_key("sections_200")).table()
-    postgres_search.execute(
-        "DROP TABLE IF EXISTS handbook; CREATE TABLE handbook (id text, text text, words "
-        "tsvector GENERATED ALWAYS AS (to_tsvector('english', text)) STORED)"
-    )
-    rows = zip(chunks["chunk_id"].to_pylist(), chunks["text"].to_pylist(), strict=True)
-    postgres_search.execute_each("INSERT INTO handbook VALUES (%s, %s)", list(rows))
-    printed = rag_assets(tiny, "evaluate")
-    assert "bm25" in printed
-    assert "postgres" in printed
-    (row,) = tiny.pipeline().artifact(COMPARISONS).table().to_pylist()
-    assert (row["retriever_a"], row["retriever_b"]) == ("bm25", "postgres")
-    # Without the rarity of words and the length of texts, Postgres ranks worse.
-    assert row["mean_b"] > 0.3
-    assert row["low"] < row["difference"] < row["high"] < 0
-    assert row["p_randomisation"] < 0.05
 
 
 class Paragraphs(Tiny):

@@ -108,19 +108,6 @@ def test_looking_runs_nothing(searched: Searched) -> None:
     assert searched.log == []
 
 
-def test_definitions_and_validate_run_nothing(searched: Searched) -> None:
-    from click.testing import CliRunner
-
-    from rag_assets.assets.experiment_definitions import definitions_of
-    from rag_assets.cli.main import main
-
-    definitions_of(searched.pipeline().experiment, searched.settings)
-    arguments = ["validate", str(searched.folder), "--store", str(searched.settings.store)]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
-    assert searched.log == []
-
-
 def test_an_answerer_reads_chunks_of_its_own(searched: Searched) -> None:
     with_answers(searched, answers={"read": {"generator": "predicted", "retriever": "mine"}})
     searched.config["answers"]["read"]["budget"] = 60
@@ -215,18 +202,6 @@ def test_a_revision_stands_for_the_code_and_the_documents(searched: Searched) ->
     (line, *_) = facts(searched, rankings_key("mine"))["notes"]
     assert line.startswith("asked on ")
     assert line.endswith(" UTC at revision v2; believed until that or the queries change")
-
-
-def test_the_revision_may_be_a_file(searched: Searched) -> None:
-    searched.write_document("../revision.txt", "1")
-    searched.configure("mine", revision={"file": "../revision.txt"})
-    searched.run()
-    assert not searched.run()
-    searched.write_document("../revision.txt", "2")
-    assert "external_rankings/mine" in searched.run()
-    searched.configure("mine", revision={"file": "nowhere.txt"})
-    with pytest.raises(ConfigError, match="nowhere"):
-        searched.pipeline()
 
 
 def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: Searched) -> None:

@@ -69,7 +69,6 @@ def test_known_blocks_change_no_byte(
     now = changed(texts, changes)
     again = analysed(now, known)
     assert digest(folder / "again", again) == digest(folder / "cold", analysed(now))
-    assert list(again.tokens.texts()) == list(analysed(now).tokens.texts())
 
 
 def test_only_texts_of_other_blocks_are_analysed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,14 +75,6 @@ def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
 
 
-def test_loaded_ids_and_analyzer(tmp_path: Path) -> None:
-    build(tmp_path / "index", TEXTS)
-    index = WordIndex.load(tmp_path / "index")
-    assert index.chunk_ids == ["a", "b", "c", "\u00e9"]
-    assert index.analyzer == "english"
-    assert index.ids_rank.tolist() == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize("texts", [{}, {"a": ""}, {"a": "...", "b": "\U0001f600"}])
 def test_corpora_without_a_token(tmp_path: Path, texts: dict[str, str]) -> None:
     facts = build(tmp_path / "index", texts)
@@ -149,7 +141,7 @@ def test_blocks_of_any_size_give_the_tokens_of_all(
     known = [whole.part(start, end) for start, end in pairwise(bounds)] if stored else []
     new = [chunks[start:end] for start, end in pairwise(bounds)] if not stored else []
     joined = ChunkTokens.joined([*known, *new, chunks[bounds[-1] :]])
-    assert list(joined.texts()) == chunks
+    assert [joined.of_chunk(number) for number in range(len(chunks))] == chunks
     assert joined.words == whole.words
 
 

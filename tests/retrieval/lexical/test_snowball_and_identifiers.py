@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import unicodedata
-
 import pytest
 import snowballstemmer
 import Stemmer
@@ -121,13 +119,6 @@ def test_the_tokens_of_the_analyzer_come_first(name: str, texts: list[str]) -> N
         assert all(tokens)
         assert len(tokens) == len(plain) or identifiers(text)
         assert analyze(f"{name}+identifiers", text) == tokens
-
-
-@given(st.text(alphabet="aZ0e\u00e9\u0301-_./: \u65e5\uff0d", max_size=30))
-def test_composed_and_decomposed_texts_give_the_same_tokens(text: str) -> None:
-    composed, decomposed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
-    name = "standard+identifiers"
-    assert analyze(name, composed) == analyze(name, decomposed)
 
 
 def test_auto_and_versions() -> None:

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.retrieval.lexical.words import WordIndex
 from tests.retrieval.lexical.index_of_texts import tfidf
 
 WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")
@@ -74,41 +71,3 @@ def test_against_scikit_learn(chunks: list[list[str]], query: list[str]) -> None
     expected = (vectorizer.fit_transform(chunks) @ vectorizer.transform([query]).T).toarray()[:, 0]
     scores = tfidf(chunks, "sklearn").scores(query)
     np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-15)
-
-
-@settings(deadline=None)
-@given(CORPORA, QUERIES)
-def test_the_cosine_against_dictionaries(chunks: list[list[str]], query: list[str]) -> None:
-    idf = {
-        token: math.log((1 + len(chunks)) / (1 + sum(token in chunk for chunk in chunks))) + 1
-        for token in {token for chunk in chunks for token in chunk}
-    }
-
-    def vector(tokens: list[str]) -> dict[str, float]:
-        weights = {t: f * idf[t] for t, f in Counter(tokens).items() if t in idf}
-        length = math.sqrt(sum(weight * weight for weight in weights.values()))
-        return {token: weight / length for token, weight in weights.items()}
-
-    asked = vector(query)
-    expected = [sum(asked.get(t, 0) * w for t, w in vector(chunk).items()) for chunk in chunks]
-    np.testing.assert_allclose(tfidf(chunks, "sklearn").scores(query), expected)
-
-
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_saved_and_loaded_it_scores_the_same(tmp_path: Path, weighting: str) -> None:
-    built = tfidf([["a", "b", "\u65e5"], [], ["b", "b"]], weighting)
-    built.save(tmp_path)
-    loaded = WordIndex.load(tmp_path)
-    assert len(loaded.vocabulary) == len(built.vocabulary) == 3
-    for query in (["a"], ["b", "\u65e5", "b"], ["x"], []):
-        np.testing.assert_array_equal(loaded.scores(query), built.scores(query))
-
-
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-@pytest.mark.parametrize("chunks", [[], [[]], [[], [], []]])
-def test_no_tokens_at_all(tmp_path: Path, weighting: str, chunks: list[list[str]]) -> None:
-    built = tfidf(chunks, weighting)
-    built.save(tmp_path)
-    for engine in (built, WordIndex.load(tmp_path)):
-        assert len(engine.vocabulary) == 0
-        assert engine.scores(["a"]).tolist() == [0.0] * len(chunks)

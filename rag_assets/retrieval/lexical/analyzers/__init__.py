@@ -63,20 +63,12 @@ _ENDS: Mapping[str, Callable[[Analyzer, Sequence[str]], list[Tokens]]] = {
 
 
 def analyze(name: str, text: str) -> Tokens:
-    """Return the tokens of one text.
-
-    Raises:
-        UsageError: there is no analyzer of this name.
-    """
+    """Return the tokens of one text."""
     return analyze_all(name, [text])[0]
 
 
 def analyze_all(name: str, texts: Sequence[str]) -> list[Tokens]:
-    """Return the tokens of each text.
-
-    Raises:
-        UsageError: there is no analyzer of this name (``auto`` is resolved before).
-    """
+    """Return the tokens of each text."""
     analyzer = _analyzer(name.removesuffix(IDENTIFIERS))
     if name.endswith(IDENTIFIERS):
         return _ENDS[IDENTIFIERS](analyzer, texts)
@@ -84,11 +76,7 @@ def analyze_all(name: str, texts: Sequence[str]) -> list[Tokens]:
 
 
 def resolve_analyzer(name: str, texts: Sequence[str]) -> str:
-    """Return ``name``, or what ``auto`` stands for on this corpus.
-
-    Raises:
-        UsageError: the name is neither ``auto`` nor an analyzer.
-    """
+    """Return ``name``, or what ``auto`` stands for on this corpus."""
     check_analyzer(name)
     end = IDENTIFIERS if name.endswith(IDENTIFIERS) else ""
     choose = _CHOOSERS.get(name.removesuffix(end))
@@ -110,9 +98,6 @@ def analyzer_versions(name: str) -> dict[str, str]:
     """Return the versions of Unicode and of the packages that determine the tokens.
 
     ``auto`` names those of every analyzer that it may choose.
-
-    Raises:
-        UsageError: the name is neither ``auto`` nor an analyzer.
     """
     plain = name.removesuffix(IDENTIFIERS)
     chosen = map(_analyzer, CHOICES if plain == AUTO else (plain,))
@@ -121,11 +106,7 @@ def analyzer_versions(name: str) -> dict[str, str]:
 
 
 def check_analyzer(name: str) -> None:
-    """Refuse an unknown name, and an analyzer whose package is not installed.
-
-    Raises:
-        UsageError: the name is neither ``auto`` nor an analyzer, or an extra is missing.
-    """
+    """Refuse an unknown name, and an analyzer whose package is not installed."""
     if name.removesuffix(IDENTIFIERS) == AUTO:
         return
     analyzer = _analyzer(name.removesuffix(IDENTIFIERS))

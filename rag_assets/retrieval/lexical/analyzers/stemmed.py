@@ -27,7 +27,6 @@ STOP_WORDS = frozenset((
 # fmt: on
 """Lucene's ``ENGLISH_STOP_WORDS_SET``."""
 
-
 # fmt: off
 LANGUAGES = (
     "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "esperanto", "estonian",
@@ -37,7 +36,6 @@ LANGUAGES = (
 )
 # fmt: on
 """Names of PyStemmer's algorithms, which are also those of the analyzers."""
-
 
 _POSSESSIVE = re.compile(r"(?<=\w)['\u2019\uff07]s\b", re.IGNORECASE)
 

@@ -36,7 +36,6 @@ from itertools import pairwise
 
 Tokens = list[str]
 
-
 CJK = (
     "\u2e80-\u2fdf"  # radicals, which NFKC turns into ideographs
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # iteration marks, numerals
