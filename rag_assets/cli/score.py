@@ -14,9 +14,8 @@ from rag_assets.cli.options import paper_format_option, refuse_given, store_opti
 from rag_assets.cli.score_runs import named_runs, print_runs
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.evaluation.dialects import squad_v2_official
+from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
 from rag_assets.evaluation.dialects.tools import (
-    DIALECTS,
     Dialect,
     Outcome,
     ToolInput,
@@ -324,8 +323,8 @@ def _print_notes(dialect: Dialect, data: ToolInput, outcomes: dict[str, Outcome]
             messages().print(f"{name} has no value: {problem}", soft_wrap=True)
     averaged = sum(any(_has(o, q.query_id) for o in outcomes.values()) for q in data.judged)
     parts = [f"as {dialect.package}", f"{averaged} of {len(data.judged)} queries have a value"]
-    if data.n_strangers:
-        parts.append(f"{data.n_strangers} of the run not in the qrels")
+    if data.strangers:
+        parts.append(f"{len(data.strangers)} of the run not in the qrels")
     messages().print("; ".join(parts))
     if dialect.warning is not None:
         messages().print(f"{dialect.name}: {dialect.warning}", soft_wrap=True)

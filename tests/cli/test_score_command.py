@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
-from rag_assets.evaluation.dialects.tools import DIALECTS
+from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.sources import open_dataset
 from tests.beir_folder import write_beir
 
@@ -311,6 +311,11 @@ def test_values_of_each_query(invoke: Invoke, dialect_files: tuple[object, ...])
 def test_a_number_that_the_tool_does_not_give(
     invoke: Invoke, dialect_files: tuple[object, ...]
 ) -> None:
+    result = invoke(*dialect_files, "--dialect", "beir", "--metrics", "NDCG@5,MRR@5,Hole@2")
+    assert result.exit_code == 0
+    assert re.fullmatch(r"NDCG@5  0\.\d{4}\nMRR@5   -\nHole@2  0\.3333\n", result.stdout)
+    problem = "query 'q9' stands in the run but not in the qrels, BEIR raises KeyError"
+    assert f"MRR@5 has no value: {problem}" in result.stderr
     asked = ("--dialect", "llamaindex", "--metrics", "recall", "--format", "json")
     result = invoke(*dialect_files, *asked)
     assert json.loads(result.stdout) == {"recall": None}
@@ -342,6 +347,7 @@ def test_repeated_documents_are_reported(invoke: Invoke, tmp_path: Path) -> None
             ("--dialect", "autorag", "--metrics", "ndcg@10"),
             "dialect autorag: unknown metric 'ndcg@10'",
         ),
+        (("--dialect", "beir", "--metrics", "NDCG"), "'NDCG' needs a cut-off: NDCG@10"),
         (("--dialect", "autorag", "--metrics", "retrieval_f1@0"), "must be at least 1"),
         (("--dialect", "ragas", "--metrics", ","), "--metrics names no metric"),
         (("--dialect", "ragas", "--trec-mean"), "--trec-mean is our own mean"),

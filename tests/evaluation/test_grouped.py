@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.dialects.tools import DIALECTS, ToolInput, ToolQuery
+from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.tools import ToolInput, ToolQuery
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
 from tests.made_tables import GROUP_MEASURES, Row, by_query, judgment_table, query_table, run_table
@@ -152,5 +153,5 @@ def test_equals_autorag_except_for_ndcg(cases: list[tuple[list[str], list[list[s
         for k, row in zip(CUTOFFS, rows, strict=True):
             for name in ("recall", "f1", "mrr", "map"):
                 metric = autorag.parse(f"retrieval_{name}@{k}")
-                theirs = autorag.outcome(ToolInput((query,), 0), metric).mean
+                theirs = autorag.outcome(ToolInput((query,)), metric).mean
                 assert row[f"group_{name}"] == pytest.approx(theirs, abs=1e-9)

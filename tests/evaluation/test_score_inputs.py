@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.dialects.tools import DIALECTS, repetitions, tool_input
+from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.tools import repetitions, tool_input
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows
 from rag_assets.evaluation.score import score
@@ -212,7 +213,7 @@ def test_autorags_runs_score_what_autorag_recorded(
     recorded = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     run = read_run_rows(path, UNIT_COLUMNS, repeats=True)
     data = tool_input(run.hits, run.listed, read_labels(folder / "qa_data_sample.parquet"))
-    assert (len(recorded), len(data.judged), data.n_strangers) == (10, 10, 0)
+    assert (len(recorded), len(data.judged), data.strangers) == (10, 10, ())
     autorag = DIALECTS["autorag"]
     for measure in ("retrieval_f1", "retrieval_recall", "retrieval_precision"):
         outcome = autorag.outcome(data, autorag.parse(measure))

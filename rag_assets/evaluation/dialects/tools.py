@@ -1,4 +1,4 @@
-"""The metrics of three tools: for each a table of its names and the formulas behind them.
+"""The metrics of AutoRAG, LlamaIndex and Ragas: for each a table of names, and the formulas.
 
 What they mean, and where they part, is in ``docs/dialects.md``. A metric at a cut-off is that of
 the list cut there; items that stand in a list twice count where the tool counts them.
@@ -44,7 +44,7 @@ class ToolQuery:
     ``ranking`` is best first, with every repetition; ``in_run`` says whether the run names the
     query at all. One document of each of ``groups`` is needed; they are as the labels have them,
     with empty groups, blank ids and repetitions. ``grades`` has every judged document with its
-    highest grade.
+    highest grade, and ``scores`` each document in the order of the run, with its last score.
     """
 
     query_id: str
@@ -52,6 +52,7 @@ class ToolQuery:
     in_run: bool = True
     groups: tuple[tuple[str, ...], ...] = ()
     grades: Mapping[str, int] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def relevant(self) -> frozenset[str]:
@@ -60,10 +61,10 @@ class ToolQuery:
 
 
 class ToolInput(NamedTuple):
-    """The queries of the labels, retrieved or not, and how many queries the run alone has."""
+    """The queries of the labels, retrieved or not, and those of the run alone."""
 
     judged: tuple[ToolQuery, ...]
-    n_strangers: int
+    strangers: tuple[ToolQuery, ...] = ()
 
 
 class ToolMetric(NamedTuple):
@@ -90,13 +91,14 @@ class Outcome(NamedTuple):
 class Dialect:
     """One tool, whose numbers the tests compare with those of its ``package``.
 
-    ``measures`` is the tool's name of a measure -> value of one query; ``defaults`` are scored when
+    ``measures`` is the tool's name of a measure -> its formula, a :data:`Measure` unless the tool
+    has an ``outcome`` of its own; ``defaults`` are scored when
     none is named. ``warning`` is what a reader of its numbers has to know.
     """
 
     name: str
     package: str
-    measures: Mapping[str, Measure]
+    measures: Mapping[str, Callable[..., float | None]]
     defaults: tuple[str, ...]
     warning: str | None = None
 
@@ -145,13 +147,21 @@ def tool_input(
         if (item := row["unit_id"]) is not None:
             judged = grades.setdefault(row["query_id"], {})
             judged[item] = max(row["grade"], judged.get(item, row["grade"]))
-    queries = []
-    for name, groups in labels.groups.items():
-        found = hits.get(name, ())
-        best = found if listed else sorted(found, key=lambda hit: hit[::-1], reverse=True)
-        ranking = [item for item, _ in best]
-        queries.append(ToolQuery(name, ranking, name in hits, groups, grades.get(name, {})))
-    return ToolInput(tuple(queries), len(hits.keys() - labels.groups.keys()))
+
+    def query(name: str) -> ToolQuery:
+        listing = hits.get(name, ())
+        best = listing if listed else sorted(listing, key=lambda hit: hit[::-1], reverse=True)
+        return ToolQuery(
+            name,
+            ranking=[item for item, _ in best],
+            in_run=name in hits,
+            groups=labels.groups.get(name, ()),
+            grades=grades.get(name, {}),
+            scores=dict(listing),
+        )
+
+    strangers = (query(name) for name in hits if name not in labels.groups)
+    return ToolInput(tuple(map(query, labels.groups)), tuple(strangers))
 
 
 def repetitions(data: ToolInput) -> Iterator[tuple[str, str, int]]:
@@ -171,12 +181,13 @@ def _ranks(items: Collection[str], ranking: Sequence[str]) -> list[int]:
     return [rank for rank, item in enumerate(ranking, 1) if item in items]
 
 
-def _precisions(ranks: Sequence[int]) -> float:
+def precisions(ranks: Sequence[int]) -> float:
     """Return the sum of the precision at each rank that holds a relevant document."""
     return sum(nth / rank for nth, rank in enumerate(ranks, 1))
 
 
-def _reciprocal_rank(relevant: Collection[str], ranking: Sequence[str]) -> float:
+def reciprocal_rank(relevant: Collection[str], ranking: Sequence[str]) -> float:
+    """Return 1 / rank of the first relevant document, or 0."""
     return next((1 / rank for rank in _ranks(relevant, ranking)), 0.0)
 
 
@@ -215,12 +226,12 @@ def _group_f1(groups: Groups, ranking: Sequence[str], n_ids: int) -> float:
 
 
 def _group_mrr(groups: Groups, ranking: Sequence[str], _: int) -> float:
-    return sum(_reciprocal_rank(group, ranking) for group in groups) / len(groups)
+    return sum(reciprocal_rank(group, ranking) for group in groups) / len(groups)
 
 
 def _group_map(groups: Groups, ranking: Sequence[str], _: int) -> float:
     ranks = [_ranks(group, ranking) for group in groups]
-    return sum(_precisions(each) / max(len(each), 1) for each in ranks) / len(groups)
+    return sum(precisions(each) / max(len(each), 1) for each in ranks) / len(groups)
 
 
 def _group_ndcg(groups: Groups, ranking: Sequence[str], n_ids: int) -> float:
@@ -263,7 +274,7 @@ LLAMAINDEX = Dialect(
     package="llama-index-core 0.14.25",
     measures={
         "hit_rate": _llamaindex(lambda relevant, ranking: float(not relevant.isdisjoint(ranking))),
-        "mrr": _llamaindex(_reciprocal_rank),
+        "mrr": _llamaindex(reciprocal_rank),
         "precision": _llamaindex(
             lambda relevant, ranking: len(relevant.intersection(ranking)) / len(set(ranking))
         ),
@@ -271,7 +282,7 @@ LLAMAINDEX = Dialect(
             lambda relevant, ranking: len(relevant.intersection(ranking)) / len(relevant)
         ),
         "ap": _llamaindex(
-            lambda relevant, ranking: _precisions(_ranks(relevant, ranking)) / len(relevant)
+            lambda relevant, ranking: precisions(_ranks(relevant, ranking)) / len(relevant)
         ),
         "ndcg": _llamaindex(
             lambda relevant, ranking: (
@@ -285,7 +296,7 @@ LLAMAINDEX = Dialect(
 
 def _context_precision(query: ToolQuery, ranking: Sequence[str]) -> float | None:
     ranks = _ranks(query.relevant, ranking)
-    return _precisions(ranks) / (len(ranks) + 1e-10) if query.in_run else None
+    return precisions(ranks) / (len(ranks) + 1e-10) if query.in_run else None
 
 
 RAGAS = Dialect(
@@ -302,6 +313,3 @@ RAGAS = Dialect(
         "is taken for the truth: a wrong one makes the passages right that misled it"
     ),
 )
-
-DIALECTS: dict[str, Dialect] = {tool.name: tool for tool in (AUTORAG, LLAMAINDEX, RAGAS)}
-"""What ``--dialect`` takes -> the dialect."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rag_assets.evaluation.dialects.tools import DIALECTS, ToolInput, ToolQuery
+from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.tools import ToolInput, ToolQuery
 
 
 def as_given(
@@ -17,7 +18,7 @@ def as_given(
         groups = [[item] for item, grade in (grades or {}).items() if grade > 0]
     if grades is None:
         grades = {item: 1 for group in groups for item in group}
-    return ToolInput((ToolQuery("q", list(ranking), True, tuple(map(tuple, groups)), grades),), 0)
+    return ToolInput((ToolQuery("q", list(ranking), True, tuple(map(tuple, groups)), grades),))
 
 
 def number(dialect: str, name: str, data: ToolInput) -> float | None:

@@ -113,6 +113,45 @@ def llamaindex(sample: Sample) -> Numbers:
     return found
 
 
+def beir(sample: Sample) -> Numbers:
+    tool: Any = import_module("beir.retrieval.evaluation").EvaluateRetrieval
+
+    ks = list(CUTOFFS)
+    qrels = sample["grades"]
+
+    def scored(queries: list[str]) -> tuple[dict[str, float], dict[str, str]]:
+        """Values, and errors by metric; BEIR changes the results that it is given."""
+        wanted = {query: qrels[query] for query in queries if query in qrels}
+        results = {q: dict(map(tuple, sample["run"][q])) for q in queries if q in sample["run"]}
+        values: dict[str, float] = {}
+        errors: dict[str, str] = {}
+        try:
+            for part in tool.evaluate(wanted, results, ks):
+                values |= part
+        except ZeroDivisionError as error:
+            errors |= dict.fromkeys(("NDCG", "MAP", "Recall", "P"), type(error).__name__)
+        for asked, name in (
+            ("mrr", "MRR"),
+            ("r_cap", "R_cap"),
+            ("hole", "Hole"),
+            ("acc", "Accuracy"),
+        ):
+            try:
+                values |= tool.evaluate_custom(wanted, results, ks, asked)
+            except (KeyError, ZeroDivisionError) as error:
+                errors[name] = type(error).__name__
+        return values, errors
+
+    values, errors = scored([*sample["run"], *(q for q in qrels if q not in sample["run"])])
+    alone = {query: scored([query])[0] for query in qrels}
+    found: Numbers = {f"{name}@{k}": {"error": error} for name, error in errors.items() for k in ks}
+    for name, value in values.items():
+        single = {query: alone[query].get(name) for query in qrels}
+        # Hole looks at the judgments of all queries, of which a single query has not all.
+        found[name] = {"mean": value} | ({} if "Hole" in name else {"per_query": single})
+    return found
+
+
 def ragas(sample: Sample) -> Numbers:
     """The tool's own metrics, with a model that says what the grades say."""
     metrics: Any = import_module("ragas.metrics._context_precision")
@@ -151,6 +190,7 @@ def ragas(sample: Sample) -> Numbers:
 TOOLS: dict[str, tuple[str, Callable[[Sample], Numbers]]] = {
     "autorag": ("AutoRAG", autorag),
     "llamaindex": ("llama-index-core", llamaindex),
+    "beir": ("beir", beir),
     "ragas": ("ragas", ragas),
 }
 """Dialect -> the distribution and its function."""
