@@ -191,7 +191,7 @@ class _Checked:
         if table is None:
             part = problems.next_part()
             with part:
-                table, notes, _ = read(part)
+                table, notes = read(part)
             first = part.collected or first
         if table is None:
             problems.record_incomplete(kind)

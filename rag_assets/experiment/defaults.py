@@ -9,8 +9,6 @@ from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import ChunkingConfig, RetrieverConfig
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.folder_queries import COUNT
-from rag_assets.sources.labelled_folder import LabelledFolder
 
 
 def default_chunkings(dataset: Dataset) -> dict[str, ChunkingConfig]:
@@ -33,13 +31,6 @@ def default_retrievers() -> dict[str, RetrieverConfig]:
         "maxsim": {"type": "maxsim", "input": "hybrid", "candidates": 20},
     }
     return {name: OWN_TYPES[block["type"]](**block) for name, block in blocks.items()}
-
-
-def default_weight(dataset: Dataset) -> str | None:
-    """Return the field that says how often each query of a log was asked; None for others."""
-    if isinstance(dataset, LabelledFolder) and dataset.has_query_log:
-        return COUNT
-    return None
 
 
 def default_primary(

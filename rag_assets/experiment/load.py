@@ -24,7 +24,6 @@ from rag_assets.experiment.defaults import (
     default_chunkings,
     default_primary,
     default_retrievers,
-    default_weight,
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
@@ -59,16 +58,14 @@ from rag_assets.regular_files import unusable
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.formats import (
+from rag_assets.sources.formats import FORMATS, open_dataset, with_columns
+from rag_assets.sources.tables import KEEP
+from rag_assets.sources.unread_files import (
     ANSWER_LABELS,
-    FORMATS,
     LABELLING_LOG,
     PASSAGE_LABELS,
-    open_dataset,
     unread_labels,
-    with_columns,
 )
-from rag_assets.sources.tables import KEEP
 
 EXPERIMENT_FILE = "experiment.yaml"
 SOURCE = "source"
@@ -284,7 +281,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         extra_metrics=extra,
         primary=primary,
         baseline=baseline,
-        weight=_weight(config, dataset),
+        weight=config.weight,
         statistics=_statistics(config),
         keeps_unknown=config.dataset.unknown_documents == KEEP,
         tuned=tuned_retrievers(retrievers),
@@ -296,12 +293,6 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         judgments_log=log,
         has_graded_pool=has_graded_pool,
     )
-
-
-def _weight(config: ExperimentConfig, dataset: Dataset) -> str | None:
-    if "weight" in config.model_fields_set:
-        return config.weight
-    return default_weight(dataset) if config.questions is None else None
 
 
 def _statistics(config: ExperimentConfig) -> StatisticsConfig:

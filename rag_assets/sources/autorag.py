@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.dataset import Read
+from rag_assets.sources.dataset import FolderLayout, Read
 from rag_assets.sources.fields import (
+    DocumentFields,
     Place,
     Row,
     checked_id,
@@ -26,7 +27,7 @@ from rag_assets.sources.fields import (
 )
 from rag_assets.sources.problems import FIRST, Problems
 from rag_assets.sources.row_files import RowFile
-from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
+from rag_assets.sources.tables import QrelRows, QueryRows, UniqueIds, read_document_rows
 
 GROUND_TRUTH = "retrieval_gt"
 CORPUS = "corpus"
@@ -36,12 +37,12 @@ ANSWERS = "generation_gt"
 GRADE = 1
 """The format only knows relevant documents, without grades."""
 
-_DOCUMENT_KEYS = frozenset({"doc_id", "contents"})
+_DOCUMENT = DocumentFields(("doc_id",), title=None, text="contents")
 _QUERY_KEYS = frozenset({"qid", "query", GROUND_TRUTH})
 
 
 @dataclass(frozen=True)
-class AutoragDataset:
+class AutoragDataset(FolderLayout):
     """A corpus and the questions about it.
 
     The files are ``corpus.parquet`` and ``qa.parquet``, or the only ones with ``corpus`` and
@@ -53,8 +54,7 @@ class AutoragDataset:
 
     format: ClassVar[str] = "autorag"
     layout: ClassVar[str] = f"a folder with {CORPUS}.parquet and {QA}.parquet"
-    default_judge: ClassVar[str] = "document"
-    default_chunking: ClassVar[str] = "none"
+    title: ClassVar[str] = "an AutoRAG folder"
     has_qrels: ClassVar[bool] = True
 
     root: Path
@@ -62,28 +62,12 @@ class AutoragDataset:
     qa: Path
 
     @classmethod
-    def recognises(cls, path: Path) -> bool:
-        """Return whether there are Parquet files of both kinds."""
-        return all(cls.parts(path).values())
-
-    @classmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
-        """Return the two files, and which are there."""
         return {f"{part}.parquet": bool(files) for part, files in _files(path).items()}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
-        """Return the folder with one file of questions.
-
-        Raises:
-            DataError: a file is missing, or more than one could be meant.
-            UsageError: there is no subset of this name.
-        """
-        if not path.is_dir():
-            raise DataError(f"not {cls.layout}", file=path)
-        missing = [part for part, is_there in cls.parts(path).items() if not is_there]
-        if missing:
-            raise DataError(f"not an AutoRAG folder: {', '.join(missing)} missing", file=path)
+        cls.require_parts(path)
         files = _files(path)
         if subset is not None and subset not in files[QA]:
             raise UsageError(f"{path}: no subset {allowed_names(subset, files[QA])}")
@@ -91,31 +75,18 @@ class AutoragDataset:
         return cls(path, _only(files[CORPUS], CORPUS, path), qa)
 
     def document_files(self) -> list[Path]:
-        """Return the corpus."""
         return [self.corpus]
 
     def query_files(self) -> list[Path]:
-        """Return the questions."""
         return [self.qa]
 
     def qrels_files(self) -> list[Path]:
-        """Return the file of the questions, which holds the ground truth."""
         return [self.qa]
 
     def read_documents(self, problems: Problems = FIRST) -> Read:
-        """Return the corpus, without titles; rows are counted from 1 in messages."""
-        source, rows = RowFile(self.corpus), DocumentRows()
-        ids = UniqueIds("document", problems)
-        for place, row in source.rows():
-            with problems:
-                document_id = identifier(row, "doc_id", place)
-                ids.add(document_id, place, "doc_id")
-                text = string(row, "contents", place)
-                rows.add(document_id, "", text, metadata_json(_present(row), _DOCUMENT_KEYS))
-        return rows.read(Place(self.corpus), source.notes())
+        return read_document_rows([RowFile(self.corpus)], lambda *_: _DOCUMENT, problems, _present)
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        """Return the questions, without tags."""
         source, rows = RowFile(self.qa), QueryRows()
         ids = UniqueIds("query", problems)
         for place, row in source.rows():
@@ -151,10 +122,10 @@ class AutoragDataset:
                     empty.append(query_id)
                 if any(len(set(group)) < len(group) for group in groups):
                     repeated.append(query_id)
-        singular = "query has empty entries beside the ground truth, left out"
-        notes = note(singular, singular.replace("query has", "queries have"), empty)
-        singular = "query has an id twice in one group, taken once"
-        notes += note(singular, singular.replace("query has", "queries have"), repeated)
+        what = "empty entries beside the ground truth, left out"
+        notes = note(f"query has {what}", f"queries have {what}", empty)
+        what = "an id twice in one group, taken once"
+        notes += note(f"query has {what}", f"queries have {what}", repeated)
         return rows.read(Place(self.qa), notes)
 
 
@@ -177,9 +148,11 @@ def _only(files: dict[str, Path], part: str, path: Path) -> Path:
     return files.get(part) or next(iter(files.values()))
 
 
-def _present(row: Row) -> dict[str, Any]:
+def _present(row: Row) -> Row:
     """Return the row without what Parquet cannot tell from an absent key: null, no answer."""
-    present = {key: value for key, value in row.items() if value is not None}
+    present = {
+        key: value for key, value in row.items() if value is not None or key == _DOCUMENT.text
+    }
     if present.get(ANSWERS) == []:
         del present[ANSWERS]
     if isinstance(present.get("metadata"), dict):
@@ -205,8 +178,6 @@ def _ground_truth(row: Row, place: Place) -> list[list[str]]:
 
 
 def _listed(value: object, place: Place, key: str, of: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
+    if value is not None and not isinstance(value, list):
         raise place.wrong(value, f"a list of {of}", key)
-    return value
+    return value or []

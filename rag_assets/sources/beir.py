@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.dataset import Read
+from rag_assets.sources.dataset import FolderLayout, Read
 from rag_assets.sources.fields import (
     DocumentFields,
     Grade,
@@ -34,23 +34,13 @@ from rag_assets.sources.fields import (
     string,
 )
 from rag_assets.sources.problems import FIRST, Problems
-from rag_assets.sources.row_files import (
-    PARQUET,
-    Record,
-    RowFile,
-    parse_object,
-    read_lines,
-    read_rows,
-)
+from rag_assets.sources.row_files import PARQUET, RowFile, read_lines
 from rag_assets.sources.tables import (
-    Document,
-    DocumentRows,
     QrelRows,
     QueryRows,
     UniqueIds,
-    read_in_blocks,
+    read_document_rows,
 )
-from rag_assets.store.blocks import KnownBlocks
 from rag_assets.text_files import plain_name, suffix
 from rag_assets.trec_lines import integral
 
@@ -61,33 +51,13 @@ DEFAULT_SUBSET = "test"
 PAIR_KEYS = ("query-id", "corpus-id", "score")
 
 _LINES = ".jsonl"
-_TEXTS = (_LINES, PARQUET)
 _PAIRS = (".tsv", _LINES, PARQUET)
 _SHARD = re.compile(r"(?P<split>.+)-[0-9]{5}-of-(?P<count>[0-9]{5})")
 _HEADER_END = frozenset({"score", "grade", "relevance", "rel"})
-
 _ID_KEYS = ("_id", "id")
-_FIELDS = {key: DocumentFields((key,)) for key in _ID_KEYS}
 
 Splits = Mapping[str, list[Path]]
-
-
-class _Parts(NamedTuple):
-    """The files of each part by split; the qrels by subset."""
-
-    corpus: Splits
-    queries: Splits
-    qrels: Splits
-    has_qrels_folder: bool
-
-    @property
-    def present(self) -> dict[str, bool]:
-        """The parts as they are called in a folder, and whether they are there."""
-        return {
-            f"{CORPUS}{_LINES}": bool(self.corpus),
-            f"{QUERIES}{_LINES}": bool(self.queries),
-            f"{QRELS}/": bool(self.qrels) or self.has_qrels_folder,
-        }
+"""The files of a part by split; those of the qrels by subset."""
 
 
 class _Pair(msgspec.Struct):
@@ -96,8 +66,14 @@ class _Pair(msgspec.Struct):
     score: Grade = msgspec.field(name=PAIR_KEYS[2])
 
 
+class _Parts(NamedTuple):
+    corpus: Splits
+    queries: Splits
+    qrels: Splits
+
+
 @dataclass(frozen=True)
-class BeirDataset:
+class BeirDataset(FolderLayout):
     """One subset of a BEIR folder.
 
     A document's fields beside ``_id`` (or ``id``), ``title`` and ``text`` are its metadata; a
@@ -107,35 +83,25 @@ class BeirDataset:
 
     format: ClassVar[str] = "beir"
     layout: ClassVar[str] = f"a folder with {CORPUS}{_LINES}, {QUERIES}{_LINES} and {QRELS}/"
-    default_judge: ClassVar[str] = "document"
-    default_chunking: ClassVar[str] = "none"
+    title: ClassVar[str] = "a BEIR folder"
 
     root: Path
     subset: str
 
     @classmethod
-    def recognises(cls, path: Path) -> bool:
-        """Return whether the folder has all three parts."""
-        return all(_parts(path).present.values())
-
-    @classmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
-        """Return the three parts, and which are there."""
-        return _parts(path).present
+        parts = _parts(path)
+        return {
+            f"{CORPUS}{_LINES}": bool(parts.corpus),
+            f"{QUERIES}{_LINES}": bool(parts.queries),
+            f"{QRELS}/": bool(parts.qrels) or (path / QRELS).is_dir(),
+        }
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
-        """Return a subset: by default ``test``, or the only one there; without any, no labels.
-
-        Raises:
-            DataError: a part of the folder is missing, or no subset can be chosen.
-            UsageError: there is no subset of this name.
-        """
-        parts = _parts(path)
-        missing = [name for name, is_there in parts.present.items() if not is_there]
-        if missing and missing != [f"{QRELS}/"]:
-            raise DataError(f"not a BEIR folder: {', '.join(missing)} missing", file=path)
-        names = list(parts.qrels)
+        """Return a subset: by default ``test``, or the only one there; without any, no labels."""
+        cls.require_parts(path, optional=[f"{QRELS}/"])
+        names = list(_parts(path).qrels)
         if subset is not None and subset not in names:
             raise UsageError(f"{path / QRELS}: no subset {allowed_names(subset, names)}")
         if subset is None and len(names) > 1 and DEFAULT_SUBSET not in names:
@@ -150,7 +116,6 @@ class BeirDataset:
         return self.subset in _parts(self.root).qrels
 
     def document_files(self) -> list[Path]:
-        """Return the files of the corpus."""
         return self._files_of(_parts(self.root).corpus)
 
     def query_files(self) -> list[Path]:
@@ -168,25 +133,9 @@ class BeirDataset:
         """Return the files of a part for the subset: its own where there are such, else all."""
         return splits.get(self.subset) or [file for files in splits.values() for file in files]
 
-    def read_document_blocks(self, known: KnownBlocks) -> Read | None:
-        """Return the corpus where it stands in lines."""
-        sources = [RowFile(file) for file in self.document_files()]
-        if not all(source.has_records for source in sources):
-            return None
-        records = (record for source in sources for record in source.records())
-        return read_in_blocks(known, records, lambda _: ("beir", _document))
-
     def read_documents(self, problems: Problems = FIRST) -> Read:
-        """Return the corpus."""
         sources = [RowFile(file, problems) for file in self.document_files()]
-        rows, ids = DocumentRows(), UniqueIds("document", problems)
-        for place, row in read_rows(sources):
-            with problems:
-                fields = _FIELDS[_id_key(row)]
-                document_id = fields.read_id(row, place)
-                ids.add(document_id, place, _ID_KEYS[0])
-                rows.add(document_id, *fields.read_rest(row, place))
-        return rows.read(Place(sources[0].file), _notes(sources))
+        return read_document_rows(sources, _document_fields, problems)
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the queries of the subset.
@@ -195,23 +144,29 @@ class BeirDataset:
         are left out and counted in a note. One without any relevant document is kept.
         """
         files = self._files_of(_parts(self.root).queries)
-        sources = [RowFile(file, problems) for file in files]
         elsewhere = self._relevant_elsewhere()
         rows, ids, left_out = QueryRows(), UniqueIds("query", problems), list[str]()
-        for place, row in read_rows(sources):
-            with problems:
-                key = _id_key(row)
-                query_id = identifier(row, key, place)
-                ids.add(query_id, place, _ID_KEYS[0])
-                text = string(row, "text", place)
-                if query_id in elsewhere:
-                    left_out.append(query_id)
-                else:
+        notes: dict[str, None] = {}
+        for source in [RowFile(file, problems) for file in files]:
+            for place, row in source.rows():
+                with problems:
+                    key = _id_key(row)
+                    query_id = identifier(row, key, place)
+                    ids.add(query_id, place, key)
+                    text = string(row, "text", place)
+                    if query_id in elsewhere:
+                        left_out.append(query_id)
+                        continue
                     tags, rest = _split_tags(row)
                     rows.add(query_id, text, tags, metadata_json(rest, frozenset({key, "text"})))
-        singular = f"query that is not of subset {self.subset} is left out"
-        many = f"queries that are not of subset {self.subset} are left out"
-        return rows.read(Place(files[0]), [*_notes(sources), *note(singular, many, left_out)])
+            notes |= dict.fromkeys(source.notes())
+        what = f"of subset {self.subset}"
+        out = note(
+            f"query that is not {what} is left out",
+            f"queries that are not {what} are left out",
+            left_out,
+        )
+        return rows.read(Place(files[0]), [*notes, *out])
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
@@ -235,18 +190,12 @@ class BeirDataset:
         return {str(pair.query_id) for _, pair in _pairs(others) if pair.score > 0} - here
 
 
-def _document(record: Record) -> Document:
-    place, row = parse_object(record)
-    fields = _FIELDS[_id_key(row)]
-    return (fields.read_id(row, place), *fields.read_rest(row, place))
+def _document_fields(row: Row, place: Place) -> DocumentFields:
+    return DocumentFields((_id_key(row),))
 
 
 def _id_key(row: Row) -> str:
     return next((key for key in _ID_KEYS if key in row), _ID_KEYS[0])
-
-
-def _notes(sources: Iterable[RowFile]) -> list[str]:
-    return list(dict.fromkeys(line for source in sources for line in source.notes()))
 
 
 def _split_tags(row: Row) -> tuple[list[str], Row]:
@@ -264,12 +213,13 @@ def _parts(path: Path) -> _Parts:
     Raises:
         DataError: a part is there in two forms, or a shard is missing.
     """
-    corpus, queries = (_part(path, name, _TEXTS, (PARQUET,)) for name in (CORPUS, QUERIES))
+    texts = (_LINES, PARQUET)
+    corpus, queries = (_part(path, name, texts, (PARQUET,)) for name in (CORPUS, QUERIES))
     qrels = _part(path, QRELS, _PAIRS, _PAIRS)
     is_parquet = any(suffix(file) == PARQUET for files in corpus.values() for file in files)
     if not qrels and is_parquet:
         qrels = _splits(_in_folder(path / "data"), (PARQUET,))
-    return _Parts(corpus, queries, qrels, (path / QRELS).is_dir())
+    return _Parts(corpus, queries, qrels)
 
 
 def _part(path: Path, part: str, kinds: tuple[str, ...], inner: tuple[str, ...]) -> Splits:
@@ -323,11 +273,9 @@ def _pairs(files: Iterable[Path], problems: Problems = FIRST) -> Iterator[tuple[
     for file in files:
         is_table = suffix(file) not in (_LINES, PARQUET)
         rows = _table(file, problems) if is_table else RowFile(file, problems).rows()
-        yield from problems.each(_pair, rows)
-
-
-def _pair(row: tuple[Place, Row]) -> tuple[Place, _Pair]:
-    return row[0], declared(row[1], _Pair, row[0], is_text=True)
+        yield from problems.each(
+            lambda row: (row[0], declared(row[1], _Pair, row[0], is_text=True)), rows
+        )
 
 
 def _table(file: Path, problems: Problems) -> Iterator[tuple[Place, Row]]:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
+from rag_assets.errors import DataError, UsageError
 from rag_assets.sources.problems import FIRST, Problems
-from rag_assets.store.artifacts import Block
-from rag_assets.store.blocks import KnownBlocks
 
 
 class Read(NamedTuple):
-    """A table that was read, with one line for each repaired, dropped or odd thing in it.
-
-    ``blocks`` are those that it was read in; see :mod:`rag_assets.store.blocks`.
-    """
+    """A table that was read, with one line for each repaired, dropped or odd thing in it."""
 
     table: pa.Table
     notes: list[str]
-    blocks: Sequence[Block] = ()
 
 
 class Dataset(Protocol):
@@ -29,7 +24,8 @@ class Dataset(Protocol):
 
     Opening one costs next to nothing; the tables are read when they are asked for, and nothing is
     kept, so a second call sees the files as they are then. ``problems`` says whether reading stops
-    at the first problem.
+    at the first problem. What breaks the format, an id that occurs twice, a judgment of what does
+    not exist, and a table without a row raise DataError.
     """
 
     format: ClassVar[str]
@@ -94,43 +90,58 @@ class Dataset(Protocol):
         ...
 
     def read_documents(self, problems: Problems = FIRST) -> Read:
-        """Return the documents (``schemas.DOCUMENTS``).
-
-        Raises:
-            DataError: a file breaks its format, an id occurs twice, or there is no document.
-        """
+        """Return the documents (``schemas.DOCUMENTS``)."""
         ...
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        """Return the queries (``schemas.QUERIES``).
-
-        Raises:
-            DataError: a file breaks its format, an id occurs twice, or there is no query.
-        """
+        """Return the queries (``schemas.QUERIES``)."""
         ...
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
-        """Return the qrels (``schemas.QRELS``), each checked against the two tables.
+        """Return the qrels (``schemas.QRELS``), each checked against the two tables."""
+        ...
+
+
+class FolderLayout:
+    """What formats share that are a folder of several parts, with documents that are judged."""
+
+    format: ClassVar[str]
+    layout: ClassVar[str]
+    title: ClassVar[str]
+    default_judge: ClassVar[str] = "document"
+    default_chunking: ClassVar[str] = "none"
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return the parts, and which are there."""
+        raise NotImplementedError
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether the folder has all parts."""
+        return path.is_dir() and all(cls.parts(path).values())
+
+    @classmethod
+    def require_parts(cls, path: Path, optional: Iterable[str] = ()) -> None:
+        """Refuse a folder that lacks a part which is not optional.
 
         Raises:
-            DataError: a judgment breaks its format, names what does not exist, or occurs twice.
+            DataError: it is none, or lacks one.
         """
-        ...
+        if not path.is_dir():
+            raise DataError(f"not {cls.layout}", file=path)
+        missing = [part for part, is_there in cls.parts(path).items() if not is_there]
+        if missing and set(missing) - set(optional):
+            raise DataError(f"not {cls.title}: {', '.join(missing)} missing", file=path)
 
 
-@runtime_checkable
-class BlockwiseDataset(Protocol):
-    """A dataset whose documents stand in records of their own: it need not parse all of them."""
+def refuse_subset(path: Path, subset: str | None, what: str) -> None:
+    """Refuse a subset of what has none.
 
-    def read_document_blocks(self, known: KnownBlocks) -> Read | None:
-        """Return what :meth:`Dataset.read_documents` does, with its blocks.
-
-        None where there is no document, or anything is wrong with one: reading them as a whole then
-        says what.
-
-        Args:
-            known: blocks of earlier tables, which are not parsed again.
-        """
-        ...
+    Raises:
+        UsageError: one is asked for.
+    """
+    if subset is not None:
+        raise UsageError(f"{path}: subset '{subset}': {what} has no subsets")

@@ -6,13 +6,9 @@ file are read one by one. Every error says what stands there and what is allowed
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, time, timedelta
-from decimal import Decimal
-from functools import cache, cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
@@ -103,15 +99,13 @@ class Place(NamedTuple):
 
     def wrong(self, value: object, allowed: str, key: str | None = None) -> RowError:
         """Return the error for a value that is not as it must be."""
-        return self.error(f"is {_described(value)}; must be {allowed}", key)
-
-
-def _described(value: object) -> str:
-    if isinstance(value, str):
-        return shown(value)
-    if isinstance(value, int | float | list) and not isinstance(value, bool):
-        return shown(str(value))[1:-1]
-    return type_name(value)
+        if isinstance(value, str):
+            described = shown(value)
+        elif isinstance(value, int | float | list) and not isinstance(value, bool):
+            described = shown(str(value))[1:-1]
+        else:
+            described = type_name(value)
+        return self.error(f"is {described}; must be {allowed}", key)
 
 
 def checked_id(value: object, place: Place, key: str) -> str:
@@ -140,6 +134,12 @@ def _converted(value: object, kind: Any, place: Place, key: str, *, strict: bool
         raise place.wrong(value, _allowed(kind), key) from error
 
 
+def _present(row: Row, key: str, place: Place) -> Any:  # noqa: ANN401 (whatever JSON can hold)
+    if key not in row:
+        raise place.error(missing_key(row), key)
+    return row[key]
+
+
 def identifier(row: Row, key: str, place: Place) -> str:
     """Return the id under ``key``."""
     return checked_id(_present(row, key, place), place, key)
@@ -158,23 +158,12 @@ def string(row: Row, key: str, place: Place) -> str:
     raise place.wrong(_present(row, key, place), "a string", key)
 
 
-def optional_string(row: Row, key: str, place: Place) -> str | None:
-    """Return the string under ``key``; None when it is absent or null."""
-    return string(row, key, place) if row.get(key) is not None else None
-
-
 def optional_tags(row: Row, key: str, place: Place) -> list[str]:
     """Return the tags under ``key``; none when absent."""
     tags: list[str] = _converted(row.get(key) or [], Tags, place, key)
     if len(set(tags)) < len(tags):
         raise place.wrong(tags, _allowed(Tags), key)
     return tags
-
-
-def _present(row: Row, key: str, place: Place) -> Any:  # noqa: ANN401 (whatever JSON can hold)
-    if key not in row:
-        raise place.error(missing_key(row), key)
-    return row[key]
 
 
 def items(row: Row, key: str, place: Place) -> Iterator[tuple[dict[str, Any], Place]]:
@@ -239,9 +228,9 @@ def metadata_json(row: Row, used: frozenset[str]) -> str:
     The fields of an object under ``metadata`` are lifted up beside the others, unless a name would
     then stand for two values; a ``metadata`` that is not an object stays under its name.
     """
-    if len(row) <= len(used) and not row.keys() - used:
-        return "{}"
     rest = {key: value for key, value in row.items() if key not in used}
+    if not rest:
+        return "{}"
     nested = rest.pop("metadata", None)
     if isinstance(nested, dict) and not nested.keys() & rest.keys():
         rest.update(nested)
@@ -255,25 +244,19 @@ def metadata_json(row: Row, used: frozenset[str]) -> str:
     return canonical_json(rest)
 
 
-@dataclass(frozen=True)
-class DocumentFields:
+class DocumentFields(NamedTuple):
     """Which fields of a row hold a document; all others are its metadata.
 
     Attributes:
         document_id: the field of the id, or several that make it together; those stay metadata,
             since the source of a document is a field of its own.
-        title: a string, absent or null where there is none.
+        title: a string, absent or null where there is none; None: no document has one.
         text: a string.
     """
 
     document_id: tuple[str, ...]
-    title: str = "title"
+    title: str | None = "title"
     text: str = "text"
-
-    @cached_property
-    def _used(self) -> frozenset[str]:
-        one_id = self.document_id if len(self.document_id) == 1 else ()
-        return frozenset((*one_id, self.title, self.text))
 
     def read_id(self, row: Row, place: Place) -> str:
         """Return the id of a document."""
@@ -281,28 +264,15 @@ class DocumentFields:
 
     def read_rest(self, row: Row, place: Place) -> tuple[str, str, str]:
         """Return title, text and metadata of a document."""
-        title = optional_string(row, self.title, place) or ""
-        return title, string(row, self.text, place), metadata_json(row, self._used)
+        has_title = self.title is not None and row.get(self.title) is not None
+        title = string(row, self.title or "", place) if has_title else ""
+        return title, string(row, self.text, place), metadata_json(row, _used(self))
 
 
-def json_value(value: object, not_finite: Callable[[], None] = lambda: None) -> object:
-    """Return ``value`` with nothing in it that JSON does not know.
-
-    Dates, times and decimals become text, as ISO 8601 where that applies, bytes hexadecimal digits;
-    NaN and infinite numbers become null, and ``not_finite`` is called for each.
-    """
-    if isinstance(value, float) and not math.isfinite(value):
-        not_finite()
-        return None
-    if isinstance(value, list | tuple):
-        return [json_value(item, not_finite) for item in value]
-    if isinstance(value, dict):
-        return {str(key): json_value(item, not_finite) for key, item in value.items()}
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, Decimal | timedelta):
-        return str(value)
-    return value.hex() if isinstance(value, bytes) else value
+@cache
+def _used(fields: DocumentFields) -> frozenset[str]:
+    ids = fields.document_id if len(fields.document_id) == 1 else ()
+    return frozenset((*ids, fields.title or fields.text, fields.text))
 
 
 def note(one: str, many: str, names: Iterable[str]) -> list[str]:

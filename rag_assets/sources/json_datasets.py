@@ -13,8 +13,8 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
-from rag_assets.errors import DataError, UsageError
-from rag_assets.sources.dataset import Read
+from rag_assets.errors import DataError
+from rag_assets.sources.dataset import Read, refuse_subset
 from rag_assets.sources.fields import (
     Id,
     Place,
@@ -62,7 +62,6 @@ class SingleFileDataset:
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Return whether a ``.json`` file begins as this format does."""
         return cls.head.match(_beginning(path, _HEAD_BYTES)) is not None
 
     @classmethod
@@ -73,33 +72,22 @@ class SingleFileDataset:
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
-        """Return the file.
-
-        Raises:
-            DataError: it is not a file.
-            UsageError: a subset is asked for; such a file has none.
-        """
-        if subset is not None:
-            raise UsageError(f"{path}: subset '{subset}': a {cls.format} file has no subsets")
+        refuse_subset(path, subset, f"a {cls.format} file")
         if not path.is_file():
             raise DataError(f"not {cls.layout}", file=path)
         return cls(path)
 
     @property
     def root(self) -> Path:
-        """The folder of the file."""
         return self.file.parent
 
     def document_files(self) -> list[Path]:
-        """Return the file."""
         return [self.file]
 
     def query_files(self) -> list[Path]:
-        """Return the file."""
         return [self.file]
 
     def qrels_files(self) -> list[Path]:
-        """Return the file."""
         return [self.file]
 
 
@@ -127,29 +115,31 @@ class LlamaIndexDataset(SingleFileDataset):
     def read_documents(self, problems: Problems = FIRST) -> Read:
         """Return the nodes of ``corpus``, without titles; a note names unknown top-level keys."""
         content, rows = self._content(), DocumentRows()
-        place = Place(self.file, path=CORPUS_KEY)
-        for document_id in content[CORPUS_KEY]:
-            with problems:
-                problems.record_id("document", checked_id(document_id, place, document_id))
-                rows.add(document_id, "", string(content[CORPUS_KEY], document_id, place))
+        for document_id, text in self._texts(content, CORPUS_KEY, "document", problems):
+            rows.add(document_id, "", text)
         unknown = sorted(content.keys() - {*_LLAMAINDEX_KEYS, "mode"})
         unused = ("top-level key is ignored", "top-level keys are ignored")
         return rows.read(Place(self.file), note(*unused, unknown))
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        """Return the queries, without tags."""
-        content, rows = self._content(), QueryRows()
-        place = Place(self.file, path=QUERIES_KEY)
-        for query_id in content[QUERIES_KEY]:
-            with problems:
-                problems.record_id("query", checked_id(query_id, place, query_id))
-                rows.add(query_id, string(content[QUERIES_KEY], query_id, place), [])
+        rows = QueryRows()
+        for query_id, text in self._texts(self._content(), QUERIES_KEY, "query", problems):
+            rows.add(query_id, text, [])
         return rows.read(Place(self.file), [])
+
+    def _texts(
+        self, content: Mapping[str, Any], key: str, kind: str, problems: Problems
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the ids and texts under a key."""
+        place = Place(self.file, path=key)
+        for name in content[key]:
+            with problems:
+                problems.record_id(kind, checked_id(name, place, name))
+                yield name, string(content[key], name, place)
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
-        """Return a judgment of grade 1 for each relevant node."""
         rows = QrelRows(documents, queries, problems)
         place = Place(self.file, path=RELEVANT_KEY)
         for query_id, nodes in self._content()[RELEVANT_KEY].items():
@@ -208,26 +198,25 @@ class SquadDataset(SingleFileDataset):
     def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the questions; a note counts those without answer that are not marked so."""
         rows, ids, unmarked = QueryRows(), UniqueIds("query", problems), list[str]()
-        for paragraph in read_paragraphs(self.file):
-            for question, place in paragraph.questions():
-                with problems:
-                    query_id = identifier(question, "id", place)
-                    ids.add(query_id, place, "id")
-                    fields = declared(question, _Question, place)
-                    located, without_place = _answers(question, place, paragraph)
-                    if not (located or without_place or fields.is_impossible):
-                        unmarked.append(query_id)
-                    metadata = {k: v for k, v in question.items() if k not in _QUESTION_KEYS}
-                    metadata["paragraph"] = paragraph.document_id
-                    if located:
-                        metadata["answers"] = list(dict.fromkeys(a.text for a in located))
-                    if fields.is_impossible:
-                        metadata["is_impossible"] = True
-                    text = metadata_json(metadata, frozenset())
-                    rows.add(query_id, fields.question, [], text)
-        singular = "question has no answer and is not marked is_impossible"
-        many = "questions have no answer and are not marked is_impossible"
-        return rows.read(Place(self.file), note(singular, many, unmarked))
+        for paragraph, question, place in self._questions():
+            with problems:
+                query_id = identifier(question, "id", place)
+                ids.add(query_id, place, "id")
+                fields = declared(question, _Question, place)
+                located, without_place = _answers(question, place, paragraph)
+                if not (located or without_place or fields.is_impossible):
+                    unmarked.append(query_id)
+                metadata = {k: v for k, v in question.items() if k not in _QUESTION_KEYS}
+                metadata["paragraph"] = paragraph.document_id
+                if located:
+                    metadata["answers"] = list(dict.fromkeys(answer.text for answer in located))
+                if fields.is_impossible:
+                    metadata["is_impossible"] = True
+                rows.add(query_id, fields.question, [], metadata_json(metadata, frozenset()))
+        what = "no answer and"
+        one = f"question has {what} is not marked is_impossible"
+        many = f"questions have {what} are not marked is_impossible"
+        return rows.read(Place(self.file), note(one, many, unmarked))
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
@@ -239,26 +228,29 @@ class SquadDataset(SingleFileDataset):
         """
         rows, corrected = QrelRows(documents, queries, problems), list[str]()
         left_out, lost = list[str](), list[str]()
-        for paragraph in read_paragraphs(self.file):
+        for paragraph, question, place in self._questions():
             document_id = paragraph.document_id
-            for question, place in paragraph.questions():
-                with problems:
-                    query_id = identifier(question, "id", place)
-                    rows.resolve(query_id, document_id, place, ("id", "title"))
-                    located, without_place = _answers(question, place, paragraph)
-                    left_out += [f"{query_id} {shown(text, 30)}" for text in without_place]
-                    lost += [query_id] if without_place and not located else []
-                    corrected += [query_id for answer in located if answer.is_corrected]
-                    for answer in located:
-                        rows.add(place, query_id, document_id, GRADE, document_id, answer.span)
-        singular = "answer_start is corrected to the one place of its text, in question"
-        many = "times answer_start is corrected to the one place of its text, in questions"
-        notes = note(singular, many, corrected)
+            with problems:
+                query_id = identifier(question, "id", place)
+                rows.resolve(query_id, document_id, place, ("id", "title"))
+                located, without_place = _answers(question, place, paragraph)
+                left_out += [f"{query_id} {shown(text, 30)}" for text in without_place]
+                lost += [query_id] if without_place and not located else []
+                corrected += [query_id for answer in located if answer.is_corrected]
+                for answer in located:
+                    rows.add(place, query_id, document_id, GRADE, document_id, answer.span)
+        one = "answer_start is corrected to the one place of its text, in question"
+        notes = note(one, f"times {one}s", corrected)
         why = "left out: blank, not in its paragraph, or more than once there"
         notes += note(f"answer is {why}", f"answers are {why}", left_out)
-        singular = "question has no label, because none of its answers can be used"
+        one = "question has no label, because none of its answers can be used"
         many = "questions have no label, because none of their answers can be used"
-        return rows.read(Place(self.file), notes + note(singular, many, lost))
+        return rows.read(Place(self.file), notes + note(one, many, lost))
+
+    def _questions(self) -> Iterator[tuple[Paragraph, dict[str, Any], Place]]:
+        for paragraph in read_paragraphs(self.file):
+            for question, place in paragraph.questions():
+                yield paragraph, question, place
 
 
 class _Question(msgspec.Struct):

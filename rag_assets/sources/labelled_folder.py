@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
@@ -17,20 +18,13 @@ from typing import ClassVar, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.dataset import Read
+from rag_assets.sources.dataset import Read, refuse_subset
 from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
-from rag_assets.sources.folder_queries import (
-    NO_QUESTIONS,
-    QUERIES,
-    QUERY_LOG,
-    Names,
-    read_queries,
-)
+from rag_assets.sources.folder_queries import NO_QUESTIONS, QUERIES, Names, read_queries
 from rag_assets.sources.judgments import has_quotes, read_judgments
 from rag_assets.sources.problems import FIRST, Problems
-from rag_assets.sources.row_files import Record, RowFile, parse_object
-from rag_assets.sources.tables import Document, DocumentRows, UniqueIds, read_in_blocks
-from rag_assets.store.blocks import KnownBlocks
+from rag_assets.sources.row_files import RowFile
+from rag_assets.sources.tables import read_document_rows
 from rag_assets.text_files import GZIP, existing
 
 DOCUMENT_ID = "document_id"
@@ -139,8 +133,8 @@ def _missing(
 class LabelledFolder(ABC):
     """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
 
-    Each may be compressed (``.gz``). A ``query_log`` takes the place of ``queries``: see
-    :mod:`rag_assets.sources.folder_queries`; of judgments see :mod:`rag_assets.sources.judgments`.
+    Each may be compressed (``.gz``). Of queries see :mod:`rag_assets.sources.folder_queries`, of
+    judgments :mod:`rag_assets.sources.judgments`.
     """
 
     format: ClassVar[str]
@@ -158,20 +152,12 @@ class LabelledFolder(ABC):
 
     @classmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
-        """Return documents and queries, and which are there."""
-        queries = _files(path, QUERIES) + _files(path, QUERY_LOG)
-        return {cls.documents: cls.recognises(path), f"{QUERIES}.jsonl": bool(queries)}
+        queries = bool(labelled_files(path, QUERIES))
+        return {cls.documents: cls.recognises(path), f"{QUERIES}.jsonl": queries}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
-        """Return the folder.
-
-        Raises:
-            DataError: it is not a folder of this layout.
-            UsageError: a subset is asked for; such folders have none.
-        """
-        if subset is not None:
-            raise UsageError(f"{path}: subset '{subset}': a {cls.format} folder has no subsets")
+        refuse_subset(path, subset, f"a {cls.format} folder")
         if not cls.opens(path):
             raise DataError(f"not {cls.layout}", file=path)
         return cls(path)
@@ -193,46 +179,30 @@ class LabelledFolder(ABC):
 
     @property
     def has_qrels(self) -> bool:
-        """Whether there is ``judgments.jsonl`` or ``judgments.csv``."""
-        return bool(_files(self.root, JUDGMENTS))
-
-    @property
-    def has_query_log(self) -> bool:
-        """Whether the queries are a log, judged from names only."""
-        return bool(_files(self.root, QUERY_LOG))
+        return bool(labelled_files(self.root, JUDGMENTS))
 
     @property
     def has_questions(self) -> bool:
-        """Whether there is a file of queries or a query log, judged from names only."""
-        return self.has_query_log or bool(_files(self.root, QUERIES))
+        """Whether there is a file of queries, judged from names only."""
+        return bool(labelled_files(self.root, QUERIES))
 
     def query_files(self) -> list[Path]:
-        """Return ``queries.jsonl``, ``queries.csv``, or the query log.
-
-        Raises:
-            DataError: there is none, or more than one.
-        """
-        files = _files(self.root, QUERIES) + _files(self.root, QUERY_LOG)
-        if files:
-            return [_only(files)]
         here = Path.cwd()
         root = self.root.relative_to(here) if self.root.is_relative_to(here) else self.root
         missing = NO_QUESTIONS.format(path=shlex.quote(str(root)))
-        problem = "; ".join([missing, *self.question_like()])
-        raise DataError(problem, file=self.root / f"{QUERIES}.jsonl")
+        return [self._only(QUERIES, "; ".join([missing, *self.question_like()]))]
 
     def qrels_files(self) -> list[Path]:
-        """Return ``judgments.jsonl`` or ``judgments.csv``.
-
-        Raises:
-            DataError: there is none, or both.
-        """
-        files = _files(self.root, JUDGMENTS)
-        if files:
-            return [_only(files)]
         needed = f"besides its documents the folder needs {QUERIES}.jsonl, and {JUDGMENTS}.jsonl"
-        problem = f"no such file; {needed} where there are labels"
-        raise DataError(problem, file=self.root / f"{JUDGMENTS}.jsonl")
+        return [self._only(JUDGMENTS, f"no such file; {needed} where there are labels")]
+
+    def _only(self, stem: str, missing: str) -> Path:
+        files = labelled_files(self.root, stem)
+        if not files:
+            raise DataError(missing, file=self.root / f"{stem}.jsonl")
+        if len(files) > 1:
+            raise DataError(f"{files[0].name} exists too; keep one of them", file=files[1])
+        return files[0]
 
     def question_like(
         self, documents: Collection[Path] = (), named: Collection[Path] = ()
@@ -243,48 +213,38 @@ class LabelledFolder(ABC):
             documents: files that are read as documents.
             named: resolved paths of files that the experiment reads as something else.
         """
-        read_as = _files(self.root, QUERIES) + _files(self.root, QUERY_LOG)
-        others = {*read_as, *_files(self.root, JUDGMENTS)}
-        try:
-            entries = sorted(entry for entry in self.root.iterdir() if entry not in others)
-        except OSError:  # what cannot be looked at is not told to be there
-            return []
-        files = [
-            entry
-            for entry in entries
-            if _QUESTION_LIKE.fullmatch(entry.name)
-            and entry.is_file()
-            and entry.resolve() not in named
-        ]
+        queries = labelled_files(self.root, QUERIES)
+        others = {*queries, *labelled_files(self.root, JUDGMENTS)}
+        files: list[Path] = []
+        with suppress(OSError):  # what cannot be looked at is not told to be there
+            files = [
+                file
+                for file in sorted(self.root.iterdir())
+                if file not in others and _QUESTION_LIKE.fullmatch(file.name) and file.is_file()
+                if file.resolve() not in named
+            ]
         looks = "file looks like questions and is", "files look like questions and are"
         read = [file.name for file in files if file in documents]
         lines = note(f"{looks[0]} read as a document", f"{looks[1]} read as documents", read)
         unread = [file.name for file in files if file not in documents]
         lines += note(f"{looks[0]} not read", f"{looks[1]} not read", unread)
-        names = [file.name for file in read_as] or [f"{QUERIES}{kind}" for kind in SUFFIXES]
+        names = [file.name for file in queries] or [f"{QUERIES}{kind}" for kind in SUFFIXES]
         return [f"{line}; questions are read from {' or '.join(names)}" for line in lines]
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        """Return the queries."""
         return read_queries(self.query_files()[0], self.columns.query_names, problems)
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
-        """Return the judgments, quotes as spans in characters of the text."""
         file, id_parts = self.qrels_files()[0], self.columns.id_parts
         return read_judgments(file, documents, queries, problems, id_parts)
 
 
-def _files(root: Path, stem: str) -> list[Path]:
+def labelled_files(root: Path, stem: str) -> list[Path]:
+    """Return the files of a folder that hold its queries, or judgments; it may have one."""
     names = [f"{stem}{kind}{end}" for kind in SUFFIXES for end in ("", GZIP)]
     return [path for name in names if (path := root / name).is_file()]
-
-
-def _only(files: list[Path]) -> Path:
-    if len(files) > 1:
-        raise DataError(f"{files[0].name} exists too; keep one of them", file=files[1])
-    return files[0]
 
 
 @dataclass(frozen=True)
@@ -297,7 +257,6 @@ class RecordFolder(LabelledFolder):
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Return whether the file of documents is there."""
         return cls._file(path) is not None
 
     @classmethod
@@ -305,40 +264,19 @@ class RecordFolder(LabelledFolder):
         return existing(folder / cls.documents)
 
     def document_files(self) -> list[Path]:
-        """Return the file of documents."""
         return [self._file(self.root) or self.root / self.documents]
 
     def read_documents(self, problems: Problems = FIRST) -> Read:
-        """Return the documents.
+        fields: list[DocumentFields] = []
 
-        Raises:
-            DataError: a row breaks the contract, an id occurs twice, or there is no document.
-        """
-        source = RowFile(self.document_files()[0], problems)
-        rows, ids = DocumentRows(), UniqueIds("document", problems)
-        fields: DocumentFields | None = None
-        for place, row in source.rows():
-            fields = fields or self.columns.document_fields(row, place)
-            with problems:
-                document_id = fields.read_id(row, place)
-                ids.add(document_id, place, ", ".join(fields.document_id))
-                rows.add(document_id, *fields.read_rest(row, place))
-        return rows.read(Place(source.file), source.notes())
+        def fields_of(row: Row, place: Place) -> DocumentFields:
+            if not fields:
+                fields.append(self.columns.document_fields(row, place))
+            return fields[0]
 
-    def read_document_blocks(self, known: KnownBlocks) -> Read | None:
-        """Return the documents where the format has a record for each."""
-        source = RowFile(self.document_files()[0])
-        return read_in_blocks(known, source.records(), self._parser) if source.has_records else None
-
-    def _parser(self, first: Record) -> tuple[str, Callable[[Record], Document]]:
-        place, row = parse_object(first)
-        fields = self.columns.document_fields(row, place)
-
-        def parse(record: Record) -> Document:
-            place, row = parse_object(record)
-            return (fields.read_id(row, place), *fields.read_rest(row, place))
-
-        return str(fields), parse
+        return read_document_rows(
+            [RowFile(self.document_files()[0], problems)], fields_of, problems
+        )
 
 
 @dataclass(frozen=True)

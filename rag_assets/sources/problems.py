@@ -45,6 +45,10 @@ class RowError(DataError):
         evidence_id: the evidence.
     """
 
+    query_id: str | None = None
+    document_id: str | None = None
+    evidence_id: str | None = None
+
     def __init__(
         self,
         problem: str,
@@ -55,14 +59,8 @@ class RowError(DataError):
         check: str = FORMAT,
     ) -> None:
         super().__init__(problem, file=file, line=line, key=key)
-        self.problem = problem
-        self.file = file
-        self.line = line
-        self.key = key
-        self.check = check
-        self.query_id: str | None = None
-        self.document_id: str | None = None
-        self.evidence_id: str | None = None
+        self.problem, self.check = problem, check
+        self.file, self.line, self.key = file, line, key
 
 
 @contextmanager
@@ -73,8 +71,7 @@ def error_context(
     try:
         yield
     except RowError as error:
-        error.query_id = query_id
-        error.document_id = document_id
+        error.query_id, error.document_id = query_id, document_id
         error.evidence_id = evidence_id
         raise
 

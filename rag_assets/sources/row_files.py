@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import codecs
 import csv
+import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from datetime import date, time, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,16 +26,7 @@ import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
 from rag_assets.regular_files import content_file
-from rag_assets.sources.fields import (
-    Declared,
-    Place,
-    Row,
-    declared,
-    json_value,
-    note,
-    shown,
-    type_name,
-)
+from rag_assets.sources.fields import Declared, Place, Row, declared, note, shown, type_name
 from rag_assets.sources.problems import FIRST, Problems
 from rag_assets.text_files import opened, read_bytes, suffix
 
@@ -129,6 +123,7 @@ def parse_json(data: bytes, place: Place) -> Any:  # noqa: ANN401 (whatever JSON
     Raises:
         DataError: it is not UTF-8, not strict JSON, or nests deeper than 100 levels.
     """
+    too_deep = f"JSON nested deeper than {MAX_DEPTH} levels"
     try:
         value = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -143,22 +138,17 @@ def parse_json(data: bytes, place: Place) -> Any:  # noqa: ANN401 (whatever JSON
         column = f" at byte {position - start + 1}" if byte else ""
         raise place.error(f"malformed JSON{column} ({reason[0].lower()}{reason[1:]})") from error
     except RecursionError as error:
-        raise place.error(f"JSON nested deeper than {MAX_DEPTH} levels") from error
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(value):
-        raise place.error(f"JSON nested deeper than {MAX_DEPTH} levels")
+        raise place.error(too_deep) from error
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+        raise place.error(too_deep)
     return value
 
 
-def _is_too_deep(value: object) -> bool:
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [
-            item
-            for parent in level
-            if isinstance(parent, dict | list)
-            for item in (parent.values() if isinstance(parent, dict) else parent)
-        ]
-    return bool(level)
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def read_object(path: Path, allowed: str = "an object") -> dict[str, Any]:
@@ -224,14 +214,18 @@ def read_csv(path: Path, problems: Problems = FIRST) -> Iterator[tuple[Place, di
         raise place.error("is empty; a header with the names of the columns is needed")
     if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
         raise place.error(f"header {shown(header[0])}: cells must be separated by commas")
-    for name, count in Counter(header).items():
-        if count > 1:
-            raise place.error(f"column {shown(name)} occurs twice in the header")
+    _refuse_twice(header, place, " in the header")
     for place, cells in records:
         with problems:
             if len(cells) != len(header):
                 raise place.error(f"found {len(cells)} cells; the header has {len(header)}")
             yield place, dict(zip(header, cells, strict=True))
+
+
+def _refuse_twice(names: list[str], place: Place, where: str = "") -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise place.error(f"column {shown(name)} occurs twice{where}")
 
 
 def _csv_records(path: Path) -> Iterator[tuple[Place, list[str]]]:
@@ -257,8 +251,6 @@ class RowFile:
 
     def __init__(self, file: Path, problems: Problems = FIRST) -> None:
         self.file = file
-        self.has_records = suffix(file) != PARQUET
-        """Whether each row can be parsed without the others."""
         self._problems = problems
         self._left_out: list[str] = []
         self._not_finite: Counter[str] = Counter()
@@ -274,13 +266,9 @@ class RowFile:
         """
         if suffix(self.file) == ".csv":
             return read_csv(self.file, self._problems)
-        return read_objects(self.file, self._problems) if self.has_records else self._parquet()
-
-    def records(self) -> Iterator[Record]:
-        """Yield place and bytes of every row, as :func:`parse_object` takes them."""
-        if suffix(self.file) != ".csv":
-            return read_raw_lines(self.file)
-        return ((place, msgspec.json.encode(cells)) for place, cells in read_csv(self.file))
+        if suffix(self.file) == PARQUET:
+            return self._parquet()
+        return read_objects(self.file, self._problems)
 
     def notes(self) -> list[str]:
         """Return a line for each thing that was not handed on as it was, after the last row."""
@@ -296,33 +284,22 @@ class RowFile:
         number = 0
         try:
             with pq.ParquetFile(content_file(self.file), pre_buffer=False) as source:
-                names = self._column_names(source.schema_arrow)
+                schema = source.schema_arrow
+                _refuse_twice(schema.names, Place(self.file))
+                self._left_out = [field.name for field in schema if _holds_bytes(field.type)]
+                names = [name for name in schema.names if name not in self._left_out]
                 for batch in source.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
-                    for row in self._values(batch):
+                    columns = [self._column(f, batch.column(i)) for i, f in enumerate(batch.schema)]
+                    for row in range(batch.num_rows):
                         number += 1
-                        yield Place(self.file, number), row
-        except DataError:
-            raise
+                        values = (column[row] for column in columns)
+                        yield Place(self.file, number), dict(zip(names, values, strict=True))
         except OSError as error:
             if error.errno is not None:
                 raise unreadable(self.file, error) from error
             raise self._damaged(error) from error
         except _BROKEN as error:
             raise self._damaged(error) from error
-
-    def _column_names(self, schema: pa.Schema) -> list[str]:
-        for name, count in Counter(schema.names).items():
-            if count > 1:
-                raise Place(self.file).error(f"column {shown(name)} occurs twice")
-        self._left_out = [field.name for field in schema if _holds_bytes(field.type)]
-        return [name for name in schema.names if name not in self._left_out]
-
-    def _values(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        columns = [self._column(field, batch.column(i)) for i, field in enumerate(batch.schema)]
-        if not columns:
-            return [{} for _ in range(batch.num_rows)]
-        names = batch.schema.names
-        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def _column(self, field: pa.Field, values: pa.Array) -> list[Any]:
         if pa.types.is_timestamp(field.type):
@@ -331,7 +308,7 @@ class RowFile:
         if pa.types.is_string(values.type) or pa.types.is_integer(values.type):
             return cells
         count = partial(self._not_finite.update, (field.name,))
-        return [json_value(value, count) for value in cells]
+        return [_json_value(value, count) for value in cells]
 
     def _damaged(self, error: Exception) -> DataError:
         text = str(error).strip() or type(error).__name__
@@ -349,7 +326,15 @@ def _holds_bytes(kind: pa.DataType) -> bool:
     return any(_holds_bytes(kind.field(i).type) for i in range(kind.num_fields))
 
 
-def read_rows(files: Iterable[RowFile]) -> Rows:
-    """Yield the rows of several files, one after the other."""
-    for file in files:
-        yield from file.rows()
+def _json_value(value: object, not_finite: Callable[[], None]) -> object:
+    """Return ``value`` with nothing in it that JSON does not know."""
+    if isinstance(value, float) and not math.isfinite(value):
+        not_finite()
+        return None
+    if isinstance(value, list | tuple):
+        return [_json_value(item, not_finite) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _json_value(item, not_finite) for key, item in value.items()}
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal | timedelta) else value

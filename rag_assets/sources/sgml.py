@@ -15,7 +15,6 @@ from typing import NamedTuple
 from rag_assets.sources.fields import Place, checked_id, shown
 from rag_assets.sources.problems import FIRST, Problems
 from rag_assets.sources.row_files import read_lines
-from rag_assets.sources.tables import Document
 from rag_assets.store.canonical import canonical_json
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w.-]*)(?:\s[^<>]*)?>")
@@ -30,6 +29,9 @@ _LABELS = {"num": "number", "title": "topic", "desc": "description", "narr": "na
 _LANGUAGE = re.compile(r"^[a-z]{2}-(?=(?:num|title|desc|narr)$)")
 
 Fields = dict[str, list[str]]
+Document = tuple[str, str, str, str]
+"""Id, title, text and metadata of a document."""
+
 Topic = tuple[str, str, str]
 """Id and text of a query, and its other fields as canonical JSON."""
 
@@ -41,15 +43,14 @@ class _Block(NamedTuple):
     content: str
 
 
-def read_documents(path: Path) -> Iterator[tuple[Place, bytes]]:
+def read_documents(path: Path) -> Iterator[tuple[Place, str]]:
     """Yield place and content of every ``<DOC>``, as :func:`document` takes it.
 
     Raises:
         DataError: a block has no end or no start, or text stands outside.
     """
     expected = "a TREC corpus: <DOC> blocks, or JSON lines in a file .jsonl"
-    for place, block in _blocks(path, "DOC", expected):
-        yield place, block.content.encode()
+    return ((place, block.content) for place, block in _blocks(path, "DOC", expected))
 
 
 def document(place: Place, block: str) -> Document:

@@ -20,12 +20,11 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.generation.question_tables import qrels_of, queries_of
 from rag_assets.labels.question_marks import acting, marked_queries
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
-from rag_assets.sources.dataset import BlockwiseDataset, Read
+from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_files import engine_versions, reader_code
 from rag_assets.sources.labelled_folder import LabelledFolder
 from rag_assets.sources.tables import KEEP, UNKNOWN_DOCUMENTS
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.blocks import KnownBlocks
 
 DOCUMENTS_KEY = ArtifactKey.of("documents")
 QUERIES_KEY = ArtifactKey.of("queries")
@@ -60,9 +59,9 @@ class _SourceStage(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         ahead = context.read_ahead.pop(self.name, None)
-        table, notes, blocks = ahead or self.read(context)
+        table, notes = ahead or self.read(context)
         context.check_source(self.name)
-        return TableProduct(table, {"notes": notes}, blocks=blocks)
+        return TableProduct(table, {"notes": notes})
 
     @abstractmethod
     def read(self, context: StageContext) -> Read:
@@ -89,11 +88,7 @@ class Documents(_SourceStage):
         return engine_versions(context.experiment.dataset.document_files())
 
     def read(self, context: StageContext) -> Read:
-        dataset, read = context.experiment.dataset, None
-        if isinstance(dataset, BlockwiseDataset):
-            known = KnownBlocks(self.similar_artifacts(context, DOCUMENTS_KEY))
-            read = dataset.read_document_blocks(known)
-        return read if read is not None else dataset.read_documents()
+        return context.experiment.dataset.read_documents()
 
 
 class _LabelStage(_SourceStage):
@@ -116,7 +111,7 @@ class _LabelStage(_SourceStage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         if context.experiment.questions is None:
             return super().compute_one(context, key)
-        table, notes, _ = _OF_QUESTIONS[self.name](context)
+        table, notes = _OF_QUESTIONS[self.name](context)
         return TableProduct(table, {"notes": notes})
 
 

@@ -1,29 +1,23 @@
 """The three tables in the making, and their ids.
 
-They are built batch by batch, so that a large corpus never exists as Python rows. Documents of
-formats in which each stands in a record of its own are read in blocks: of a file in which little
-changed, only that is parsed. Whatever is wrong in such a file is left to the reader of whole files,
-which alone decides what is said first, and on which line.
-
-Of an id that does not exist the nearest one is told, or that it is of another level: the id of a
-chunk, or a file name without its end, where a document is meant.
+They are built batch by batch, so that a large corpus never exists as Python rows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import PurePosixPath
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.errors import DataError
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import Place, note, shown
+from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
 from rag_assets.sources.problems import (
     DUPLICATE_ID,
     DUPLICATE_JUDGMENT,
@@ -35,8 +29,7 @@ from rag_assets.sources.problems import (
     Problems,
     error_context,
 )
-from rag_assets.sources.row_files import Record
-from rag_assets.store.blocks import BlockedTable, KnownBlocks, in_blocks, records_digest
+from rag_assets.sources.row_files import RowFile
 
 BATCH_ROWS = 16_384
 BATCH_CHARACTERS = 8_000_000
@@ -88,7 +81,11 @@ class UniqueIds:
 
 
 class KnownIds:
-    """The ids of a table, with their rows."""
+    """The ids of a table, with their rows.
+
+    Of an id that does not exist the nearest one is told, or that it is of another level: the id of
+    a chunk, or a file name without its end, where a document is meant.
+    """
 
     def __init__(
         self, kind: str, ids: pa.ChunkedArray, problems: Problems = FIRST, remedy: str = ""
@@ -114,13 +111,13 @@ class KnownIds:
             DataError: it does not exist; the nearest one is named.
         """
         row = self._rows.get(name)
-        if row is None and self._problems.was_rejected(self._kind, name):
+        if row is not None:
+            return row
+        if self._problems.was_rejected(self._kind, name):
             problem = f"{self._kind} {shown(name)} is refused where it stands"
             raise place.error(problem, key, FOLLOWS)
-        if row is None:
-            check, problem = self.explain(name)
-            raise place.error(problem, key, check)
-        return row
+        check, problem = self.explain(name)
+        raise place.error(problem, key, check)
 
     def explain(self, unknown: str) -> tuple[str, str]:
         """Return the kind of problem that an unknown id is, and a sentence about it."""
@@ -128,20 +125,16 @@ class KnownIds:
         level, document_id = self._other_level(unknown) if self._kind == "document" else ("", None)
         if document_id is not None:
             return ID_LEVEL, f"{problem}: it is {level}; probably meant: {shown(document_id)}"
-        problem += self._nearest(unknown)
+        self._unknown += 1
+        if len(self._rows) <= MAX_COMPARED_IDS and self._unknown <= MAX_EXPLAINED_IDS:
+            bare = unknown.lstrip("0")
+            padded = [other for other in self._rows if other.lstrip("0") == bare]
+            deeper = [other for other in self._rows if other.endswith(f"/{unknown}")]
+            near = padded or deeper or get_close_matches(unknown, self._rows, n=1)
+            problem += f" (did you mean {shown(near[0])}?)" if near else ""
         if self._unknown == 1 and self._remedy:
             problem += f"; {self._remedy}"
         return UNKNOWN_ID, problem
-
-    def _nearest(self, name: str) -> str:
-        self._unknown += 1
-        if len(self._rows) > MAX_COMPARED_IDS or self._unknown > MAX_EXPLAINED_IDS:
-            return ""
-        deeper = [other for other in self._rows if other.endswith(f"/{name}")]
-        bare = name.lstrip("0")
-        padded = [other for other in self._rows if other.lstrip("0") == bare]
-        near = padded or deeper or get_close_matches(name, self._rows, n=1)
-        return f" (did you mean {shown(near[0])}?)" if near else ""
 
     def _other_level(self, unknown: str) -> tuple[str, str | None]:
         """Return what an unknown id seems to be, and the document that it probably means."""
@@ -171,84 +164,114 @@ class KnownIds:
         return {chunk["document"]: name for chunk, name in chunks if chunk is not None}
 
 
-class DocumentRows:
-    """Documents in the making; the ids are unique already."""
+class _Rows:
+    """Collects rows and turns them into Arrow whenever a batch is full."""
+
+    schema: ClassVar[TableSchema]
+    none: ClassVar[str]
+    """What is said where there is no row."""
 
     def __init__(self) -> None:
-        """Start without documents."""
-        self._rows = _TableBuilder(DOCUMENTS)
+        """Start without rows."""
+        self._arrow = self.schema.arrow()
+        self._batches: list[pa.RecordBatch] = []
+        self._rows: list[tuple[object, ...]] = []
+        self._characters = 0
+
+    def _add(self, *values: object, characters: int = 0) -> None:
+        """Add a row, its values in declared order; ``characters`` says how large it is."""
+        self._rows.append(values)
+        self._characters += characters
+        if len(self._rows) >= BATCH_ROWS or self._characters >= BATCH_CHARACTERS:
+            self._flush()
+
+    def table(self) -> pa.Table:
+        """Return the checked table of all rows."""
+        self._flush()
+        return self.schema.check(pa.Table.from_batches(self._batches, schema=self._arrow))
+
+    def read(self, place: Place, notes: list[str]) -> Read:
+        """Return the table, with ``notes`` before its own.
+
+        Raises:
+            DataError: there is no row.
+        """
+        table = self.table()
+        if not table.num_rows:
+            raise place.error(self.none, check=EMPTY)
+        return Read(table, notes + self._notes(table, place))
+
+    def _notes(self, table: pa.Table, place: Place) -> list[str]:
+        raise NotImplementedError
+
+    def _flush(self) -> None:
+        if self._rows:
+            # The system's allocator can grow a buffer without copying it: measured faster than
+            # the default pool, with less memory at the peak.
+            pool = pa.system_memory_pool()
+            columns = [
+                pa.array(values, field.type, memory_pool=pool)
+                for values, field in zip(zip(*self._rows, strict=True), self._arrow, strict=True)
+            ]
+            self._batches.append(pa.record_batch(columns, schema=self._arrow))
+        self._rows = []
+        self._characters = 0
+
+
+class DocumentRows(_Rows):
+    """Documents in the making; the ids are unique already."""
+
+    schema: ClassVar[TableSchema] = DOCUMENTS
+    none: ClassVar[str] = "holds no document; at least one is needed"
 
     def add(self, document_id: str, title: str, text: str, metadata: str = "{}") -> None:
         """Add a document; one without title and text is kept and noted."""
         size = len(title) + len(text) + len(metadata)
-        self._rows.add(document_id, title, text, metadata, characters=size)
+        self._add(document_id, title, text, metadata, characters=size)
 
-    def table(self) -> pa.Table:
-        """Return the documents."""
-        return self._rows.table()
-
-    def read(self, place: Place, notes: list[str]) -> Read:
-        """Return the table, with ``notes`` before its own.
-
-        Raises:
-            DataError: there is no document.
-        """
-        table = self.table()
-        if not table.num_rows:
-            raise place.error("holds no document; at least one is needed", check=EMPTY)
-        return Read(table, notes + _empty_documents(table))
+    def _notes(self, table: pa.Table, place: Place) -> list[str]:
+        suspects = table.select(["document_id", "title", "text"])
+        for name in ("title", "text"):
+            # Most have a character that no alphabet takes for white space; others are looked at.
+            has_letter = pc.match_substring_regex(suspects.column(name), "[!-~]")
+            suspects = suspects.filter(pc.invert(has_letter))
+        rows = zip(*(column.to_pylist() for column in suspects.columns), strict=True)
+        empty = [name for name, title, text in rows if not title.strip() and not text.strip()]
+        return note("empty document", "empty documents", empty)
 
 
-def _empty_documents(documents: pa.Table) -> list[str]:
-    """Return a note of the documents without title and text."""
-    suspects = documents.select(["document_id", "title", "text"])
-    for name in ("title", "text"):
-        # Most have a character that no alphabet takes for white space; the others are looked at.
-        has_letter = pc.match_substring_regex(suspects.column(name), "[!-~]")
-        suspects = suspects.filter(pc.invert(has_letter))
-    rows = zip(*(column.to_pylist() for column in suspects.columns), strict=True)
-    empty = [name for name, title, text in rows if not title.strip() and not text.strip()]
-    return note("empty document", "empty documents", empty)
-
-
-class QueryRows:
+class QueryRows(_Rows):
     """Queries in the making; the ids are unique already."""
 
-    def __init__(self) -> None:
-        """Start without queries."""
-        self._rows = _TableBuilder(QUERIES)
-        self._empty: list[str] = []
+    schema: ClassVar[TableSchema] = QUERIES
+    none: ClassVar[str] = "holds no query; at least one is needed"
 
     def add(self, query_id: str, text: str, tags: list[str], metadata: str = "{}") -> None:
         """Add a query; an empty one is kept and noted: it finds nothing and counts 0."""
-        self._rows.add(query_id, text, tags, metadata, characters=len(text) + len(metadata))
-        if not text.strip():
-            self._empty.append(query_id)
+        self._add(query_id, text, tags, metadata, characters=len(text) + len(metadata))
 
-    def read(self, place: Place, notes: list[str]) -> Read:
-        """Return the table, with ``notes`` before its own.
-
-        Raises:
-            DataError: there is no query.
-        """
-        table = self._rows.table()
-        if not table.num_rows:
-            raise place.error("holds no query; at least one is needed", check=EMPTY)
-        return Read(table, notes + note("empty query", "empty queries", self._empty))
+    def _notes(self, table: pa.Table, place: Place) -> list[str]:
+        rows = zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True)
+        return note(
+            "empty query", "empty queries", [name for name, text in rows if not text.strip()]
+        )
 
 
-class QrelRows:
+class QrelRows(_Rows):
     """Qrels in the making: known queries and documents, no judgment twice."""
+
+    schema: ClassVar[TableSchema] = QRELS
+    none: ClassVar[str] = "holds no judgment; labels are required"
 
     def __init__(self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST) -> None:
         """Judge these documents for these queries."""
+        super().__init__()
         keep = f"`dataset: {{{UNKNOWN_DOCUMENTS}: {KEEP}}}` keeps such judgments"
         document_ids, self._query_ids = documents.column("document_id"), queries.column("query_id")
         self._documents = KnownIds("document", document_ids, problems, keep)
         self._queries = KnownIds("query", self._query_ids, problems)
         self._problems = problems
         self._kept: list[tuple[str, int]] = []
-        self._rows = _TableBuilder(QRELS)
         self._lines: dict[QrelKey, int | None] = {}
         self._answerable: set[str] = set()
 
@@ -288,129 +311,59 @@ class QrelRows:
             DataError: the same evidence of the same query was judged at the same place before.
         """
         start, end = span if span is not None else (None, None)
-        evidence = evidence_id or (document_id if span is None else f"{document_id}#{start}-{end}")
+        characters = f"{start}-{end}"
+        evidence = evidence_id or (document_id if span is None else f"{document_id}#{characters}")
         key = (query_id, evidence, document_id, start, end)
         if key in self._lines:
+            first, where = self._lines[key], f", characters {characters}" if span else ""
+            problem = (
+                f"query {shown(query_id)} and document {shown(document_id)}{where} are judged "
+            )
+            problem += "twice" if first is None else f"twice, first on line {first}"
             with error_context(query_id, document_id, evidence):
-                raise self._twice(place, key)
+                raise place.error(problem, check=DUPLICATE_JUDGMENT)
         self._lines[key] = place.line
-        self._rows.add(*key, grade)
+        self._add(*key, grade)
         if document_id not in self._documents:
             self._kept.append((document_id, grade))
         if grade > 0:
             self._answerable.add(query_id)
 
-    def read(self, file: Place, notes: list[str]) -> Read:
-        """Return the table, with ``notes`` before its own.
-
-        Raises:
-            DataError: there is no judgment, or none of a document of the corpus.
-        """
-        table = self._rows.table()
-        if not table.num_rows:
-            raise file.error("holds no judgment; labels are required", check=EMPTY)
-        if len(self._kept) == table.num_rows:
-            named = shown(self._kept[0][0])
-            raise file.error(f"names no document of the corpus; the first it names is {named}")
-        without = [q for q in self._query_ids.to_pylist() if q not in self._answerable]
-        notes = notes + self._kept_notes()
-        one, many = f"query {WITHOUT_RELEVANT}", f"queries {WITHOUT_RELEVANT}"
-        return Read(table, notes + note(one, many, without))
-
-    def _kept_notes(self) -> list[str]:
+    def _notes(self, table: pa.Table, place: Place) -> list[str]:
         n, relevant = len(self._kept), sum(grade > 0 for _, grade in self._kept)
+        named = list(dict.fromkeys(document_id for document_id, _ in self._kept))
+        if n == table.num_rows:
+            first = shown(named[0])
+            raise place.error(f"names no document of the corpus; the first it names is {first}")
         rest = f"; judgments of such are kept: {n}, of which relevant: {relevant}"
         one, many = "judged document is not in the corpus", "judged documents are not in the corpus"
-        named = dict.fromkeys(document_id for document_id, _ in self._kept)
-        return note(f"{one}{rest}", f"{many}{rest}", named)
-
-    def _twice(self, place: Place, key: QrelKey) -> DataError:
-        query_id, _, document_id, start, end = key
-        span = f", characters {start}-{end}" if start is not None else ""
-        first = f", first on line {self._lines[key]}" if self._lines[key] is not None else ""
-        return place.error(
-            f"query {shown(query_id)} and document {shown(document_id)}{span} are judged twice"
-            f"{first}",
-            check=DUPLICATE_JUDGMENT,
-        )
+        notes = note(f"{one}{rest}", f"{many}{rest}", named)
+        without = [q for q in self._query_ids.to_pylist() if q not in self._answerable]
+        return notes + note(f"query {WITHOUT_RELEVANT}", f"queries {WITHOUT_RELEVANT}", without)
 
 
-class _TableBuilder:
-    """Collects rows and turns them into Arrow whenever a batch is full."""
-
-    def __init__(self, schema: TableSchema) -> None:
-        self._schema = schema
-        self._arrow = schema.arrow()
-        self._batches: list[pa.RecordBatch] = []
-        self._rows: list[tuple[object, ...]] = []
-        self._characters = 0
-
-    def add(self, *values: object, characters: int = 0) -> None:
-        """Add a row, its values in declared order; ``characters`` says how large it is."""
-        self._rows.append(values)
-        self._characters += characters
-        if len(self._rows) >= BATCH_ROWS or self._characters >= BATCH_CHARACTERS:
-            self._flush()
-
-    def table(self) -> pa.Table:
-        """Return the checked table of all rows."""
-        self._flush()
-        return self._schema.check(pa.Table.from_batches(self._batches, schema=self._arrow))
-
-    def _flush(self) -> None:
-        if self._rows:
-            # The system's allocator can grow a buffer without copying it: measured faster than
-            # the default pool, with less memory at the peak.
-            pool = pa.system_memory_pool()
-            columns = [
-                pa.array(values, field.type, memory_pool=pool)
-                for values, field in zip(zip(*self._rows, strict=True), self._arrow, strict=True)
-            ]
-            self._batches.append(pa.record_batch(columns, schema=self._arrow))
-        self._rows = []
-        self._characters = 0
+FieldsOf = Callable[[Row, Place], DocumentFields]
+"""Gives the fields of a document for its row."""
 
 
-Document = tuple[str, str, str, str]
-"""Id, title, text and metadata of a document."""
+def read_document_rows(
+    sources: Sequence[RowFile],
+    fields_of: FieldsOf,
+    problems: Problems,
+    prepare: Callable[[Row], Row] | None = None,
+) -> Read:
+    """Return the documents of files with a row for each; ``prepare`` is done to a row before.
 
-
-def read_in_blocks(
-    known: KnownBlocks,
-    records: Iterable[Record],
-    parser: Callable[[Record], tuple[str, Callable[[Record], Document]]],
-) -> Read | None:
-    """Return the documents of some records; only blocks that are not known are parsed.
-
-    Args:
-        known: blocks of earlier tables.
-        records: in their order, each with its place.
-        parser: gives, for the first record, all that a document depends on besides its record, and
-            what parses a record.
-
-    Returns:
-        None where there is no document, or anything is wrong: the file is then to be read as a
-        whole.
+    Raises:
+        DataError: a row breaks the format, an id occurs twice, or there is no document.
     """
-    built = BlockedTable(known)
-    made: tuple[str, Callable[[Record], Document]] | None = None
-    try:
-        for block in in_blocks(records):
-            seed, parse = made = made or parser(block[0])
-            digest = records_digest([content for _, content in block], seed)
-            built.add(digest, partial(_parsed_block, block, parse))
-    except DataError:
-        return None
-    if not built.blocks:
-        return None
-    table = built.table()
-    if pc.count_distinct(table.column("document_id")).as_py() < table.num_rows:
-        return None
-    return Read(table, _empty_documents(table), built.blocks)
-
-
-def _parsed_block(block: Sequence[Record], parse: Callable[[Record], Document]) -> pa.Table:
-    rows = DocumentRows()
-    for record in block:
-        rows.add(*parse(record))
-    return rows.table()
+    rows, ids = DocumentRows(), UniqueIds("document", problems)
+    for source in sources:
+        for place, row in source.rows():
+            fields = fields_of(row, place)
+            with problems:
+                document_id = fields.read_id(row, place)
+                ids.add(document_id, place, ", ".join(fields.document_id))
+                rows.add(document_id, *fields.read_rest(prepare(row) if prepare else row, place))
+    notes = dict.fromkeys(line for source in sources for line in source.notes())
+    return rows.read(Place(sources[0].file), list(notes))

@@ -12,19 +12,12 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.sources import sgml
-from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import DocumentFields, Place, checked_id
+from rag_assets.sources.dataset import FolderLayout, Read
+from rag_assets.sources.fields import DocumentFields, Place, Row, checked_id
 from rag_assets.sources.problems import FIRST, Problems
-from rag_assets.sources.row_files import Record, decoded, parse_object, read_raw_lines
-from rag_assets.sources.tables import (
-    Document,
-    DocumentRows,
-    QrelRows,
-    QueryRows,
-    UniqueIds,
-    read_in_blocks,
-)
-from rag_assets.store.blocks import KnownBlocks
+from rag_assets.sources.row_files import read_lines, read_objects
+from rag_assets.sources.sgml import Document
+from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
 from rag_assets.text_files import suffix
 from rag_assets.trec_lines import qrel_line, read_fields
 
@@ -49,7 +42,7 @@ _TEXT_KEYS = ("text", "contents")
 
 
 @dataclass(frozen=True)
-class TrecDataset:
+class TrecDataset(FolderLayout):
     """Topics, qrels and documents of a folder.
 
     The documents are ``corpus.*`` or a folder ``corpus/`` (``collection``, ``documents``, ``docs``
@@ -62,8 +55,7 @@ class TrecDataset:
 
     format: ClassVar[str] = "trec"
     layout: ClassVar[str] = f"a folder with {', '.join(_PARTS.values())}"
-    default_judge: ClassVar[str] = "document"
-    default_chunking: ClassVar[str] = "none"
+    title: ClassVar[str] = "a TREC folder"
     has_qrels: ClassVar[bool] = True
 
     root: Path
@@ -72,30 +64,14 @@ class TrecDataset:
     corpus: Path
 
     @classmethod
-    def recognises(cls, path: Path) -> bool:
-        """Return whether the folder has all three parts."""
-        return path.is_dir() and all(_parts(path).values())
-
-    @classmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
-        """Return the three parts, and which are there."""
         part_files = _parts(path) if path.is_dir() else {}
         return {_PARTS[part]: bool(files) for part, files in part_files.items()}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
-        """Return the folder, or one subset of it.
-
-        Raises:
-            DataError: a part is missing, or there is more than one file for it.
-            UsageError: there is no subset of this name.
-        """
-        if not path.is_dir():
-            raise DataError(f"not {cls.layout}", file=path)
+        cls.require_parts(path)
         parts = _parts(path)
-        missing = [_PARTS[part] for part, files in parts.items() if not files]
-        if missing:
-            raise DataError(f"not a TREC folder: {', '.join(missing)} missing", file=path)
         qrels = _chosen(parts[QRELS], subset, path, QRELS)
         # Qrels of several subsets may share the only topics.
         subset_of_topics = subset if len(parts[TOPICS]) > 1 else None
@@ -103,7 +79,6 @@ class TrecDataset:
         return cls(path, topics, qrels, _chosen(parts[CORPUS], None, path, "the corpus"))
 
     def document_files(self) -> list[Path]:
-        """Return the corpus, sorted by path where it is a folder."""
         if not self.corpus.is_dir():
             return [self.corpus]
         names = {file.relative_to(self.corpus): file for file in self.corpus.rglob("*")}
@@ -111,37 +86,22 @@ class TrecDataset:
         return [names[name] for name in sorted(visible, key=Path.as_posix) if names[name].is_file()]
 
     def query_files(self) -> list[Path]:
-        """Return the topics."""
         return [self.topics]
 
     def qrels_files(self) -> list[Path]:
-        """Return the qrels."""
         return [self.qrels]
 
-    def read_document_blocks(self, known: KnownBlocks) -> Read | None:
-        """Return the documents where all files are of one kind, by which a record is parsed."""
-        files = self.document_files()
-        if len({suffix(file) for file in files}) != 1:
-            return None
-        records = (record for file in files for record in _records(file))
-        return read_in_blocks(
-            known, records, lambda first: (f"trec{suffix(first[0].file)}", _document)
-        )
-
     def read_documents(self, problems: Problems = FIRST) -> Read:
-        """Return the documents of all files of the corpus."""
         rows, ids = DocumentRows(), UniqueIds("document", problems)
         for file in self.document_files():
             key = "id" if suffix(file) in (".jsonl", ".tsv") else "DOCNO"
-            for record in _records(file):
+            for place, document in _documents(file, problems):
                 with problems:
-                    document = _document(record)
-                    ids.add(document[0], record[0], key)
+                    ids.add(document[0], place, key)
                     rows.add(*document)
         return rows.read(Place(self.corpus), [])
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        """Return the topics."""
         rows, ids = QueryRows(), UniqueIds("query", problems)
         for place, (query_id, text, metadata) in sgml.read_topics(self.topics, problems):
             with problems:
@@ -152,7 +112,6 @@ class TrecDataset:
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
-        """Return the judgments, negative and zero grades included."""
         rows = QrelRows(documents, queries, problems)
         for number, fields in read_fields(self.qrels):
             with problems:
@@ -163,39 +122,40 @@ class TrecDataset:
         return rows.read(Place(self.qrels), [])
 
 
-def _records(file: Path) -> Iterator[Record]:
-    """Yield place and bytes of every document of a file."""
-    return read_raw_lines(file) if suffix(file) in (".jsonl", ".tsv") else sgml.read_documents(file)
-
-
-def _document(record: Record) -> Document:
-    """Return the document of a record.
+def _documents(file: Path, problems: Problems) -> Iterator[tuple[Place, Document]]:
+    """Yield the documents of a file.
 
     Lines of ``.jsonl`` hold an id (``_id``, ``id``, ``docno``, ``doc_id``), ``text`` or
     ``contents``, and if wanted ``title``. Lines of ``.tsv`` hold ``id<TAB>text``, as MS MARCO's
     ``collection.tsv``, or ``id<TAB>text<TAB>title``. Every other file holds ``<DOC>`` blocks.
 
     Raises:
-        DataError: it breaks the format or has no id.
+        DataError: one breaks the format or has no id.
     """
-    place, content = record
-    kind = suffix(place.file)
-    if kind == ".jsonl":
-        _, row = parse_object(record)
-        id_key, text_key = (
-            next((key for key in keys if key in row), keys[0]) for keys in (_ID_KEYS, _TEXT_KEYS)
-        )
-        fields = DocumentFields((id_key,), text=text_key)
-        return (fields.read_id(row, place), *fields.read_rest(row, place))
-    text = decoded(content, place)
-    if kind != ".tsv":
-        return sgml.document(place, text)
-    columns = text.rstrip("\r\n").split("\t")
+    if suffix(file) == ".jsonl":
+        return problems.each(_row_document, read_objects(file, problems))
+    if suffix(file) == ".tsv":
+        return problems.each(_line_document, read_lines(file, problems))
+    return problems.each(lambda b: (b[0], sgml.document(*b)), sgml.read_documents(file))
+
+
+def _row_document(item: tuple[Place, Row]) -> tuple[Place, Document]:
+    place, row = item
+    id_key, text_key = (
+        next((key for key in keys if key in row), keys[0]) for keys in (_ID_KEYS, _TEXT_KEYS)
+    )
+    fields = DocumentFields((id_key,), text=text_key)
+    return place, (fields.read_id(row, place), *fields.read_rest(row, place))
+
+
+def _line_document(line: tuple[Place, str]) -> tuple[Place, Document]:
+    place, text = line
+    columns = text.split("\t")
     if len(columns) not in (2, 3):
         forms = "id<TAB>text or id<TAB>text<TAB>title"
         raise place.error(f"found {len(columns)} columns, separated by tabs; must be {forms}")
     title = columns[2].strip() if len(columns) == 3 else ""
-    return checked_id(columns[0].strip(), place, "id"), title, columns[1], "{}"
+    return place, (checked_id(columns[0].strip(), place, "id"), title, columns[1], "{}")
 
 
 def _parts(path: Path) -> dict[str, list[Path]]:

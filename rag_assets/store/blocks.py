@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -62,24 +62,6 @@ _HASHES = 1 << 32
 _DIGITS = 32
 _KEPT_GROUPS = 2
 """A block may lie across two row groups."""
-
-Record = TypeVar("Record", bound=tuple[Any, bytes])
-
-
-def in_blocks(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Yield records, each of anything and of its bytes, in blocks."""
-    block: list[Record] = []
-    together = 0
-    for record in records:
-        content = record[1]
-        n_bytes = len(content)
-        block.append(record)
-        together += n_bytes
-        if crc32(content) * TARGET < n_bytes * _HASHES or together >= MOST:
-            yield block
-            block, together = [], 0
-    if block:
-        yield block
 
 
 def block_ends(ids: Iterable[str], sizes: Iterable[int]) -> list[int]:

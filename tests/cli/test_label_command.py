@@ -25,9 +25,8 @@ from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import no_progress
-from rag_assets.sources.formats import LABELLING_LOG, unread_labels
-from rag_assets.sources.formats import LABELLING_LOG as LOG
 from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.sources.unread_files import LABELLING_LOG, unread_labels
 from tests.cli.test_sampled import METRIC, evaluated, judge, made
 from tests.labels.page.served import Client, moment
 from tests.tiny_experiment import Tiny
@@ -85,7 +84,7 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
         hits = client.ask("search", query_id="q1", text="oil engines")
         assert hits[0]["document_id"] == "engines.md"
         assert ["engine", True] in hits[1]["text"]["parts"]
-    log = tiny.folder / LOG
+    log = tiny.folder / LABELLING_LOG
     lines = read_judgments(log)
     assert len(lines) == 5
     assert unread_labels(sampled(tiny).experiment.dataset) is None
@@ -125,7 +124,11 @@ def test_two_experiments_of_a_folder_have_a_log_each(tiny: Tiny) -> None:
     named = tiny.folder / "named.yaml"
     named.write_text(other.read_text() + "judgments_log: by_hand.jsonl\n", encoding="utf-8")
     paths = [load_experiment(one).judgments_log for one in (tiny.folder, other, named)]
-    assert [path.name for path in paths] == [LOG, f"other.{LOG}", "by_hand.jsonl"]
+    assert [path.name for path in paths] == [
+        LABELLING_LOG,
+        f"other.{LABELLING_LOG}",
+        "by_hand.jsonl",
+    ]
     assert {path.parent for path in paths} == {tiny.folder}
     assert design_file(paths[1]).name == "other.labelling.design.jsonl"
 

@@ -1,4 +1,4 @@
-"""``leaderboard --split``, and what a query log changes for its user."""
+"""``leaderboard --split``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
+from tests.tiny_experiment import QUERIES, Tiny
 
 Invoke = Callable[..., Result]
 
@@ -59,24 +59,6 @@ def test_without_a_split(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
         assert (result.exit_code, result.stdout) == (2, "")
         problem = "the queries of tiny are not split; add `split` to its experiment.yaml"
         assert result.stderr == f"error: {problem}\n"
-
-
-def test_a_query_log_is_weighted_by_its_counts(tmp_path: Path, invoke: Invoke) -> None:
-    tiny = Tiny(tmp_path / "tiny")
-    tiny.config["retrievers"] = {"bm25-whole": tiny.config["retrievers"]["bm25-whole"]}
-    tiny.config |= {"top_k": [1], "primary": "mrr@1", "baseline": "bm25-whole"}
-    tiny.write()
-    (tiny.folder / "queries.jsonl").unlink()
-    tiny.write_rows("query_log.jsonl", [{**q, "count": n} for n, q in enumerate(QUERIES, 1)])
-    tiny.write_rows("judgments.jsonl", JUDGMENTS)
-    store = ("--store", tiny.root / "store")
-    result = invoke("evaluate", tiny.folder, *store)
-    assert result.exit_code == 0, result.output
-    note = "note: query_facts: every mean is weighted by the field 'count' of the queries"
-    assert note in result.stderr.splitlines()
-    assert "weighted mean over 6 queries" in result.stdout
-    (row,) = json.loads(invoke("evaluate", tiny.folder, *store, "--format", "json").stdout)
-    assert (row["n_queries"], row["weight"]) == (6, 21.0)
 
 
 @pytest.fixture(scope="module")

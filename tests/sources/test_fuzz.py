@@ -185,7 +185,7 @@ def _topic(content: str, opening: str = '<topic number="1">') -> str:
 
 
 def _read_corpus(path: Path) -> object:
-    return [sgml.document(place, raw.decode()) for place, raw in sgml.read_documents(path)]
+    return [sgml.document(place, raw) for place, raw in sgml.read_documents(path)]
 
 
 OTHERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {

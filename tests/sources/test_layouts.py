@@ -351,9 +351,9 @@ def test_tables_may_be_compressed(write: Write, read_all: ReadAll, format: str) 
         "csv": ("id,text\nd1,A dog.\n", "query_id,doc_id\nq1,d1\n"),
     }
     documents, judgments = rows[format]
-    asked = '{"query_id": "q1", "text": "dog", "count": 2}\n'
+    asked = '{"query_id": "q1", "text": "dog"}\n'
     files = {f"documents.{format}": documents, f"judgments.{format}": judgments}
-    dataset = open_dataset(write(packed({**files, "query_log.jsonl": asked})))
+    dataset = open_dataset(write(packed({**files, "queries.jsonl": asked})))
     assert dataset.format == format
     assert judged(read_all(dataset)[2]) == [("q1", "d1", 1)]
 

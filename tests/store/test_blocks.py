@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,6 @@ from rag_assets.store.blocks import (
     BlockedTable,
     KnownBlocks,
     block_ends,
-    in_blocks,
     records_digest,
     rows_digest,
     similar_artifacts,
@@ -38,16 +38,20 @@ def small_blocks() -> object:
 RECORDS = st.lists(st.binary(min_size=1, max_size=60), max_size=120, unique=True)
 
 
+def split(records: list[bytes]) -> list[list[bytes]]:
+    ends = block_ends([record.hex() for record in records], map(len, records))
+    return [records[start:end] for start, end in pairwise([0, *ends])]
+
+
 def digests(records: list[bytes]) -> list[str]:
-    found = in_blocks([(number, record) for number, record in enumerate(records)])
-    return [records_digest([content for _, content in block], "") for block in found]
+    return [records_digest(block, "") for block in split(records)]
 
 
 @given(RECORDS)
 def test_blocks_hold_all_records_in_their_order(records: list[bytes]) -> None:
-    found = list(in_blocks(enumerate(records)))
-    assert [content for block in found for _, content in block] == records
-    assert all(block for block in found)
+    found = split(records)
+    assert [record for block in found for record in block] == records
+    assert all(found)
 
 
 @given(RECORDS, st.binary(min_size=1, max_size=60), st.data())
@@ -74,7 +78,7 @@ def test_a_removed_record_makes_at_most_one_new_block(
 
 def sizes(records: list[bytes]) -> list[int]:
     """Return the bytes of runs of records that no boundary of theirs ends."""
-    return [sum(len(content) for _, content in block) for block in in_blocks(enumerate(records))]
+    return [sum(map(len, block)) for block in split(records)]
 
 
 @given(RECORDS)
