@@ -65,8 +65,19 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         DataError: the file cannot be read or is damaged, or unpacks to more than is allowed.
     """
     try:
-        with _stream(path) as stream:
-            yield stream
+        with content_file(path).open("rb") as file:
+            if path.suffix.lower() != GZIP:
+                yield file
+                return
+            size = path.stat().st_size
+            allowed = max(FREE_BYTES, LARGEST_RATIO * size)
+            unpacked = _Unpacked(gzip.GzipFile(fileobj=file), path, allowed)
+            if size <= UNPACKED_FIRST and size * DEFLATE_RATIO > allowed:
+                # Before anybody reads it: a parser of lines may take a minute until the limit.
+                while unpacked.read(1 << 20):
+                    pass
+                unpacked.rewind()
+            yield cast("BinaryIO", io.BufferedReader(unpacked, 1 << 17))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
     except (EOFError, zlib.error) as error:
@@ -83,58 +94,27 @@ def read_bytes(path: Path) -> bytes:
         return stream.read()
 
 
-def _stream(path: Path) -> BinaryIO:
-    if path.suffix.lower() != GZIP:
-        return content_file(path).open("rb")
-    if _is_suspicious(path):
-        # Before anybody reads it: a parser of lines may take a minute until the limit is reached.
-        with _unpacked(path) as stream:
-            while stream.read(1 << 20):
-                pass
-    return _unpacked(path)
-
-
-def _unpacked(path: Path) -> BinaryIO:
-    return cast("BinaryIO", io.BufferedReader(_Unpacked(path), 1 << 17))
-
-
-def _is_suspicious(path: Path) -> bool:
-    """Return whether a small ``.gz`` file may unpack to more than is allowed."""
-    size = path.stat().st_size
-    return path.is_file() and size <= UNPACKED_FIRST and size * DEFLATE_RATIO > _allowed(path)
-
-
 class _Unpacked(io.RawIOBase):
     """What a ``.gz`` file unpacks to, up to the limit."""
 
-    def __init__(self, path: Path) -> None:
-        self._packed = content_file(path).open("rb")
-        self._unpacked = gzip.GzipFile(fileobj=self._packed)
+    def __init__(self, unpacked: gzip.GzipFile, path: Path, allowed: int) -> None:
+        self._unpacked = unpacked
         self._path = path
-        self._allowed = _allowed(path)
+        self._allowed = allowed
         self._size = 0
 
     def readable(self) -> bool:
         return True
 
+    def rewind(self) -> None:
+        self._unpacked.seek(0)
+        self._size = 0
+
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         count = self._unpacked.readinto(buffer)
         self._size += count
         if self._size > self._allowed:
-            problem = f"unpacks to more than {_limit(self._allowed)}"
-            raise DataError(problem, file=self._path)
+            rule = f"{FREE_BYTES:,} or {LARGEST_RATIO} times the size of the file are allowed"
+            problem = f"unpacks to more than {self._allowed:,} bytes; {rule}; unpack it yourself "
+            raise DataError(f"{problem}where you trust it", file=self._path)
         return count
-
-    def close(self) -> None:
-        self._unpacked.close()
-        self._packed.close()
-        super().close()
-
-
-def _allowed(file: Path) -> int:
-    return max(FREE_BYTES, LARGEST_RATIO * file.stat().st_size)
-
-
-def _limit(allowed: int) -> str:
-    rule = f"{FREE_BYTES:,} or {LARGEST_RATIO} times the size of the file are allowed"
-    return f"{allowed:,} bytes; {rule}; unpack it yourself where you trust it"

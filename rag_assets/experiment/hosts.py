@@ -64,17 +64,17 @@ def retriever_client(experiment: Experiment, retriever: str) -> Client | None:
     A collection of vectors that is searched as it lies on a server (``url``) costs nothing by
     request, and needs no limit.
     """
-    config = experiment.retrievers[retriever]
+    config, key = experiment.retrievers[retriever], f"retrievers.{retriever}"
     host = getattr(config, "host", None)  # of a database; the rest of its address is not for us
     if host is not None:
-        return Client(f"retrievers.{retriever}", f"postgresql://{host}", True, True)
+        return Client(key, f"postgresql://{host}", True, True)
     address = getattr(config, "base_url", None) or getattr(config, "url", None)
     if not isinstance(address, str):
         return None
     is_named = bool({"base_url", "url"} & config.model_fields_set) or config.provider is not None
     limits = [getattr(config, name, None) for name in ("max_calls", "max_cost")]
     is_bounded = limits != [None, None] or not hasattr(config, "base_url")
-    return Client(f"retrievers.{retriever}", Server(address).place, is_named, is_bounded)
+    return Client(key, Server(address).place, is_named, is_bounded)
 
 
 def clients(experiment: Experiment) -> list[Client]:
@@ -84,19 +84,19 @@ def clients(experiment: Experiment) -> list[Client]:
 
 def all_clients(experiment: Experiment) -> list[Client]:
     """Return the same with what is asked on this machine."""
-    prompted = [s for s in experiment.query_sets.values() if isinstance(s, PromptedQuerySet)]
     used = {options.generator for options in experiment.answerers.values()}
-    writers = [
-        one
-        for name, one in experiment.generators.items()
-        if name in used and isinstance(one, LlmGenerator)
+    texts = (text for config in experiment.chunkings.values() for text in config.index_texts or ())
+    names = [
+        *([experiment.questions.llm] if experiment.questions is not None else []),
+        *(s.llm for s in experiment.query_sets.values() if isinstance(s, PromptedQuerySet)),
+        *(
+            generator.llm
+            for name, generator in experiment.generators.items()
+            if name in used and isinstance(generator, LlmGenerator)
+        ),
+        *(judge.llm for judge in experiment.judges.values() if isinstance(judge, LlmJudge)),
+        *(text.llm for text in texts if text.asks),
     ]
-    shown = [one for config in experiment.chunkings.values() for one in config.index_texts or ()]
-    judges = [one for one in experiment.judges.values() if isinstance(one, LlmJudge)]
-    names = [experiment.questions.llm] if experiment.questions is not None else []
-    names += [*(one.llm for one in prompted), *(one.llm for one in writers)]
-    names += [one.llm for one in judges]
-    names += [one.llm for one in shown if one.asks]
     found: list[Client | None] = []
     with suppress(UsageError):  # said where it is asked
         found += [llm_client(experiment, name) for name in dict.fromkeys(names)]
@@ -107,15 +107,15 @@ def all_clients(experiment: Experiment) -> list[Client]:
 def host_notes(found: Iterable[Client]) -> list[str]:
     """Return a line for each client whose host is not named, or that is asked without a limit."""
     lines = []
-    for one in found:
-        if not one.is_named:
+    for client in found:
+        if not client.is_named:
             lines.append(
-                f"{one.key}: texts are sent to {one.host}, which the experiment does not name; "
-                f"{NEXT_VERSION}: add `base_url: {one.address}`"
+                f"{client.key}: texts are sent to {client.host}, which the experiment does not "
+                f"name; {NEXT_VERSION}: add `base_url: {client.address}`"
             )
-        if not one.is_bounded:
+        if not client.is_bounded:
             lines.append(
-                f"{one.key}: {one.host} is asked without a limit; {NEXT_VERSION}: add "
+                f"{client.key}: {client.host} is asked without a limit; {NEXT_VERSION}: add "
                 "`max_calls`, or `max_cost` where there is one"
             )
     return lines

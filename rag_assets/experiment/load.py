@@ -12,18 +12,12 @@ from pydantic import ValidationError
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.measures import MEASURE_TYPES
-from rag_assets.evaluation.metric_names import Metric, parse_metric, refuse_lower_is_better
+from rag_assets.experiment.completion import Blocks, check_known, naming
 from rag_assets.experiment.config import (
-    ChunkingConfig,
     DatasetConfig,
     ExperimentConfig,
     RetrieverConfig,
     StatisticsConfig,
-)
-from rag_assets.experiment.defaults import (
-    default_chunkings,
-    default_primary,
-    default_retrievers,
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
@@ -31,21 +25,8 @@ from rag_assets.experiment.names import FOR_PEOPLE, checked_name, name_from
 from rag_assets.experiment.problems import dotted, first_problem, refused
 from rag_assets.experiment.retriever_rules import (
     check_display_names,
-    check_retrievers,
     check_tuning,
     tuned_retrievers,
-)
-from rag_assets.experiment.rules import (
-    check_known,
-    completed_answerer,
-    completed_chunking,
-    completed_generator,
-    completed_judge,
-    completed_query_set,
-    completed_questions,
-    completed_retriever,
-    naming,
-    with_files,
 )
 from rag_assets.experiment.yaml_file import YamlFile, read_yaml
 from rag_assets.labels.generation.question_tables import SOURCE_DOCUMENT
@@ -55,7 +36,6 @@ from rag_assets.plain_text import shortened
 from rag_assets.plugins import Members
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.regular_files import unusable
-from rag_assets.retrieval.base import ORIGINAL, BaseRetriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.formats import FORMATS, open_dataset, with_columns
@@ -209,56 +189,32 @@ def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig)
 def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Experiment:
     dataset = _open(source, config.dataset, has_file=has_file)
     base = source.parent if has_file else source
-    chunkings = dict(config.chunking) or default_chunkings(dataset)
-    retrievers = {
-        name: completed_retriever(name, options, chunkings, filters=config.filters)
-        for name, options in (config.retrievers or default_retrievers()).items()
-    }
-    check_retrievers(retrievers)
-    _check_reads(retrievers, chunkings, config)
-    query_sets = {
-        name: completed_query_set(name, options, source.parent, config)
-        for name, options in config.query_sets.items()
-    }
-    chunkings = {
-        name: completed_chunking(name, options, base, config) for name, options in chunkings.items()
-    }
-    retrievers = {
-        name: with_files(options, base, "retrievers", name) for name, options in retrievers.items()
-    }
-    questions = config.questions and completed_questions(config.questions, chunkings, base, config)
+    blocks = Blocks(config, dataset, base, source.parent)
+    retrievers = blocks.retrievers
+    query_sets = {name: blocks.query_set(name, one) for name, one in config.query_sets.items()}
+    chunkings = {n: blocks.chunking(n, one) for n, one in blocks.given_chunkings.items()}
+    retrievers = {n: blocks.with_files(one, "retrievers", n) for n, one in retrievers.items()}
+    questions = config.questions and blocks.questions(config.questions)
     log = _log(source, base, config.judgments_log)
     has_graded_pool = questions is None and is_wholly_graded(log)
     has_labels = dataset.has_qrels or questions is not None or has_graded_pool
-    judge = config.dataset.judge or ("evidence" if questions else dataset.default_judge)
-    if judge == "chunk":
-        _check_given_chunks(chunkings)
-    metrics = [_metric(name, "metrics", number) for number, name in enumerate(config.metrics)]
-    measures = tuple(dict.fromkeys(one.column for one in metrics if one.cutoff is None))
-    extra = tuple(one for one in metrics if one.cutoff is not None)
-    primary = _primary(config, measures, extra)
-    generators = {
-        name: completed_generator(name, options, base, config)
-        for name, options in config.generators.items()
-    }
+    blocks.check_judged_unit()
+    metrics = blocks.metrics()
+    extra = tuple(metric for metric in metrics if metric.cutoff is not None)
+    primary = blocks.primary(metrics)
+    generators = {name: blocks.generator(name, one) for name, one in config.generators.items()}
     answerers = {
-        name: completed_answerer(
-            name, options, config, retrievers, chunkings, has_labels=has_labels
-        )
-        for name, options in config.answers.items()
+        name: blocks.answerer(name, one, has_labels=has_labels)
+        for name, one in config.answers.items()
     }
     baseline = config.baseline or next(iter(retrievers))
     check_known("retriever", baseline, retrievers, "baseline")
     for name in config.checks.drift.far_below:
         check_known("retriever", name, retrievers, "checks", "drift", "far_below", name)
     check_display_names(config.display_names, retrievers)
-    cutoffs = {m.cutoff for m in (*extra, primary) if m.cutoff is not None}
     listed = tuple(sorted(set(config.top_k)))
-    top_k = tuple(sorted({*listed, *cutoffs}))
-    judges = {
-        name: completed_judge(name, options, base, config, max(top_k))
-        for name, options in config.judges.items()
-    }
+    top_k = tuple(sorted({*listed, *(m.cutoff for m in (*extra, primary) if m.cutoff is not None)}))
+    judges = {name: blocks.judge(name, one, max(top_k)) for name, one in config.judges.items()}
     lacks: dict[str, str | None] = {} if config.split is not None else {"split": None}
     if not has_labels:
         lacks["labels"] = unread_labels(dataset)
@@ -269,7 +225,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         source=source,
         has_file=has_file,
         dataset=dataset,
-        judge=judge,
+        judge=config.dataset.judge or ("evidence" if questions else dataset.default_judge),
         has_qrels=has_labels,
         chunkings=chunkings,
         questions=questions,
@@ -277,7 +233,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         retrievers=retrievers,
         top_k=top_k,
         listed_top_k=listed,
-        metrics=measures,
+        metrics=tuple(dict.fromkeys(m.column for m in metrics if m.cutoff is None)),
         extra_metrics=extra,
         primary=primary,
         baseline=baseline,
@@ -338,52 +294,3 @@ def _open(source: Path, config: DatasetConfig, *, has_file: bool) -> Dataset:
         return dataset
     with naming("dataset", "columns"):
         return with_columns(dataset, config.columns)
-
-
-def _check_reads(
-    retrievers: dict[str, Any], chunkings: dict[str, ChunkingConfig], config: ExperimentConfig
-) -> None:
-    """Check what base retrievers search for, and that they can index the texts of their chunks."""
-    query_sets = [ORIGINAL, *config.query_sets]
-    base = {name: one for name, one in retrievers.items() if isinstance(one, BaseRetriever)}
-    for name, options in base.items():
-        location = ("retrievers", name, "query_set")
-        check_known("query set", options.query_set, query_sets, *location)
-    for name, options in base.items():
-        texts = chunkings[str(options.chunking)].index_texts
-        if texts is not None and not options.indexes_texts:
-            problem = f"'{options.chunking}' has index_texts, which this retriever cannot index"
-            raise KeyProblem(("retrievers", name, "chunking"), problem)
-
-
-def _check_given_chunks(chunkings: dict[str, ChunkingConfig]) -> None:
-    for name, chunking in chunkings.items():
-        if not chunking.whole_documents:
-            raise KeyProblem(
-                ("dataset", "judge"),
-                f"chunk: the judged ids are those of whole documents, but chunking '{name}' cuts "
-                f"documents; use strategy none, or judge document or evidence",
-            )
-
-
-def _primary(
-    config: ExperimentConfig, measures: tuple[str, ...], extra: tuple[Metric, ...]
-) -> Metric:
-    if config.primary is None:
-        metric = default_primary(measures, extra, config.top_k)
-    else:
-        metric = _metric(config.primary, "primary")
-    with naming("primary"):
-        refuse_lower_is_better(str(metric), "the primary metric places the highest first")
-    if metric.cutoff is None:
-        problem = f"needs a cut-off, such as {metric.column}@{max(config.top_k)}"
-        raise KeyProblem(("primary",), problem)
-    return metric
-
-
-def _metric(name: str, *location: int | str) -> Metric:
-    with naming(*location):
-        metric = parse_metric(name)
-    if metric.measure == "judged":
-        raise KeyProblem(location, "judged is always in the leaderboard; leave it out")
-    return metric

@@ -80,13 +80,13 @@ def starter_yaml(experiment: Experiment, path: str, data: DataSummary) -> str:
 
 
 _NO_QUESTIONS = [
-    "# There are no questions yet. `rag-assets ask` shows what is data for one at once; an",
+    "# There are no questions yet. `rag-assets ask` shows what is found for one at once; an",
     "# evaluation wants some in queries.jsonl, one a line, as the examples that stand there.",
 ]
 
 _NO_LABELS = [
     "# Nothing is judged yet, so there is no metric: an evaluation shows how much the retrievers",
-    "# overlap. `rag-assets pool` writes a sheet for people to judge what they data.",
+    "# overlap. `rag-assets pool` writes a sheet for people to judge what they found.",
 ]
 
 
@@ -103,7 +103,7 @@ def _chunking(experiment: Experiment) -> Iterator[str]:
         yield f"  {name}: {_flow(shown)}"
     if "sections_200" in chunkings:
         yield "  # sections_400: {strategy: recursive, max_tokens: 400, overlap: 60}"
-        yield "  # Title and headings as a text of their own, by which a chunk is data too:"
+        yield "  # Title and headings as a text of their own, by which a chunk is found too:"
         yield "  # by_headings: {strategy: markdown, index_texts: [text, headings]}"
 
 

@@ -92,11 +92,7 @@ def _parse(path: Path, text: str) -> YamlFile:
 def _check_extent(
     path: Path, node: yaml.Node, extents: dict[int, tuple[int, int]]
 ) -> tuple[int, int]:
-    """Return the number of values from a node on and of their levels, with aliases written out.
-
-    Raises:
-        ConfigError: there are more than people write, or an anchor contains itself.
-    """
+    """Return the number of values from a node on and of their levels, with aliases written out."""
     if id(node) in extents:
         return extents[id(node)]
     extents[id(node)] = (MAX_NODES, MAX_LEVELS)  # of an anchor that contains itself

@@ -162,11 +162,7 @@ def _present(row: Row) -> Row:
 
 
 def _ground_truth(row: Row, place: Place) -> list[list[str]]:
-    """Return the groups of a query; an empty or missing id is an empty text.
-
-    Raises:
-        DataError: it is not a list of lists of ids.
-    """
+    """Return the groups of a query; an empty or missing id is an empty text."""
     if GROUND_TRUTH not in row:
         raise place.error(missing_key(row), GROUND_TRUTH)
     groups = []

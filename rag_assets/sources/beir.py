@@ -208,11 +208,7 @@ def _split_tags(row: Row) -> tuple[list[str], Row]:
 
 
 def _parts(path: Path) -> _Parts:
-    """Return what of a BEIR dataset is at a path, judged from names only.
-
-    Raises:
-        DataError: a part is there in two forms, or a shard is missing.
-    """
+    """Return what of a BEIR dataset is at a path, judged from names only."""
     texts = (_LINES, PARQUET)
     corpus, queries = (_part(path, name, texts, (PARQUET,)) for name in (CORPUS, QUERIES))
     qrels = _part(path, QRELS, _PAIRS, _PAIRS)
@@ -265,10 +261,6 @@ def _pairs(files: Iterable[Path], problems: Problems = FIRST) -> Iterator[tuple[
     four, which is ignored. Columns are separated by tabs, or by any number of blanks: copies of
     classic collections have both, sometimes in one file. Ids may hold blanks only where tabs part
     the columns. In JSON and Parquet the fields have the names of that header.
-
-    Raises:
-        DataError: a row has not three columns or four, or its score is not an integer (``1.0`` is
-            one).
     """
     for file in files:
         is_table = suffix(file) not in (_LINES, PARQUET)

@@ -95,9 +95,6 @@ def _split_front_matter(text: str, place: Place) -> tuple[dict[str, object], str
 
     There is none without a ``---`` on the first line and a second one, or with nothing but plain
     text between them (then the lines are rules of the document itself).
-
-    Raises:
-        DataError: the block is not valid YAML, or not a mapping.
     """
     lines = text.split("\n")
     fences = [i for i, line in enumerate(lines) if line.rstrip() == FENCE][:2]

@@ -332,10 +332,6 @@ def _answers(
     An ``answer_start`` where the text does not stand (or none) is corrected when the text stands
     in the paragraph exactly once. A text that is blank, in free wording, or there more than once
     has no place.
-
-    Raises:
-        DataError: an answer has no text, or a start that is no number; or a question that
-            ``is_impossible`` has answers.
     """
     by_span: dict[tuple[int, int], _Answer] = {}
     without_place: list[str] = []

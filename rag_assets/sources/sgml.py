@@ -169,9 +169,6 @@ def _blocks(path: Path, tag: str, expected: str = "") -> Iterator[tuple[Place, _
     """Yield every block of ``tag``, in whatever case, with the place of its start.
 
     Tags outside of the blocks (``<?xml ...?>``, an enclosing element) are passed over.
-
-    Raises:
-        DataError: a block has no end or no start, stands inside another, or text stands outside.
     """
     mark = re.compile(rf"<(/?){tag}(?:\s[^<>]*)?>", re.IGNORECASE)
     parts: list[str] | None = None

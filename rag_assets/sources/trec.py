@@ -128,9 +128,6 @@ def _documents(file: Path, problems: Problems) -> Iterator[tuple[Place, Document
     Lines of ``.jsonl`` hold an id (``_id``, ``id``, ``docno``, ``doc_id``), ``text`` or
     ``contents``, and if wanted ``title``. Lines of ``.tsv`` hold ``id<TAB>text``, as MS MARCO's
     ``collection.tsv``, or ``id<TAB>text<TAB>title``. Every other file holds ``<DOC>`` blocks.
-
-    Raises:
-        DataError: one breaks the format or has no id.
     """
     if suffix(file) == ".jsonl":
         return problems.each(_row_document, read_objects(file, problems))

@@ -226,11 +226,7 @@ def _count_lost_fields(tables: Tables, losses: Losses) -> None:
 
 
 def _refuse_ids(tables: Tables, unfit: Callable[[str], bool], why: str) -> None:
-    """Refuse ids that the format cannot hold: a judgment that points nowhere is worse than none.
-
-    Raises:
-        DataError: there is such an id; names the first.
-    """
+    """Refuse ids that the format cannot hold: a judgment that points nowhere is worse than none."""
     for kind, ids in (
         ("document", tables.documents.column("document_id")),
         ("document", tables.qrels.column("document_id")),  # kept, though not in the corpus

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,87 +22,171 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError, RagAssetsError
 from rag_assets.sources import open_dataset, sgml
 from rag_assets.sources.document_files import read_markdown
+from rag_assets.sources.problems import Problems
 from rag_assets.sources.row_files import read_csv, read_objects
+from tests.sources.pdf_files import pdf_file
 
-BEIR = {
-    "corpus.jsonl": b'{"_id": "d", "text": "t"}\n',
-    "queries.jsonl": b'{"_id": "q", "text": "t"}\n',
-    "qrels/test.tsv": b"q\td\t1\n",
-    "qrels/train.tsv": b"q\td\t1\n",
-}
-MARKDOWN = {
-    "d.md": b"# T\ntext\n",
-    "queries.jsonl": b'{"query_id": "q", "text": "t"}\n',
-    "judgments.jsonl": b'{"query_id": "q", "doc_id": "d.md", "quote": "text"}\n',
-}
-LLAMAINDEX = {
-    "a.json": b'{"queries": {"q": "t"}, "corpus": {"d": "t"}, "relevant_docs": {"q": ["d"]}}'
+pytest.importorskip("selectolax", reason="HTML is read by an extra")
+pytest.importorskip("pypdfium2")
+
+
+def parquet(**columns: object) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.table(columns), stream, compression="none", use_dictionary=False)
+    return stream.getvalue()
+
+
+class Layout(NamedTuple):
+    """A whole dataset: its format, and each file's content."""
+
+    format: str
+    files: dict[str, bytes]
+
+    def lay_out(self, folder: Path, **changed: bytes) -> Path:
+        for name, content in {**self.files, **changed}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        return folder / "a.json" if "a.json" in self.files else folder
+
+
+LABELS = {"queries.csv": b"query_id,text\nq,t\n", "judgments.csv": b"query_id,doc_id\nq,d\n"}
+BEIR = Layout(
+    "beir",
+    {
+        "corpus.jsonl": b'{"_id": "d", "text": "t"}\n',
+        "queries.jsonl": b'{"_id": "q", "text": "t"}\n',
+        "qrels/test.tsv": b"q\td\t1\n",
+        "qrels/train.tsv": b"q\td\t1\n",
+    },
+)
+LAYOUTS = {
+    "beir": BEIR,
+    "markdown": Layout(
+        "markdown",
+        {
+            "d.md": b"# T\ntext\n",
+            "queries.jsonl": b'{"query_id": "q", "text": "t"}\n',
+            "judgments.jsonl": b'{"query_id": "q", "doc_id": "d.md", "quote": "text"}\n',
+        },
+    ),
+    "pages": Layout(
+        "markdown",
+        {
+            "queries.csv": b"query_id,text,tags\nq,t,\n",
+            "judgments.csv": b"query_id,doc_id,quote,relevance,evidence_id\nq,a.html,One,2,e\n",
+            "a.html": b"<title>T</title><p>One <b>two",
+            "b.pdf": pdf_file(["One", "two"]),
+        },
+    ),
+    "jsonl": Layout("jsonl", {**LABELS, "documents.jsonl": b'{"id": "d", "text": "t"}\n'}),
+    "csv": Layout("csv", {**LABELS, "documents.csv": b"id,text\nd,t\n"}),
+    "parquet": Layout("parquet", {**LABELS, "documents.parquet": parquet(id=["d"], text=["t"])}),
+    "llamaindex": Layout(
+        "llamaindex",
+        {"a.json": b'{"queries": {"q": "t"}, "corpus": {"d": "t"}, "relevant_docs": {"q": ["d"]}}'},
+    ),
+    "squad": Layout(
+        "squad",
+        {
+            "a.json": b'{"data":[{"title":"T","paragraphs":[{"context":"c","qas":[{"id":"q",'
+            b'"question":"?","answers":[{"text":"c","answer_start":0}]}]}]}]}'
+        },
+    ),
+    "trec": Layout(
+        "trec",
+        {
+            "topics.t": b"q\tt\n",
+            "qrels": b"q 0 d 1\n",
+            "corpus.t": b"<DOC><DOCNO>d</DOCNO><TEXT>t</TEXT></DOC>\n",
+        },
+    ),
+    "trec, packed": Layout(
+        "trec",
+        {
+            "topics.t.gz": gzip.compress(b"q\tt\n"),
+            "qrels": b"q 0 d 1\n",
+            "corpus.jsonl": b'{"id":"d","text":"t"}\n',
+        },
+    ),
+    "autorag": Layout(
+        "autorag",
+        {
+            "corpus.parquet": parquet(doc_id=["d"], contents=["t"], metadata=[{"a": 1}]),
+            "qa.parquet": parquet(qid=["q"], query=["t"], retrieval_gt=[[["d"]]]),
+        },
+    ),
 }
 
 PIECES = [
-    b"{", b"}", b"[", b"]", b'"', b":", b",", b"\n", b"\r", b"---\n", b"# ", b"\t", b" ", b"- ",
-    b'"_id"', b'"text"', b'"query_id"', b'"doc_id"', b'"quote"', b'"metadata"', b'"q"', b'"d.md"',
-    b"1", b"-", b"1e999", b"NaN", b"null", b"true", b'"\\ud800"', b"\xff", b"\x00",
-    b"q", b"d", b"0.5", b"&a ", b"*a", b"!!binary ", b"title", b'"relevant_docs"', b"? ",
-    b"\xef\xbb\xbf", b"%YAML 1.1", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"9" * 5000,
+    b"{", b"}", b"[", b"]", b'"', b":", b",", b";", b"\n", b"\r", b"---\n", b"# ", b"\t", b" ",
+    b"- ", b'"_id"', b'"text"', b'"query_id"', b'"doc_id"', b'"quote"', b'"metadata"', b'"q"',
+    b'"d.md"', b"1", b"-", b"-1", b"1e999", b"NaN", b"null", b"true", b'"\\ud800"', b"\xff",
+    b"\x00", b"q", b"d", b"0.5", b"&a ", b"*a", b"!!binary ", b"title", b'"relevant_docs"', b"? ",
+    b"\xef\xbb\xbf", b"%YAML 1.1", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"\x85", b"9" * 5000,
     b"[" * 3000, b'{"a":' * 200, b'"\\ud800',
+    b"<", b">", b"<p>", b"</p>", b"<pre>", b"<meta charset=", b"utf-7", b"<svg>", b"<table><td>",
+    b"&#0;", b"&#xD800;", b"&amp", b"<!--", b"-->", b"<![CDATA[", b"<br>", b"<frameset>",
+    b"<title>", b"\xff\xfe", b" obj", b"stream", b"endobj", b"1 0 R", b"<<", b">>", b"%PDF-1.7",
+    b"PAR1", b"id,text", b"query_id,text,tags\nq,t,", b'{"id":', b"a.html", b"b.pdf",
+    b"<top>", b"</top>", b"<num>", b"<desc>", b"<DOC>", b"</DOC>", b"<DOCNO>", b"</DOCNO>",
+    b"<TEXT>", b"</TEXT>", b'{"data":', b'[{"title":"T"', b',"paragraphs":', b'[{"context":',
+    b',"qas":', b'[{"id":"q"', b'"answers":', b'"answer_start":', b"\x1f\x8b\x08",
 ]  # fmt: skip
-bytes_of_a_file = st.one_of(
-    st.binary(max_size=60),
-    st.lists(st.sampled_from(PIECES), max_size=14).map(b"".join),
-    st.lists(st.sampled_from(PIECES), max_size=10).map(lambda p: b"---\n" + b"".join(p) + b"\n---"),
+some_pieces = st.lists(st.sampled_from(PIECES), max_size=16).map(b"".join)
+some_bytes = st.one_of(
+    st.binary(max_size=60), some_pieces, some_pieces.map(lambda p: b"---\n" + p + b"\n---")
 )
-CASES = [
-    (form, files, name)
-    for form, files in (("beir", BEIR), ("markdown", MARKDOWN), ("llamaindex", LLAMAINDEX))
-    for name in files
-]
+CASES = [(name, file) for name, layout in LAYOUTS.items() for file in layout.files]
 
 
-def read_everything(path: Path, form: str) -> None:
+def read_everything(path: Path, form: str, problems: Problems) -> None:
     dataset = open_dataset(path, form)
-    documents, queries = dataset.read_documents(), dataset.read_queries()
-    qrels = dataset.read_qrels(documents.table, queries.table)
+    documents, queries = dataset.read_documents(problems), dataset.read_queries(problems)
+    qrels = dataset.read_qrels(documents.table, queries.table, problems)
     assert dataset.default_judge in ("document", "evidence")
-    assert qrels.table.num_rows > 0
+    assert qrels.table.num_rows > 0 or problems.collected
 
 
-@pytest.mark.parametrize(("form", "files", "name"), CASES)
-def test_untouched_files_are_valid(
-    tmp_path: Path, form: str, files: dict[str, bytes], name: str
-) -> None:
-    lay_out(tmp_path, files)
-    read_everything(tmp_path / "a.json" if form == "llamaindex" else tmp_path, form)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_untouched_files_are_valid(tmp_path: Path, name: str) -> None:
+    read_everything(LAYOUTS[name].lay_out(tmp_path), LAYOUTS[name].format, Problems())
 
 
-@pytest.mark.parametrize(("form", "files", "name"), CASES)
-@settings(deadline=None, max_examples=120)
-@given(content=bytes_of_a_file, append=st.booleans())
+@pytest.mark.parametrize(("name", "file"), CASES)
+@settings(deadline=None, max_examples=100)
+@given(content=some_bytes, start=st.floats(0, 1), end=st.floats(0, 1), collect=st.booleans())
 def test_any_bytes_are_read_or_refused_with_one_line(
     tmp_path_factory: pytest.TempPathFactory,
-    form: str,
-    files: dict[str, bytes],
     name: str,
+    file: str,
     content: bytes,
-    append: bool,
+    start: float,
+    end: float,
+    collect: bool,
 ) -> None:
-    folder = tmp_path_factory.mktemp("fuzz")
-    lay_out(folder, {**files, name: files[name] + content if append else content})
-    message = ""
+    """A stretch of the file is replaced: nothing, a byte, or all of it."""
+    layout, folder = LAYOUTS[name], tmp_path_factory.mktemp("fuzz")
+    whole = layout.files[file]
+    first, last = sorted((int(start * len(whole)), int(end * len(whole))))
+    path = layout.lay_out(folder, **{file: whole[:first] + content + whole[last:]})
+    messages: list[str] = []
+    problems = Problems(collect=collect)
     try:
-        read_everything(folder / "a.json" if form == "llamaindex" else folder, form)
+        with problems:
+            read_everything(path, layout.format, problems)
+        messages = [str(problem) for problem in problems.collected or ()]
     except RagAssetsError as error:
-        message = str(error)
+        messages.append(str(error))
     finally:
         shutil.rmtree(folder)
-    message.encode()
-    assert len(message.splitlines()) <= 1
+    for message in messages:
+        message.encode()
+        assert len(message.splitlines()) == 1
 
 
 @given(text=st.text(max_size=30))
 def test_any_name_as_format_or_subset(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    folder = tmp_path_factory.mktemp("names")
-    lay_out(folder, BEIR)
+    folder = BEIR.lay_out(tmp_path_factory.mktemp("names"))
     for arguments in ({"format": text}, {"subset": text}):
         try:
             open_dataset(folder, **arguments)
@@ -107,10 +196,28 @@ def test_any_name_as_format_or_subset(tmp_path_factory: pytest.TempPathFactory, 
     shutil.rmtree(folder)
 
 
-def lay_out(folder: Path, files: dict[str, bytes]) -> None:
-    for file, content in files.items():
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        (folder / file).write_bytes(content)
+ids = st.text("ab1 ,\"'\u00e9\u2028", min_size=1, max_size=4)
+cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.dictionaries(ids, cells, min_size=1, max_size=6))
+def test_no_row_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, documents: dict[str, str]
+) -> None:
+    """The same documents come back from CSV, Parquet and JSON lines, to the character."""
+    folder = tmp_path_factory.mktemp("rows")
+    with (folder / "documents.csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([("id", "text"), *documents.items()])
+    table = pa.table({"id": list(documents), "text": list(documents.values())})
+    pq.write_table(table, folder / "documents.parquet")
+    lines = [json.dumps({"id": key, "text": text}) for key, text in documents.items()]
+    (folder / "documents.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    for form in ("csv", "parquet", "jsonl"):
+        table = open_dataset(folder, form).read_documents().table
+        columns = (table.column(name).to_pylist() for name in ("document_id", "text"))
+        assert dict(zip(*columns, strict=True)) == documents
+    shutil.rmtree(folder)
 
 
 N = 8_000
@@ -144,7 +251,6 @@ def soon() -> Iterator[None]:
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("page", HTML.values(), ids=HTML)
 def test_html(tmp_path: Path, page: str) -> None:
-    pytest.importorskip("selectolax", reason="HTML is read by an extra")
     from rag_assets.sources.html_document import read_html
 
     (tmp_path / "x.html").write_text(page, encoding="utf-8")
@@ -164,7 +270,6 @@ BOMBS = {
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("page", BOMBS.values(), ids=BOMBS)
 def test_html_that_costs_more_than_its_size_is_not_parsed(tmp_path: Path, page: str) -> None:
-    pytest.importorskip("selectolax", reason="HTML is read by an extra")
     from rag_assets.sources.html_document import read_html
 
     (tmp_path / "x.html").write_text(page, encoding="utf-8")

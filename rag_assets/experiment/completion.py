@@ -1,0 +1,311 @@
+"""Rules between the blocks of an experiment, and what they leave out.
+
+Every block is returned with its defaults filled in and its files absolute; what does not go
+together raises a :class:`KeyProblem` at the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from rag_assets.answers.generators import LlmGenerator
+from rag_assets.answers.options import GOLD, AnswererOptions
+from rag_assets.chunking.index_texts import IndexText, template_of
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric, parse_metric, refuse_lower_is_better
+from rag_assets.experiment.config import (
+    ChunkingConfig,
+    ExperimentConfig,
+    GeneratorConfig,
+    JudgeConfig,
+    QuerySetConfig,
+    RetrieverConfig,
+)
+from rag_assets.experiment.defaults import default_chunkings, default_primary, default_retrievers
+from rag_assets.experiment.retriever_rules import check_retrievers
+from rag_assets.judges.base import CORRECTNESS, RELEVANCE, Kind
+from rag_assets.judges.llm import LlmJudge
+from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.options import FileOptions, KeyProblem
+from rag_assets.query_sets.query_set import PromptedQuerySet
+from rag_assets.regular_files import missing_file
+from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, ImportedRetriever
+from rag_assets.retrieval.external.base import UNCHUNKED, ExternalRetriever
+from rag_assets.sources.dataset import Dataset
+
+WithFiles = TypeVar("WithFiles", bound=FileOptions)
+Keys = tuple[int | str, ...]
+
+
+@contextmanager
+def naming(*location: int | str) -> Iterator[None]:
+    """Say of a wrong value which key holds it."""
+    try:
+        yield
+    except UsageError as error:
+        raise KeyProblem(location, str(error)) from error
+
+
+def check_known(what: str, name: str, names: Collection[str], *location: int | str) -> None:
+    """Refuse a name that nothing has; ``what`` it is the name of."""
+    if name not in names:
+        raise KeyProblem(location, f"unknown {what} {allowed_names(name, names)}")
+
+
+def _check_places(
+    given: IndexText | QuestionOptions | PromptedQuerySet,
+    places: Collection[str],
+    location: Keys,
+    **options: str,
+) -> None:
+    """Refuse an option that is given, and for which a prompt does not have the place."""
+    for option, place in options.items():
+        if option in given.model_fields_set and place not in places:
+            template = given.files()["template"]
+            problem = f"the prompt has no place for it; write {{{place}}} in {template}"
+            raise KeyProblem((*location, option), problem)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of an experiment, each completed when it is asked for.
+
+    Attributes:
+        config: what was read.
+        dataset: opened.
+        base: the folder that files are relative to.
+        prompts: the folder that files of query sets are relative to.
+    """
+
+    config: ExperimentConfig
+    dataset: Dataset
+    base: Path
+    prompts: Path
+
+    @cached_property
+    def given_chunkings(self) -> Mapping[str, ChunkingConfig]:
+        """The chunkings as they were read, or the default."""
+        return dict(self.config.chunking) or default_chunkings(self.dataset)
+
+    @cached_property
+    def retrievers(self) -> Mapping[str, RetrieverConfig]:
+        """The retrievers with their chunking and, where all have them, their filters filled in."""
+        given = self.config.retrievers or default_retrievers()
+        retrievers = {name: self._retriever(name, options) for name, options in given.items()}
+        check_retrievers(retrievers)
+        base = {name: one for name, one in retrievers.items() if isinstance(one, BaseRetriever)}
+        query_sets = [ORIGINAL, *self.config.query_sets]
+        for name, options in base.items():
+            location = ("retrievers", name, "query_set")
+            check_known("query set", options.query_set, query_sets, *location)
+        for name, options in base.items():
+            texts = self.given_chunkings[str(options.chunking)].index_texts
+            if texts is not None and not options.indexes_texts:
+                problem = f"'{options.chunking}' has index_texts, which this retriever cannot index"
+                raise KeyProblem(("retrievers", name, "chunking"), problem)
+        return retrievers
+
+    def _retriever(self, name: str, options: RetrieverConfig) -> RetrieverConfig:
+        if isinstance(options, BaseRetriever) and self.config.filters and options.filters is None:
+            options = options.model_copy(update={"filters": True})
+        if not isinstance(options, BaseRetriever | ImportedRetriever | ExternalRetriever):
+            return options
+        chunking = options.chunking
+        if isinstance(options, ExternalRetriever) and chunking is None:
+            chunking = UNCHUNKED
+        if chunking != UNCHUNKED or isinstance(options, BaseRetriever):
+            chunking = self._chosen_chunking(chunking, "retrievers", name)
+        elif options.expand is not None:
+            problem = "what stands around a chunk is known of our chunkings only; leave it out"
+            raise KeyProblem(("retrievers", name, "expand"), problem)
+        return options.model_copy(update={"chunking": chunking})
+
+    def _chosen_chunking(self, name: str | None, *location: int | str) -> str:
+        """Return the chunking that a block at ``location`` names; without a name the only one."""
+        chunkings = self.given_chunkings
+        if name is None and len(chunkings) > 1:
+            raise KeyProblem(location, f"needs `chunking`, one of {', '.join(chunkings)}")
+        chosen = name or next(iter(chunkings))
+        check_known("chunking", chosen, chunkings, *location, "chunking")
+        return chosen
+
+    def with_files(
+        self, options: WithFiles, *location: int | str, base: Path | None = None
+    ) -> WithFiles:
+        """Make the files that a block names absolute, and check that they are there."""
+        files = {option: (base or self.base) / file for option, file in options.files().items()}
+        for option, file in files.items():
+            if not file.is_file():
+                raise KeyProblem((*location, option), missing_file(file))
+        return options.with_files(files)
+
+    def _check_model(
+        self, name: str | None, *location: int | str, reads_list: bool = False
+    ) -> None:
+        """Check that there is a language model for a block, and that its answers can be read.
+
+        Args:
+            name: one of ``llms``; None: the experiment's ``llm``.
+            location: of the block; the name is its key ``llm``.
+            reads_list: whether an answer may be a list of texts.
+        """
+        llms = self.config.llms
+        if name is not None:
+            check_known("model", name, llms, *location, "llm")
+        llm = self.config.llm if name is None else llms[name]
+        if llm is None:
+            lacks = f"name one of `llms`: `llm: {', '.join(llms)}`" if llms else "add the key `llm`"
+            raise KeyProblem(location, f"needs a language model; {lacks}")
+        if llm.sequences > 1 and not reads_list:
+            problem = f"its model writes {llm.sequences} `sequences`; only a query set with "
+            raise KeyProblem(location, f"{problem}`strategy: multi_query` can read more than one")
+
+    def query_set(self, name: str, options: QuerySetConfig) -> QuerySetConfig:
+        """Return a query set with absolute files, its model and prompt checked."""
+        location = ("query_sets", name)
+        completed = self.with_files(options, *location, base=self.prompts)
+        if isinstance(options, PromptedQuerySet) and isinstance(completed, PromptedQuerySet):
+            self._check_model(options.llm, *location, reads_list=options.reads_list)
+            with naming(*location):
+                places = completed.prompted().template.places
+            _check_places(options, places, location, language="language")
+        return completed
+
+    def chunking(self, name: str, options: ChunkingConfig) -> ChunkingConfig:
+        """Return a chunking whose ``index_texts`` have absolute files, models and prompts."""
+        if options.index_texts is None:
+            return options
+        texts = []
+        for number, option in enumerate(options.index_texts):
+            location = ("chunking", name, "index_texts", number)
+            texts.append(self.with_files(option, *location))
+            if option.asks:
+                self._check_model(option.llm, *location)
+                places = template_of(texts[-1]).places
+                _check_places(option, places, location, language="language", count="n")
+        return options.model_copy(update={"index_texts": tuple(texts)})
+
+    def questions(self, options: QuestionOptions) -> QuestionOptions:
+        """Return the options of generated questions with their chunking and absolute files."""
+        chunking = self._chosen_chunking(options.chunking, "questions")
+        if self.config.dataset.judge == "chunk":
+            problem = "the labels of generated `questions` are spans; allowed: evidence, document"
+            raise KeyProblem(("dataset", "judge"), f"chunk: {problem}")
+        self._check_model(options.llm, "questions")
+        completed = self.with_files(options, "questions")
+        with naming("questions", "template"):
+            places = completed.question_prompt().places
+        _check_places(options, places, ("questions",), language="language")
+        return completed.model_copy(update={"chunking": chunking})
+
+    def check_judged_unit(self) -> None:
+        """Refuse judgments of chunks where documents are cut."""
+        for name, chunking in self.given_chunkings.items():
+            if self.config.dataset.judge == "chunk" and not chunking.whole_documents:
+                raise KeyProblem(
+                    ("dataset", "judge"),
+                    f"chunk: the judged ids are those of whole documents, but chunking '{name}' "
+                    f"cuts documents; use strategy none, or judge document or evidence",
+                )
+
+    def generator(self, name: str, options: GeneratorConfig) -> GeneratorConfig:
+        """Return a generator with absolute files, its language model and prompt checked."""
+        completed = self.with_files(options, "generators", name)
+        if isinstance(completed, LlmGenerator):
+            self._check_model(completed.llm, "generators", name)
+            with naming("generators", name, "prompt"):
+                completed.template()
+        return completed
+
+    def answerer(self, name: str, options: AnswererOptions, *, has_labels: bool) -> AnswererOptions:
+        """Return an answerer with ``top_k`` and ``chunking`` filled in where it has such."""
+        config, location = self.config, ("answers", name)
+        if options.context == GOLD and not has_labels:
+            problem = "gold is the evidence of a question, and the data has no labels"
+            raise KeyProblem((*location, "context"), problem)
+        check_known("generator", options.generator, config.generators, *location, "generator")
+        if options.retriever is not None:
+            check_known("retriever", options.retriever, self.retrievers, *location, "retriever")
+        elif options.context is None and config.generators[options.generator].reads_context:
+            problem = (
+                "needs a context: the key `retriever`, or `context`, one of gold, none, random"
+            )
+            raise KeyProblem(location, problem)
+        listed = sorted(set(config.top_k))
+        for k in options.top_k or ():
+            if k not in listed:
+                allowed = ", ".join(map(str, listed))
+                problem = f"{k} is not in the experiment's top_k; allowed: {allowed}"
+                raise KeyProblem((*location, "top_k"), problem)
+        filled: dict[str, object] = {}
+        if options.retriever is not None:
+            filled["top_k"] = tuple(sorted(set(options.top_k or listed)))
+        if options.context == GOLD:
+            filled["chunking"] = self._chosen_chunking(options.chunking, *location)
+        return options.model_copy(update=filled)
+
+    def judge(self, name: str, options: JudgeConfig, deepest: int) -> JudgeConfig:
+        """Return a judge with absolute files, what it judges, and how deep.
+
+        ``deepest`` is the largest cut-off of any run.
+        """
+        location = ("judges", name)
+        judge = self.with_files(options, *location)
+        kinds: tuple[Kind, ...] = (RELEVANCE, *((CORRECTNESS,) if self.config.answers else ()))
+        for number, kind in enumerate(judge.judges or ()):
+            if kind not in kinds:
+                problem = "correctness is of answers, and the experiment has none; add the key"
+                raise KeyProblem((*location, "judges", number), f"{problem} `answers`")
+        kinds = judge.judges or kinds
+        if "depth" in judge.model_fields_set:
+            problem = ""
+            if RELEVANCE not in kinds:
+                problem = "is of the passages of runs, and this judge does not judge relevance"
+            elif judge.depth > deepest:
+                problem = f"is {judge.depth}, and the deepest run has {deepest}; "
+                problem += f"allowed: 1 to {deepest}"
+            if problem:
+                raise KeyProblem((*location, "depth"), problem)
+        if isinstance(judge, LlmJudge):
+            self._check_model(judge.llm, *location)
+            for kind in (RELEVANCE, CORRECTNESS):
+                option = f"{kind}_prompt"
+                if option in judge.model_fields_set and kind not in kinds:
+                    raise KeyProblem((*location, option), f"this judge does not judge {kind}")
+                with naming(*location, option):
+                    judge.template(kind)
+        return judge.model_copy(update={"judges": kinds, "depth": min(judge.depth, deepest)})
+
+    def metrics(self) -> list[Metric]:
+        """Return the metrics in their order."""
+        names = enumerate(self.config.metrics)
+        return [_metric(name, "metrics", number) for number, name in names]
+
+    def primary(self, metrics: list[Metric]) -> Metric:
+        """Return the metric that ranks the leaderboard, with its cut-off."""
+        config = self.config
+        if config.primary is None:
+            measures = tuple(dict.fromkeys(m.column for m in metrics if m.cutoff is None))
+            extra = tuple(m for m in metrics if m.cutoff is not None)
+            metric = default_primary(measures, extra, config.top_k)
+        else:
+            metric = _metric(config.primary, "primary")
+        with naming("primary"):
+            refuse_lower_is_better(str(metric), "the primary metric places the highest first")
+        if metric.cutoff is None:
+            problem = f"needs a cut-off, such as {metric.column}@{max(config.top_k)}"
+            raise KeyProblem(("primary",), problem)
+        return metric
+
+
+def _metric(name: str, *location: int | str) -> Metric:
+    with naming(*location):
+        metric = parse_metric(name)
+    if metric.measure == "judged":
+        raise KeyProblem(location, "judged is always in the leaderboard; leave it out")
+    return metric
