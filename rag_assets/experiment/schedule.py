@@ -29,6 +29,7 @@ class _Field(NamedTuple):
 
 _MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_abbr) if name}
 _DAYS = {name: day for day, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
+_LONGEST_MONTH = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 _FIELDS = (
     _Field("minute", 0, 59),
     _Field("hour", 0, 23),
@@ -64,25 +65,34 @@ def checked_cron(expression: str) -> str:
             f"{expression!r} has {len(texts)} fields; a cron expression has five: minute, hour, "
             f"day of the month, month, day of the week, such as '0 3 * * *'"
         )
+    values: list[set[int]] = []
     for text, field in zip(texts, _FIELDS, strict=True):
-        if not all(_is_valid(part, field) for part in text.lower().split(",")):
+        parts = [_values(part, field) for part in text.lower().split(",")]
+        values.append({value for part in parts for value in part})
+        if not all(parts):
             names = list(field.names)
             named = f" or {names[0]}-{names[-1]}" if names else ""
             raise ValueError(
                 f"{text!r} is not a valid {field.name}; allowed: * or a list of "
                 f"{field.least}-{field.most}{named} and ranges a-b, with /step after * or a range"
             )
+    _, _, days, months, _ = values
+    if texts[4] == "*" and min(days) > max(_LONGEST_MONTH.get(month, 31) for month in months):
+        raise ValueError(f"{expression!r} never happens: none of its months has such a day")
     return " ".join(texts)
 
 
-def _is_valid(part: str, field: _Field) -> bool:
+def _values(part: str, field: _Field) -> range:
+    """Return what a part of a field matches; nothing where it is not valid."""
     match = _PART.fullmatch(part)
     if match is None or (match[1] and match[4]):
-        return False
+        return range(0)
     words = [word for word in match.groups()[:3] if word]
     numbers = [field.names.get(w, int(w) if w.isdecimal() else -1) for w in words]
-    in_range = all(field.least <= number <= field.most for number in numbers)
-    return in_range and numbers == sorted(numbers)
+    low, *_, high = [*numbers, *numbers] or [field.least, field.most]
+    if not field.least <= low <= high <= field.most:
+        return range(0)
+    return range(low, high + 1, int((match[4] or "/1")[1:]))
 
 
 class ScheduleConfig(Options):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,51 +84,41 @@ def _parse(path: Path, text: str) -> YamlFile:
         return YamlFile(path, {}, {})
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError("must be a mapping of keys to values", file=path, line=1)
-    _check_extent(path, root, {})
     lines: dict[Location, int] = {}
-    _index(path, root, (), lines)
+    _index(path, root, (), lines, itertools.count(1))
     return YamlFile(path, loader.construct_document(root), lines)
 
 
-def _check_extent(
-    path: Path, node: yaml.Node, extents: dict[int, tuple[int, int]]
-) -> tuple[int, int]:
-    """Return the number of values from a node on and of their levels, with aliases written out."""
-    if id(node) in extents:
-        return extents[id(node)]
-    extents[id(node)] = (MAX_NODES, MAX_LEVELS)  # of an anchor that contains itself
-    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    items = node.value if isinstance(node, yaml.SequenceNode) else ()
-    children = [_check_extent(path, child, extents) for child in (*chain(*pairs), *items)]
-    values = 1 + sum(count for count, _ in children)
-    levels = 1 + max((level for _, level in children), default=0)
-    if values > MAX_NODES or levels > MAX_LEVELS:
-        problem = (
-            f"holds more than {MAX_NODES:,} values or {MAX_LEVELS} levels, aliases written out"
-        )
-        raise ConfigError(problem, file=path, line=node.start_mark.line + 1)
+def _index(
+    path: Path, node: yaml.Node, at: Location, lines: dict[Location, int], count: Iterator[int]
+) -> None:
+    """Note the line of every key and item below a node, with aliases written out.
+
+    Raises:
+        ConfigError: there are more than people write, an anchor contains itself, or a key stands
+            twice.
+    """
+    line = node.start_mark.line + 1
+    if next(count) > MAX_NODES or len(at) >= MAX_LEVELS:
+        rule = f"more than {MAX_NODES:,} values or {MAX_LEVELS} levels, aliases written out"
+        raise ConfigError(f"holds {rule}", file=path, line=lines.get(at[:1], line))
     if node.tag == _INTEGER and len(node.value) > MAX_DIGITS:
         problem = f"holds a number of {len(node.value):,} digits"
-        raise ConfigError(problem, file=path, line=node.start_mark.line + 1)
-    extents[id(node)] = (values, levels)
-    return values, levels
-
-
-def _index(path: Path, node: yaml.Node, at: Location, lines: dict[Location, int]) -> None:
+        raise ConfigError(problem, file=path, line=line)
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
             lines[(*at, number)] = item.start_mark.line + 1
-            _index(path, item, (*at, number), lines)
+            _index(path, item, (*at, number), lines, count)
     elif isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:
             key = _key(path, key_node)
-            line = key_node.start_mark.line + 1
             if (*at, key) in lines:
                 first = lines[(*at, key)]
                 problem = f"stands twice, first on line {first}"
+                line = key_node.start_mark.line + 1
                 raise ConfigError(problem, file=path, line=line, key=dotted((*at, key)))
-            lines[(*at, key)] = line
-            _index(path, value_node, (*at, key), lines)
+            lines[(*at, key)] = key_node.start_mark.line + 1
+            _index(path, value_node, (*at, key), lines, count)
 
 
 def _key(path: Path, node: yaml.Node) -> str:

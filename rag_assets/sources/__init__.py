@@ -1,7 +1,8 @@
 """Datasets: documents, queries and qrels, read from the formats that people have them in.
 
 :func:`open_dataset` recognises the format; every :class:`Dataset` reads the same three tables.
-One module a format; a new one is added to :data:`FORMATS`.
+One module a format; a new one is added to :data:`FORMATS`. Whatever cannot be read or breaks its
+format raises DataError, which names the file, the line and the key.
 """
 
 from __future__ import annotations

@@ -61,9 +61,6 @@ def read_markdown(path: Path) -> FileDocument:
     The title is the front matter's ``title``, or else the first line that is not blank when it is
     a ``# `` heading; that line then leaves the text. The text starts at its first line that is
     not blank and is otherwise kept to the character, with line feeds as line ends.
-
-    Raises:
-        DataError: the file cannot be read, is not UTF-8, or its front matter is not valid.
     """
     fields, text = _split_front_matter(read_text(path), Place(path))
     declared = fields.pop("title", None)
@@ -177,10 +174,6 @@ def read_pdf(path: Path) -> FileDocument:
     The text is that of all pages, in the engine's reading order, with a blank line between pages;
     ``page_starts`` in the metadata has the character at which each page starts. The title is the
     file's own title, which may be empty. Pages without text, such as scans, are remarked on.
-
-    Raises:
-        DataError: the file cannot be read, is no PDF, is damaged or locked, or pypdfium2 is not
-            installed.
     """
     try:
         import pypdfium2
@@ -259,11 +252,7 @@ def needs_package(path: Path) -> DataError:
 
 
 def read_file(path: Path) -> FileDocument:
-    """Return the document of a file.
-
-    Raises:
-        DataError: it cannot be read, is damaged, or its reader is not installed.
-    """
+    """Return the document of a file."""
     return READERS[suffix(path)](path)
 
 

@@ -113,9 +113,6 @@ def document_paths(root: Path) -> Listing:
     Hidden files and folders are passed over. A README at the top describes the folder and is no
     document; deeper ones are documents. A link to a file inside ``root`` counts as a file; links
     to anywhere else, to folders and to nothing are not followed.
-
-    Raises:
-        DataError: a folder cannot be read, or the name of a file is not UTF-8.
     """
     inside = root.resolve()
     listing = Listing([], [], [], [])

@@ -109,20 +109,12 @@ class Place(NamedTuple):
 
 
 def checked_id(value: object, place: Place, key: str) -> str:
-    """Return ``value`` as an id (:data:`Id`).
-
-    Raises:
-        DataError: it is none.
-    """
+    """Return ``value`` as an id (:data:`Id`)."""
     return str(_converted(value, Id, place, key, strict=True))
 
 
 def checked_grade(value: object, place: Place, key: str) -> int:
-    """Return ``value`` as a grade; ``1.0`` and the text ``1`` are taken as 1.
-
-    Raises:
-        DataError: it is no integer, or too large.
-    """
+    """Return ``value`` as a grade; ``1.0`` and the text ``1`` are taken as 1."""
     grade: int = _converted(value, Grade, place, key)
     return grade
 
@@ -167,11 +159,7 @@ def optional_tags(row: Row, key: str, place: Place) -> list[str]:
 
 
 def items(row: Row, key: str, place: Place) -> Iterator[tuple[dict[str, Any], Place]]:
-    """Yield every object of the list under ``key`` with its place.
-
-    Raises:
-        DataError: the key is missing, or does not hold a list of objects.
-    """
+    """Yield every object of the list under ``key`` with its place."""
     values = _present(row, key, place)
     if not isinstance(values, list):
         raise place.wrong(values, "a list of objects", key)
@@ -190,9 +178,6 @@ def declared(row: Row, kind: type[Declared], place: Place, *, is_text: bool = Fa
         kind: the fields; others are ignored unless it forbids them.
         place: of the row.
         is_text: whether numbers may be written as text, as in CSV.
-
-    Raises:
-        DataError: the row breaks the declaration.
     """
     try:
         return msgspec.convert(row, kind, strict=not is_text)

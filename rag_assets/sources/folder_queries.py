@@ -77,9 +77,6 @@ def read_queries(file: Path, names_of: Callable[[Row, Place], Names], problems: 
         file: JSON lines or CSV.
         names_of: gives the names of the fields, for the first row.
         problems: what to do with a bad row.
-
-    Raises:
-        DataError: a row breaks the format, or there is none.
     """
     rows, ids = QueryRows(), UniqueIds("query", problems)
     names: Names | None = None

@@ -292,11 +292,7 @@ class Paragraph:
     content: dict[str, Any]
 
     def questions(self) -> Iterator[tuple[dict[str, Any], Place]]:
-        """Yield every question with its place.
-
-        Raises:
-            DataError: ``qas`` is missing or no list of objects.
-        """
+        """Yield every question with its place."""
         return items(self.content, "qas", self.place)
 
 
@@ -304,9 +300,6 @@ def read_paragraphs(file: Path) -> Iterator[Paragraph]:
     """Yield all paragraphs of a SQuAD file in order.
 
     Articles with the same title count on, so that every id is unique.
-
-    Raises:
-        DataError: the file is not strict JSON, or not of the shape of SQuAD.
     """
     ids: dict[str, str] = {}
     numbers: Counter[str] = Counter()

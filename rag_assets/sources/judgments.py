@@ -65,11 +65,7 @@ _KEYS = frozenset(_Judgment.__struct_fields__)
 
 
 def has_quotes(path: Path) -> bool:
-    """Return whether a line holds a quote; stops at the first and parses no JSON.
-
-    Raises:
-        DataError: the file cannot be read or is not UTF-8.
-    """
+    """Return whether a line holds a quote; stops at the first and parses no JSON."""
     if suffix(path) == ".csv":
         return any(cells.get(QUOTE) for _, cells in read_csv(path))
     return any(_A_QUOTE.search(line) for _, line in read_lines(path))
@@ -91,10 +87,6 @@ def read_judgments(
     alternatives; without one, each row is an evidence of its own. ``start`` says which one is
     meant where a quote occurs more than once; ``source``, who judged, is for people. Keys that are
     not understood are noted.
-
-    Raises:
-        DataError: a line breaks the format, names an unknown id, quotes what is not there exactly
-            once, or repeats a judgment.
     """
     rows = QrelRows(documents, queries, problems)
     quotes = Quotes(documents)
@@ -165,9 +157,6 @@ class Quotes:
 
         Spans count characters (Unicode code points) of the text. A quote that stands at ``start``
         is that one, however often it occurs; one that moved is looked for.
-
-        Raises:
-            DataError: the quote is blank, not there, or there more than once.
         """
         span = self.find(quote, row, start)
         if isinstance(span, Unlocated):

@@ -89,11 +89,7 @@ class Columns:
         return () if isinstance(names, str) else tuple(names)
 
     def document_fields(self, row: Row, place: Place) -> DocumentFields:
-        """Return the fields of a document, for the first row.
-
-        Raises:
-            DataError: one is not there.
-        """
+        """Return the fields of a document, for the first row."""
         for name in self.id_parts:
             if name not in row:
                 raise _missing(DOCUMENT_ID, (name,), row, place, is_mapped=True)
@@ -105,11 +101,7 @@ class Columns:
         return self.name("query_id", row, place), self.name("query", row, place)
 
     def name(self, field_name: str, row: Row, place: Place) -> str:
-        """Return the name of a field in the first row.
-
-        Raises:
-            DataError: none of its names is there, and the field is needed.
-        """
+        """Return the name of a field in the first row."""
         mapped = self.given.get(field_name)
         names = (mapped,) if isinstance(mapped, str) else NAMES[field_name]
         for name in names:

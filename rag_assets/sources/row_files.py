@@ -54,11 +54,7 @@ def unreadable(path: Path, error: OSError) -> DataError:
 
 
 def decoded(data: bytes, place: Place) -> str:
-    """Return UTF-8 bytes as text; ``place`` is that of the first line.
-
-    Raises:
-        DataError: they are not UTF-8; names the line.
-    """
+    """Return UTF-8 bytes as text; ``place`` is that of the first line."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -76,9 +72,6 @@ def read_text(path: Path) -> str:
     """Return a whole file as text, without byte order mark, every line ended by a line feed.
 
     A file whose name ends in ``.gz`` is decompressed.
-
-    Raises:
-        DataError: the file cannot be read or is not UTF-8.
     """
     text = decoded(read_bytes(path).removeprefix(_BOM), Place(path))
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
@@ -89,9 +82,6 @@ def read_raw_lines(path: Path, *, blank: bool = False) -> Iterator[Record]:
 
     Blank lines too when ``blank``. A file whose name ends in ``.gz`` is decompressed. A byte order
     mark is skipped.
-
-    Raises:
-        DataError: the file cannot be read.
     """
     with opened(path) as stream:
         for number, raw in enumerate(stream, start=1):
@@ -107,9 +97,6 @@ def read_lines(
 
     Only line feeds end a line (a carriage return before one is dropped), so that U+2028 or a form
     feed inside a value does no harm.
-
-    Raises:
-        DataError: the file cannot be read or is not UTF-8.
     """
     return problems.each(
         lambda line: (line[0], decoded(line[1], line[0]).rstrip("\r\n")),
@@ -118,11 +105,7 @@ def read_lines(
 
 
 def parse_json(data: bytes, place: Place) -> Any:  # noqa: ANN401 (whatever JSON can hold)
-    """Return the value of a JSON text that begins at ``place``.
-
-    Raises:
-        DataError: it is not UTF-8, not strict JSON, or nests deeper than 100 levels.
-    """
+    """Return the value of a JSON text that begins at ``place``."""
     too_deep = f"JSON nested deeper than {MAX_DEPTH} levels"
     try:
         value = msgspec.json.decode(data)
@@ -152,11 +135,7 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 
 def read_object(path: Path, allowed: str = "an object") -> dict[str, Any]:
-    """Return the object that a JSON file is; ``allowed`` says what a file may hold.
-
-    Raises:
-        DataError: the file cannot be read, or is not one strict JSON object.
-    """
+    """Return the object that a JSON file is; ``allowed`` says what a file may hold."""
     value = parse_json(read_bytes(path).removeprefix(_BOM), Place(path))
     if not isinstance(value, dict):
         raise DataError(f"found {type_name(value)}; must be {allowed}", file=path)
@@ -164,11 +143,7 @@ def read_object(path: Path, allowed: str = "an object") -> dict[str, Any]:
 
 
 def parse_object(record: Record) -> tuple[Place, dict[str, Any]]:
-    """Return the object on a line of JSON lines, with its place.
-
-    Raises:
-        DataError: the line is not one strict JSON object.
-    """
+    """Return the object on a line of JSON lines, with its place."""
     place, line = record
     value = parse_json(line, place)
     if not isinstance(value, dict):
@@ -177,22 +152,14 @@ def parse_object(record: Record) -> tuple[Place, dict[str, Any]]:
 
 
 def read_objects(path: Path, problems: Problems = FIRST) -> Rows:
-    """Yield place and object of every line of JSON lines that is not blank.
-
-    Raises:
-        DataError: the file cannot be read, or a line is not one strict JSON object.
-    """
+    """Yield place and object of every line of JSON lines that is not blank."""
     return problems.each(parse_object, read_raw_lines(path))
 
 
 def read_declared(
     path: Path, kind: type[Declared], problems: Problems = FIRST
 ) -> Iterator[tuple[Place, Declared]]:
-    """Yield place and struct of every line of JSON lines that is not blank.
-
-    Raises:
-        DataError: the file cannot be read, or a line breaks its declaration.
-    """
+    """Yield place and struct of every line of JSON lines that is not blank."""
     return problems.each(
         lambda row: (row[0], declared(row[1], kind, row[0])), read_objects(path, problems)
     )
@@ -202,10 +169,6 @@ def read_csv(path: Path, problems: Problems = FIRST) -> Iterator[tuple[Place, di
     """Yield place and cell of each column for every row below the header.
 
     Cells are separated by commas and kept to the character; blank lines are no rows.
-
-    Raises:
-        DataError: the file cannot be read, is not UTF-8, has no usable header, or a row has
-            another number of cells or a quote that is not closed.
     """
     csv.field_size_limit(_MAX_CELL)
     records = _csv_records(path)
@@ -260,9 +223,6 @@ class RowFile:
 
         Of Parquet dates, times and decimals become text, as ISO 8601 where that applies; NaN and
         infinite numbers become null and are counted; columns of bytes are left out and named.
-
-        Raises:
-            DataError: the file cannot be read, or a row breaks the format.
         """
         if suffix(self.file) == ".csv":
             return read_csv(self.file, self._problems)

@@ -44,11 +44,7 @@ class _Block(NamedTuple):
 
 
 def read_documents(path: Path) -> Iterator[tuple[Place, str]]:
-    """Yield place and content of every ``<DOC>``, as :func:`document` takes it.
-
-    Raises:
-        DataError: a block has no end or no start, or text stands outside.
-    """
+    """Yield place and content of every ``<DOC>``, as :func:`document` takes it."""
     expected = "a TREC corpus: <DOC> blocks, or JSON lines in a file .jsonl"
     return ((place, block.content) for place, block in _blocks(path, "DOC", expected))
 
@@ -59,9 +55,6 @@ def document(place: Place, block: str) -> Document:
     The text is that of all ``<TEXT>`` elements, or where there is none all that is not the title;
     the title is the first of ``<TITLE>``, ``<HEADLINE>``, ``<HEAD>``, ``<HL>``, ``<TI>``,
     ``<TTL>``. What is neither becomes metadata.
-
-    Raises:
-        DataError: the block has no ``<DOCNO>``, or several.
     """
     parts, between = _elements(block)
     numbers = [content.strip() for name, content in parts if name == "docno"]
@@ -92,9 +85,6 @@ def read_topics(path: Path, problems: Problems = FIRST) -> Iterator[tuple[Place,
     before them, as CLEF's ``<EN-title>``. All else is metadata, a list where one occurs several
     times. Any other file has a line a query: ``id<TAB>text``, or without a tab the id up to the
     first blank.
-
-    Raises:
-        DataError: a line has no text, a block has no number or no text, or is not closed.
     """
     first = next((line for _, line in read_lines(path)), "")
     if not first.lstrip().startswith("<"):

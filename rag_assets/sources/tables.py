@@ -64,11 +64,7 @@ class UniqueIds:
         self._places: dict[str, Place] = {}
 
     def add(self, new_id: str, place: Place, key: str) -> None:
-        """Remember an id that stands under ``key``.
-
-        Raises:
-            DataError: it has been there before; both places are named.
-        """
+        """Remember an id that stands under ``key``."""
         self._problems.record_id(self._kind, new_id)
         if new_id not in self._places:
             self._places[new_id] = place
@@ -105,11 +101,7 @@ class KnownIds:
         return name in self._rows
 
     def row(self, name: str, place: Place, key: str) -> int:
-        """Return the row of an id.
-
-        Raises:
-            DataError: it does not exist; the nearest one is named.
-        """
+        """Return the row of an id."""
         row = self._rows.get(name)
         if row is not None:
             return row
@@ -191,11 +183,7 @@ class _Rows:
         return self.schema.check(pa.Table.from_batches(self._batches, schema=self._arrow))
 
     def read(self, place: Place, notes: list[str]) -> Read:
-        """Return the table, with ``notes`` before its own.
-
-        Raises:
-            DataError: there is no row.
-        """
+        """Return the table, with ``notes`` before its own."""
         table = self.table()
         if not table.num_rows:
             raise place.error(self.none, check=EMPTY)
@@ -281,9 +269,6 @@ class QrelRows(_Rows):
         """Return the document's row in the documents table; None: it has none, and is kept.
 
         ``keys`` are where the source has the query's and the document's id, for the error.
-
-        Raises:
-            DataError: the query or the document does not exist.
         """
         with error_context(query_id, document_id):
             self._queries.row(query_id, place, keys[0])
@@ -306,9 +291,6 @@ class QrelRows(_Rows):
 
         Without ``evidence_id`` it is an evidence of its own: the document's id, or
         ``document_id#start-end`` for a span.
-
-        Raises:
-            DataError: the same evidence of the same query was judged at the same place before.
         """
         start, end = span if span is not None else (None, None)
         characters = f"{start}-{end}"
@@ -352,11 +334,7 @@ def read_document_rows(
     problems: Problems,
     prepare: Callable[[Row], Row] | None = None,
 ) -> Read:
-    """Return the documents of files with a row for each; ``prepare`` is done to a row before.
-
-    Raises:
-        DataError: a row breaks the format, an id occurs twice, or there is no document.
-    """
+    """Return the documents of files with a row for each; ``prepare`` is done to a row before."""
     rows, ids = DocumentRows(), UniqueIds("document", problems)
     for source in sources:
         for place, row in source.rows():

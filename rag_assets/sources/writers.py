@@ -74,17 +74,18 @@ def write_jsonl(tables: Tables, folder: Path, losses: Losses) -> None:
 
 
 def _query_lines(tables: Tables, losses: Losses) -> Iterator[str]:
-    for row in _queries(tables):
+    for row in _rows(tables.queries):
         losses["queries that lose an empty tag"] += "" in row["tags"]
         tags = [tag for tag in row["tags"] if tag]
-        yield _line({**_text_of(row), "tags": tags}, _metadata(row))
+        line = {"query_id": row["query_id"], "text": row["text"], "tags": tags}
+        yield _line(line, row["metadata"])
 
 
 def document_lines(documents: pa.Table, id_key: str = "document_id") -> Iterator[str]:
     """Yield documents as lines of ``documents.jsonl``, each id under ``id_key``."""
     for row in _rows(documents):
         line = {id_key: row["document_id"], "title": row["title"], "text": row["text"]}
-        yield _line(line, _metadata(row))
+        yield _line(line, row["metadata"])
 
 
 def _judgment_lines(tables: Tables, losses: Losses) -> Iterator[str]:
@@ -124,8 +125,8 @@ def write_beir(tables: Tables, folder: Path, losses: Losses) -> None:
 
 
 def _beir_query_lines(tables: Tables, losses: Losses) -> Iterator[str]:
-    for row in _queries(tables):
-        metadata = _metadata(row)
+    for row in _rows(tables.queries):
+        metadata = row["metadata"]
         field = metadata.get("tags")
         # A list of strings would be read back as the tags of the query.
         is_tags = isinstance(field, list) and all(isinstance(tag, str) for tag in field)
@@ -134,7 +135,7 @@ def _beir_query_lines(tables: Tables, losses: Losses) -> Iterator[str]:
             del metadata["tags"]
         if row["tags"]:
             metadata["tags"] = row["tags"]
-        yield _line(_text_of(row, "_id"), metadata)
+        yield _line({"_id": row["query_id"], "text": row["text"]}, metadata)
 
 
 def write_trec(tables: Tables, folder: Path, losses: Losses) -> None:
@@ -151,12 +152,12 @@ def write_trec(tables: Tables, folder: Path, losses: Losses) -> None:
         "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot hold it",
     )
     write_lines(folder / "corpus.jsonl", document_lines(tables.documents, "_id"))
-    texts = ((row["query_id"], _LINE_END.sub(" ", row["text"])) for row in _queries(tables))
+    texts = ((row["query_id"], _LINE_END.sub(" ", row["text"])) for row in _rows(tables.queries))
     write_lines(folder / "topics.tsv", (f"{query_id}\t{text}" for query_id, text in texts))
     pairs = _grades(tables.qrels, losses)
     lines = (f"{query} 0 {document} {grade}" for query, document, grade in pairs)
     write_lines(folder / "qrels.txt", lines)
-    several = sum(_LINE_END.search(row["text"]) is not None for row in _queries(tables))
+    several = sum(_LINE_END.search(row["text"]) is not None for row in _rows(tables.queries))
     losses["queries of several lines, written as one line each"] = several
     _count_lost_fields(tables, losses)
 
@@ -167,8 +168,8 @@ def write_llamaindex(tables: Tables, folder: Path, losses: Losses) -> None:
     for row in _rows(tables.documents):
         corpus[row["document_id"]] = row["text"]
         losses["documents that lose their title"] += bool(row["title"])
-        losses["documents that lose their metadata"] += row["metadata"] != "{}"
-    queries = {row["query_id"]: row["text"] for row in _queries(tables)}
+        losses["documents that lose their metadata"] += bool(row["metadata"])
+    queries = {row["query_id"]: row["text"] for row in _rows(tables.queries)}
     relevant: dict[str, list[str]] = {query_id: [] for query_id in queries}
     for query_id, document_id, grade in _grades(tables.qrels, losses):
         losses["judgments of grades below 1, left out"] += grade <= 0
@@ -197,22 +198,10 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def _rows(table: pa.Table) -> Iterator[Row]:
-    """Yield the rows of a table, never all at once."""
+    """Yield the rows of a table, never all at once, each with its metadata as a mapping."""
     for batch in table.to_batches(BATCH_ROWS):
-        yield from batch.to_pylist()
-
-
-def _queries(tables: Tables) -> Iterator[Row]:
-    return _rows(tables.queries)
-
-
-def _text_of(query: Row, id_key: str = "query_id") -> Row:
-    return {id_key: query["query_id"], "text": query["text"]}
-
-
-def _metadata(row: Row) -> Row:
-    fields: Row = json.loads(row["metadata"])
-    return fields
+        for row in batch.to_pylist():
+            yield {**row, "metadata": json.loads(row.get("metadata", "{}"))}
 
 
 def _line(fields: Row, metadata: Row) -> str:
@@ -220,9 +209,9 @@ def _line(fields: Row, metadata: Row) -> str:
 
 
 def _count_lost_fields(tables: Tables, losses: Losses) -> None:
-    for row in _queries(tables):
+    for row in _rows(tables.queries):
         losses["queries that lose their tags"] += bool(row["tags"])
-        losses["queries that lose their metadata"] += row["metadata"] != "{}"
+        losses["queries that lose their metadata"] += bool(row["metadata"])
 
 
 def _refuse_ids(tables: Tables, unfit: Callable[[str], bool], why: str) -> None:

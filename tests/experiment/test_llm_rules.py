@@ -47,10 +47,6 @@ WRONG = {
         "query_sets: {q: {strategy: hyde}}\n",
         ":1: `query_sets.q`: needs a language model; add the key `llm`",
     ),
-    "no name": (
-        f"llm: {LOCAL}\nquery_sets: {{q: {{strategy: hyde, llm: llm}}}}\n",
-        ":2: `query_sets.q.llm`: unknown model 'llm'; allowed: nothing",
-    ),
     "no host": (
         "llms:\n  small: {model: a, max_calls: 9}\n",
         ":2: `llms.small`: names no host; add `base_url: https://api.openai.com/v1`, or another "
@@ -59,11 +55,6 @@ WRONG = {
     "no limit": (
         "llms:\n  small: {model: a, base_url: 'https://me:secret@e.org:8/v1'}\n",
         ":2: `llms.small`: is at e.org:8: limit how much may be sent, by `max_calls`, or "
-        "`max_cost` with `prompt_price` and `completion_price`",
-    ),
-    "no limit at a provider": (
-        "llms:\n  small: {model: a, type: openai}\n",
-        ":2: `llms.small`: is at api.openai.com: limit how much may be sent, by `max_calls`, or "
         "`max_cost` with `prompt_price` and `completion_price`",
     ),
     "no address": (

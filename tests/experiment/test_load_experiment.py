@@ -18,7 +18,6 @@ from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.fusion.methods import RRF
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.reranking.local import MaxSim
-from tests.beir_folder import write_beir
 
 Load = Callable[[str | bytes], Experiment]
 
@@ -121,15 +120,6 @@ def test_dataset_path_is_relative_to_the_yaml(
     assert (experiment.name, experiment.dataset.root) == ("elsewhere", folder)
 
 
-def test_dataset_path_may_be_absolute(folder: Path, tmp_path: Path) -> None:
-    home = tmp_path / "elsewhere"
-    home.mkdir()
-    text = f"name: far.away\ndataset:\n  path: {folder}\n"
-    (home / "experiment.yaml").write_text(text, encoding="utf-8")
-    experiment = load_experiment(home)
-    assert (experiment.name, experiment.dataset.root) == ("far.away", folder)
-
-
 @pytest.mark.parametrize("name", ["nowhere", "x" * 5000, "a\nb"])
 def test_nothing_at_the_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError):
@@ -193,14 +183,6 @@ def test_the_only_chunking_need_not_be_named(load: Load) -> None:
     assert experiment.chunking_of("a") == "w"
 
 
-def test_baseline_is_the_first_retriever(load: Load) -> None:
-    assert load("retrievers: {z: {type: bm25}, a: {type: bm25}}\n").baseline == "z"
-
-
-def test_judge_chunk_over_whole_documents(load: Load) -> None:
-    assert load("dataset: {judge: chunk}\n").judge == "chunk"
-
-
 def test_anchors_and_merges(load: Load) -> None:
     experiment = load("retrievers:\n  a: &a {type: bm25, k1: 2}\n  b: {<<: *a, b: 0}\n")
     assert experiment.retrievers["b"] == BM25(type="bm25", chunking="whole", k1=2, b=0)
@@ -249,11 +231,6 @@ def test_graph_of_retrievers(load: Load) -> None:
 def test_name_from_a_folder(text: str, expected: str) -> None:
     assert name_from(text) == expected
     assert checked_name(name_from(text)) == expected
-
-
-def test_a_folder_with_a_hostile_name(tmp_path: Path) -> None:
-    folder = write_beir(tmp_path / "<b>Fähre & Co")
-    assert load_experiment(folder).name == "b-f-hre-co"
 
 
 def test_a_language_model_may_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,12 +101,6 @@ def test_subset_must_be_chosen_among_several(write: Write) -> None:
         open_dataset(folder, subset="trian")
 
 
-@pytest.mark.parametrize("score", ["1", "+1", "1.", "1.000"])
-def test_integral_scores(write: Write, read_all: ReadAll, score: str) -> None:
-    dataset = open_dataset(write({**FILES, "qrels/test.tsv": f"q1\td1\t{score}"}))
-    assert read_all(dataset)[2].table.column("grade").to_pylist() == [1]
-
-
 def test_many_batches_give_one_table(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rag_assets.sources.tables.BATCH_ROWS", 7)
     corpus = "".join(f'{{"_id": {i}, "text": "t{i}"}}\n' for i in range(100))

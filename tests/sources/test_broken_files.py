@@ -25,7 +25,6 @@ MARKDOWN: dict[str, str | bytes] = {
     "queries.jsonl": '{"query_id": "q1", "text": "t"}\n',
     "judgments.jsonl": '{"query_id": "q1", "doc_id": "a.md"}\n',
 }
-ONE = "each line must be one JSON object"
 
 
 def jsonl(line: str | bytes) -> tuple[str, str | bytes]:
@@ -56,97 +55,16 @@ BEIR_CASES = [
         jsonl("{bad}"),
         "corpus.jsonl:2: malformed JSON at byte 2 (object keys must be strings)",
     ),
-    (jsonl('["d2"]'), f"corpus.jsonl:2: found a list; {ONE}"),
-    (jsonl("null"), f"corpus.jsonl:2: found null; {ONE}"),
-    (
-        jsonl('{"_id": "d2", "text": "t", "n": NaN}'),
-        "corpus.jsonl:2: malformed JSON at byte 33 (invalid character)",
-    ),
-    (
-        jsonl('{"_id": "d2", "text": "t", "n": -Infinity}'),
-        "corpus.jsonl:2: malformed JSON at byte 34 (invalid character)",
-    ),
-    (
-        jsonl('{"_id": "d2", "text": "t", "n": 1e999}'),
-        "corpus.jsonl:2: malformed JSON (number out of range)",
-    ),
-    (
-        jsonl('{"_id": "d2", "text": "\\ud800"}'),
-        "corpus.jsonl:2: malformed JSON (input data was truncated)",
-    ),
-    (
-        jsonl('{"_id": "d2", "text": "t", "n": ' + "[" * 150 + "]" * 150 + "}"),
-        "corpus.jsonl:2: JSON nested deeper than 100 levels",
-    ),
-    (
-        jsonl('{"_id": ' + "9" * 5000 + "}"),
-        "corpus.jsonl:2: malformed JSON (integer value out of range)",
-    ),
-    (jsonl(b'{"_id": "\xff"}'), "corpus.jsonl:2: not UTF-8: byte 0xff, the 10. of its line"),
-    (
-        ("corpus.jsonl", '{"_id": 1}'.encode("utf-16")),
-        "corpus.jsonl:1: looks like UTF-16; must be UTF-8",
-    ),
     (jsonl('{"text": "t"}'), "corpus.jsonl:2: `_id`: is missing; found keys: 'text'"),
-    (jsonl('{"_id": "d2"}'), "corpus.jsonl:2: `text`: is missing; found keys: '_id'"),
-    (jsonl("{}"), "corpus.jsonl:2: `_id`: is missing; found keys: none"),
-    (jsonl('{"_id": "d2", "text": 5}'), "corpus.jsonl:2: `text`: is 5; must be a string"),
-    (
-        jsonl('{"_id": "d2", "text": null}'),
-        "corpus.jsonl:2: `text`: is null; must be a string",
-    ),
-    (
-        jsonl('{"_id": "d2", "text": "t", "title": []}'),
-        "corpus.jsonl:2: `title`: is []; must be a string",
-    ),
-    (
-        jsonl('{"_id": true, "text": "t"}'),
-        (
-            "corpus.jsonl:2: `_id`: is a boolean; must be an id: a text of one "
-            "line that is not empty, or an integer"
-        ),
-    ),
-    (
-        jsonl('{"_id": 1.0, "text": "t"}'),
-        "corpus.jsonl:2: `_id`: is 1.0; must be an id: "
-        "a text of one line that is not empty, or an integer",
-    ),
-    (
-        jsonl('{"_id": "", "text": "t"}'),
-        (
-            "corpus.jsonl:2: `_id`: is ''; must be an id: a text of one line that "
-            "is not empty, or an integer"
-        ),
-    ),
-    (
-        jsonl('{"_id": "a\\nb", "text": "t"}'),
-        (
-            "corpus.jsonl:2: `_id`: is 'a\\nb'; must be an id: a text of one line "
-            "that is not empty, or an integer"
-        ),
-    ),
-    (
-        jsonl('{"_id": "a\\u0000", "text": "t"}'),
-        (
-            "corpus.jsonl:2: `_id`: is 'a\\x00'; must be an id: a text of one line "
-            "that is not empty, or an integer"
-        ),
-    ),
     (
         jsonl('\n{"_id": "d1", "text": "t"}'),
         "corpus.jsonl:3: `_id`: document id 'd1' occurs twice, first on line 1",
     ),
-    (("corpus.jsonl", "\n \n"), "corpus.jsonl: holds no document; at least one is needed"),
-    (("queries.jsonl", ""), "queries.jsonl: holds no query; at least one is needed"),
     (
         beir_query('{"_id": 1, "text": "t"}\n{"_id": "1", "text": "u"}'),
         "queries.jsonl:2: `_id`: query id '1' occurs twice, first on line 1",
     ),
     (qrels(""), "qrels/test.tsv: holds no judgment; labels are required"),
-    (
-        qrels("query-id\tcorpus-id\tscore\n"),
-        "qrels/test.tsv: holds no judgment; labels are required",
-    ),
     (
         qrels("q1 d1 1\n\nq1 d1 2\n"),
         "qrels/test.tsv:3: query 'q1' and document 'd1' are judged twice, first on line 1",
@@ -160,14 +78,6 @@ BEIR_CASES = [
     (
         qrels("q1\td1\thigh\n"),
         ("qrels/test.tsv:1: `score`: is 'high'; must be a grade: an integer that fits 32 bits"),
-    ),
-    (
-        qrels("q1\td1\t0.5\n"),
-        ("qrels/test.tsv:1: `score`: is '0.5'; must be a grade: an integer that fits 32 bits"),
-    ),
-    (
-        qrels("q1\td1\tnan\n"),
-        ("qrels/test.tsv:1: `score`: is 'nan'; must be a grade: an integer that fits 32 bits"),
     ),
     (
         qrels("q1\td1\t9999999999\n"),
@@ -203,16 +113,6 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     (("judgments.jsonl", None), f"judgments.jsonl: {NEEDED}"),
     (("judgments.jsonl", ""), "judgments.jsonl: holds no judgment; labels are required"),
     (("a.md", b"fine\n\nbad \xe9\n"), "a.md:3: not UTF-8: byte 0xe9, the 5. of its line"),
-    (
-        ("a.md", "---\nok: 1\nbad: [\n---\n"),
-        "a.md:3: invalid front matter: expected the node content, but found '<stream end>'",
-    ),
-    (
-        ("a.md", "---\na: b: c\n---\n"),
-        "a.md:2: invalid front matter: mapping values are not allowed here",
-    ),
-    (("a.md", "---\n- a\n---\n"), "a.md:2: front matter must be `key: value` lines"),
-    (("a.md", "---\na: 1\nb: 2\na: 3\n---\n"), "a.md:4: front matter has the key 'a' twice"),
     (("a.md", "---\n? [a]\n: 1\n---\n"), "a.md:2: front matter keys must be text"),
     (
         ("a.md", "---\na: &x [1]\nb: *x\n---\n"),
@@ -225,24 +125,6 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     (
         ("a.md", '---\na: "\\ud800"\n---\n'),
         "a.md:2: front matter with a lone surrogate, half of a character",
-    ),
-    (
-        ("a.md", "---\ntitle: [a]\n---\n"),
-        "a.md: `title`: is ['a']; must be text, in quotes if need be",
-    ),
-    (
-        query('{"query_id": "q1", "text": "t", "tags": "pets"}'),
-        (
-            "queries.jsonl:1: `tags`: is 'pets'; must be a list of different "
-            "strings that are not empty"
-        ),
-    ),
-    (
-        query('{"query_id": "q1", "text": "t", "tags": ["a", "b", "a"]}'),
-        (
-            "queries.jsonl:1: `tags`: is ['a', 'b', 'a']; must be a list of "
-            "different strings that are not empty"
-        ),
     ),
     (
         query('{"id": "q1", "text": "t"}'),
@@ -258,49 +140,6 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
         "judgments.jsonl:2: `query_id`: unknown query 'q11' (did you mean 'q1'?)",
     ),
     (
-        judgment(', "relevance": true'),
-        (
-            "judgments.jsonl:2: `relevance`: is a boolean; must be a grade: an "
-            "integer that fits 32 bits"
-        ),
-    ),
-    (
-        judgment(', "relevance": 1.5'),
-        ("judgments.jsonl:2: `relevance`: is 1.5; must be a grade: an integer that fits 32 bits"),
-    ),
-    (
-        judgment(', "relevance": 2147483648'),
-        (
-            "judgments.jsonl:2: `relevance`: is 2147483648; must be a grade: an "
-            "integer that fits 32 bits"
-        ),
-    ),
-    (
-        judgment(', "evidence_id": []'),
-        (
-            "judgments.jsonl:2: `evidence_id`: is []; must be an id: a text of one "
-            "line that is not empty, or an integer"
-        ),
-    ),
-    (
-        judgment(', "quote": " "'),
-        "judgments.jsonl:2: `quote`: is blank; leave it out to judge the whole document",
-    ),
-    (
-        judgment(', "quote": 4'),
-        "judgments.jsonl:2: `quote`: is 4; must be a string",
-    ),
-    (judgment(', "quote": "No such"'), "judgments.jsonl:2: `quote`: 'No such' is not in 'a.md'"),
-    (
-        judgment(', "quote": "' + "x" * 70 + '"'),
-        f"judgments.jsonl:2: `quote`: '{'x' * 60}...' is not in 'a.md'",
-    ),
-    (
-        judgment(', "quote": "fee"'),
-        "judgments.jsonl:2: `quote`: 'fee' occurs more than once in 'a.md', at characters 4 and "
-        "26; quote more, so that it occurs once",
-    ),
-    (
         judgment(', "quote": "Another  fee is"'),
         "judgments.jsonl:2: `quote`: 'Another fee is' is not in 'a.md' as written, only with "
         "other white space, at characters 18-32",
@@ -308,11 +147,6 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     (
         judgment(', "quote": "Dogs pay"'),
         "judgments.jsonl:2: `quote`: 'Dogs pay' is not in 'a.md'; it is in 'guides/b.md'",
-    ),
-    (
-        judgment(', "quote": "The Title"'),
-        "judgments.jsonl:2: `quote`: 'The Title' is not in 'a.md', only in its title; a quote "
-        "must be from the text",
     ),
     (
         ("judgments.jsonl", '{"query_id": "q1", "doc_id": "a.md", "quote": "One"}\n' * 2),
@@ -329,27 +163,11 @@ LLAMAINDEX_CASES = [
         "a.json:2: malformed JSON at byte 23 (object keys must be strings)",
     ),
     (
-        '{"queries": [], "corpus": {}, "relevant_docs": {}}',
-        "a.json: `queries`: is []; must be an object",
-    ),
-    (
-        '{"queries": {"q": "t"}, "corpus": {"n": 1}, "relevant_docs": {}}',
-        "a.json: `corpus.n`: is 1; must be a string",
-    ),
-    (
-        '{"queries": {"q": null}, "corpus": {"n": "a"}, "relevant_docs": {}}',
-        "a.json: `queries.q`: is null; must be a string",
-    ),
-    (
         '{"queries": {"": "t"}, "corpus": {"n": "a"}, "relevant_docs": {}}',
         (
             "a.json: `queries`: is ''; must be an id: a text of one line that is "
             "not empty, or an integer"
         ),
-    ),
-    (
-        '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": "n"}}',
-        "a.json: `relevant_docs.q`: is 'n'; must be a list of node ids",
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n1": "a"}, "relevant_docs": {"q": ["n1", "n2"]}}',
@@ -359,17 +177,6 @@ LLAMAINDEX_CASES = [
     (
         '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"x": ["n"]}}',
         "a.json: `relevant_docs.x`: unknown query 'x'",
-    ),
-    (
-        '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": ["n", "n"]}}',
-        "a.json: `relevant_docs`: query 'q' and document 'n' are judged twice",
-    ),
-    (
-        '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": [null]}}',
-        (
-            "a.json: `relevant_docs.q[0]`: is null; must be an id: a text of one "
-            "line that is not empty, or an integer"
-        ),
     ),
     (
         '{"queries": {}, "corpus": {"n": "a"}, "relevant_docs": {}}',

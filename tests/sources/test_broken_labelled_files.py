@@ -35,16 +35,12 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
     ("qrels.txt", "q1 d1 1\n", f"/qrels.txt:1: has 3 fields; {LINE}"),
     ("qrels.txt", "\nq1 0 d1 1 x\n", f"/qrels.txt:2: has 5 fields; {LINE}"),
     ("qrels.txt", "q1 0 d1 high\n", "/qrels.txt:1: grade 'high' is not an integer"),
-    ("qrels.txt", "q1 0 d1 0.5\n", "/qrels.txt:1: grade '0.5' is not an integer"),
     ("qrels.txt", "q1 0 d1 2147483648\n", "/qrels.txt:1: grade 2147483648 does not fit 32 bits"),
-    ("qrels.txt", "q1 0 x 1\n", f"/qrels.txt:1: `document`: unknown document 'x'{REMEDY}"),
-    ("qrels.txt", "x 0 d1 1\n", "/qrels.txt:1: `query`: unknown query 'x'"),
     (
         "qrels.txt",
         "q1 0 d1 1\nq1 1 d1 2\n",
         "/qrels.txt:2: query 'q1' and document 'd1' are judged twice, first on line 1",
     ),
-    ("qrels.txt", "\n", "/qrels.txt: holds no judgment; labels are required"),
     (
         "qrels.txt",
         b"q1 0 d\xff 1\n",
@@ -64,7 +60,6 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
         "q1 a\nq1 b\n",
         "/topics.txt:2: `num`: query id 'q1' occurs twice, first on line 1",
     ),
-    ("topics.txt", "", "/topics.txt: holds no query; at least one is needed"),
     ("topics.txt", "\n<top><num>1<title>t\n", "/topics.txt:2: <top> has no </top>"),
     (
         "topics.txt",
@@ -105,14 +100,6 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
         '<topic number="1">\n<query>a</query><query>b</query></topic>',
         "/topics.txt:1: `query`: occurs twice in one topic",
     ),
-    (
-        "topics.txt",
-        '<topic number=""><query>a</query></topic>',
-        (
-            "/topics.txt:1: `number`: is ''; must be an id: a text of one line "
-            "that is not empty, or an integer"
-        ),
-    ),
     ("topics.txt", '<topic number="1">\n<query>a', "/topics.txt:1: <topic> has no </topic>"),
     ("corpus.txt", "<DOC>\n<DOCNO>d1</DOCNO>\n", "/corpus.txt:1: <DOC> has no </DOC>"),
     ("corpus.txt", "</DOC>", "/corpus.txt:1: </DOC> without <DOC>"),
@@ -143,17 +130,7 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
         "<DOC><DOCNO>a</DOCNO><DOCNO>b</DOCNO></DOC>",
         "/corpus.txt:1: `DOCNO`: occurs twice in one <DOC>",
     ),
-    (
-        "corpus.txt",
-        "<DOC><DOCNO>a</DOCNO></DOC>" * 2,
-        "/corpus.txt:1: `DOCNO`: document id 'a' occurs twice, first on line 1",
-    ),
     ("corpus.txt", "<docs></docs>", "/corpus.txt: holds no document; at least one is needed"),
-    (
-        "corpus.txt",
-        b"<DOC>\n\xff</DOC>",
-        "/corpus.txt:2: not UTF-8: byte 0xff, the 1. of its line",
-    ),
 ]
 
 
@@ -169,14 +146,11 @@ def answer(text: Any, start: Any = 0, **more: Any) -> str:
 
 QA = "data[0].paragraphs[0].qas[0]"
 SQUAD_CASES = [
-    ("[]", "found a list; must be an object"),
     ("{}", "`data`: is missing; found keys: none"),
     ('{"data": {}}', "`data`: is an object; must be a list of objects"),
     ('{"data": [1]}', "`data[0]`: is 1; must be an object"),
     ('{"data": [{"paragraphs": []}]}', "`data[0].title`: is missing; found keys: 'paragraphs'"),
     ('{"data": [{"title": "T"}]}', "`data[0].paragraphs`: is missing; found keys: 'title'"),
-    ('{"data": []}', "holds no document; at least one is needed"),
-    (squad([], context=None), "`data[0].paragraphs[0].context`: is null; must be a string"),
     (squad(5), "`data[0].paragraphs[0].qas`: is 5; must be a list of objects"),
     (squad([]), "holds no query; at least one is needed"),
     (squad([{"question": "?"}]), f"`{QA}.id`: is missing; found keys: 'question'"),
@@ -197,26 +171,18 @@ SQUAD_CASES = [
         f"`{QA}.is_impossible`: is 1; must be true or false",
     ),
     (squad([{"id": "q", "question": "?"}]), "holds no judgment; labels are required"),
-    ("{", "1: malformed JSON (input data was truncated)"),
 ]
 
 CORPUS: dict[str, Any] = {"doc_id": ["d1", "d2"], "contents": ["a", "b"]}
 ASKED: dict[str, Any] = {"qid": ["q1"], "query": ["t"], "retrieval_gt": [[["d1"]]]}
 AUTORAG_CASES: list[tuple[str, dict[str, Any], str]] = [
     ("corpus", {"contents": ["a"]}, ":1: `doc_id`: is missing; found keys: 'contents'"),
-    ("corpus", {**CORPUS, "contents": [1, 2]}, ":1: `contents`: is 1; must be a string"),
     ("corpus", {**CORPUS, "contents": ["a", None]}, ":2: `contents`: is null; must be a string"),
     (
         "corpus",
         {**CORPUS, "doc_id": ["d1", "d1"]},
         ":2: `doc_id`: document id 'd1' occurs twice, first on line 1",
     ),
-    (
-        "corpus",
-        {**CORPUS, "doc_id": ["d1", ""]},
-        (":2: `doc_id`: is ''; must be an id: a text of one line that is not empty, or an integer"),
-    ),
-    ("corpus", {"doc_id": [], "contents": []}, ": holds no document; at least one is needed"),
     (
         "qa",
         {"qid": ["q1"], "query": ["t"]},
@@ -227,7 +193,6 @@ AUTORAG_CASES: list[tuple[str, dict[str, Any], str]] = [
         {**ASKED, "qid": [1.5]},
         (":1: `qid`: is 1.5; must be an id: a text of one line that is not empty, or an integer"),
     ),
-    ("qa", {**ASKED, "query": [None]}, ":1: `query`: is null; must be a string"),
     (
         "qa",
         {**ASKED, "retrieval_gt": ["[['d1']]"]},
@@ -250,12 +215,6 @@ AUTORAG_CASES: list[tuple[str, dict[str, Any], str]] = [
             ":1: `retrieval_gt[0][1]`: is 'a\\nb'; must be an id: a text of one "
             "line that is not empty, or an integer"
         ),
-    ),
-    ("qa", {**ASKED, "retrieval_gt": [[[]]]}, ": holds no judgment; labels are required"),
-    (
-        "qa",
-        {"qid": [], "query": [], "retrieval_gt": []},
-        ": holds no query; at least one is needed",
     ),
 ]
 

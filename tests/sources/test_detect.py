@@ -90,30 +90,11 @@ NEAR = {
         "a folder of no known format; nearest: a folder with corpus.jsonl, queries.jsonl "
         "and qrels/ (beir), where there is no queries.jsonl",
     ),
-    "documents missing": (
-        {"queries.csv": "", "judgments.csv": ""},
-        ".",
-        "a folder of no known format; nearest: a folder with documents.jsonl, or corpus.jsonl and "
-        "no qrels/ (jsonl), where there is no documents.jsonl",
-    ),
-    "corpus missing": (
-        {"queries.dev.tsv": "", "qrels.dev.tsv": ""},
-        ".",
-        "a folder of no known format; nearest: a folder with topics.* or queries.tsv, qrels*, "
-        "corpus.*, corpus/ or collection.tsv (trec), where there is no corpus.*, corpus/ or "
-        "collection.tsv",
-    ),
     "questions missing": (
         {"corpus.parquet": ""},
         ".",
         "a folder of no known format; nearest: a folder with corpus.parquet and qa.parquet "
         "(autorag), where there is no qa.parquet",
-    ),
-    "keys missing": (
-        {"a.json": '{"data": []}'},
-        "a.json",
-        "a file of no known format; nearest: a SQuAD .json file with data, paragraphs and qas "
-        "(squad), where there is no `paragraphs`, no `qas`",
     ),
     "another beginning": (
         {"a.json": '{"name": "x", "queries": {}, "corpus": {}, "relevant_docs": {}}'},
