@@ -23,7 +23,7 @@ from rag_assets.report.formats import formatted
 from rag_assets.report.question_hits import QuestionHits, block
 from rag_assets.report.terminal_table import sheet_view
 from rag_assets.retrieval.ask import ask
-from rag_assets.sources.unread_files import question_like
+from rag_assets.sources.formats import question_like
 from rag_assets.store.settings import StoreSettings
 
 

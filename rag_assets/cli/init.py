@@ -26,8 +26,8 @@ from rag_assets.labels.health.corpus_summary import (
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
 from rag_assets.sources.folder_queries import N_EXAMPLES, QUERIES_FILE, template_text
+from rag_assets.sources.formats import question_like
 from rag_assets.sources.labelled_folder import LabelledFolder
-from rag_assets.sources.unread_files import question_like
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings

@@ -40,8 +40,8 @@ from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, Reran
 from rag_assets.retrieval.external.base import UNCHUNKED, ExternalRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import Dataset, Read
+from rag_assets.sources.formats import unread_files, unread_labels
 from rag_assets.sources.problems import FIRST, Problems
-from rag_assets.sources.unread_files import unread_files, unread_labels
 
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
 

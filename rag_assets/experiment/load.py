@@ -38,14 +38,16 @@ from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.regular_files import unusable
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.formats import FORMATS, open_dataset, with_columns
-from rag_assets.sources.tables import KEEP
-from rag_assets.sources.unread_files import (
+from rag_assets.sources.formats import (
     ANSWER_LABELS,
+    FORMATS,
     LABELLING_LOG,
     PASSAGE_LABELS,
+    open_dataset,
     unread_labels,
+    with_columns,
 )
+from rag_assets.sources.tables import KEEP
 
 EXPERIMENT_FILE = "experiment.yaml"
 SOURCE = "source"

@@ -25,8 +25,8 @@ from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import no_progress
+from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.sources.unread_files import LABELLING_LOG, unread_labels
 from tests.cli.test_sampled import METRIC, evaluated, judge, made
 from tests.labels.page.served import Client, moment
 from tests.tiny_experiment import Tiny

@@ -19,7 +19,7 @@ from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import render
-from rag_assets.sources.unread_files import LABELLING_LOG
+from rag_assets.sources.formats import LABELLING_LOG
 from tests.labels.sampling.made_pool import DCG
 from tests.tiny_experiment import JUDGMENTS, Tiny
 

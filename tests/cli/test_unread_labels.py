@@ -14,7 +14,7 @@ from click.testing import Result
 
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources import open_dataset
-from rag_assets.sources.unread_files import unread_labels
+from rag_assets.sources.formats import unread_labels
 
 Invoke = Callable[..., Result]
 

@@ -14,7 +14,7 @@ import pytest
 from rag_assets.errors import DataError, UsageError
 from rag_assets.sources import FORMATS, open_dataset
 from rag_assets.sources.document_files import engine_versions, read_file
-from rag_assets.sources.unread_files import unread_files
+from rag_assets.sources.formats import unread_files
 from rag_assets.testing import FormatContract
 from rag_assets.testing.formats import Example
 from tests.sources.pdf_files import pdf_file

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rag_assets.sources import Dataset, Read, open_dataset
 from rag_assets.sources.document_files import read_markdown
-from rag_assets.sources.unread_files import unread_files
+from rag_assets.sources.formats import unread_files
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
