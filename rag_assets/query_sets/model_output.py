@@ -57,11 +57,6 @@ def parsed_list(answer: Answer, original: str, at_most: int) -> Parsed:
 
     A last text that was cut off is left out. A line that ends in a colon before others is an
     introduction.
-
-    Args:
-        answer: of the model.
-        original: the query: where it sounds like a refusal itself, none is looked for.
-        at_most: further texts are dropped.
     """
     text = usable_text(answer, original)
     if isinstance(text, Unusable):

@@ -33,11 +33,7 @@ class ArrayFolder:
     path: Path
 
     def save(self, **content: object) -> int:
-        """Write arrays, and JSON values in the order of their keys.
-
-        Returns:
-            The bytes of the arrays.
-        """
+        """Write arrays, and JSON values in the order of their keys."""
         size = 0
         for name, value in content.items():
             if isinstance(value, np.ndarray):

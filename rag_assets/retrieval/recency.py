@@ -152,16 +152,7 @@ def ages(dates: Mapping[str, datetime], recency: Recency) -> dict[str, Aged]:
 
 
 def time_weighted_ranking(ranking: pa.Table, factors: Mapping[str, float], depth: int) -> pa.Table:
-    """Return a complete ranking by its weighted scores.
-
-    Args:
-        ranking: table of :data:`rag_assets.schemas.RUNS`, with all that can be found.
-        factors: document id -> factor; what is of no known document is as old as the oldest.
-        depth: how many ranks are kept.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
-    """
+    """Return a complete ranking by its weighted scores."""
     lowest = min(factors.values(), default=1.0)
     names = ranking.column("document_id").to_pylist()
     own = np.array([factors.get(name, lowest) for name in names], np.float64)

@@ -138,15 +138,7 @@ def measured(
     kind: Literal["query", "document"],
     workspace: Workspace,
 ) -> Vectors:
-    """Return what ``encode`` gives, and keep how many texts were new and what they took.
-
-    Args:
-        encode: embeds ``texts``; calls what it is given with (texts encoded, texts to encode), and
-            not at all when none is new. Loading a model counts.
-        texts: may repeat.
-        kind: what the texts are.
-        workspace: shows the progress and keeps the measurement.
-    """
+    """Return what ``encode`` gives, and keep how many texts were new and what they took."""
     n_new = 0
     label = "embed queries" if kind == "query" else "embed chunks"
     with workspace.progress(label, len(texts)) as advance:

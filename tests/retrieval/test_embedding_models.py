@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from tokenizers import Encoding
-
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.models import token_counts
 from rag_assets.models.model_names import load_tokenizer, resolve_model
 from rag_assets.models.token_counts import count_truncated
 from rag_assets.retrieval.base_runs_stage import index_key
@@ -61,22 +57,3 @@ def test_the_limit_is_exact_and_counts_special_tokens_and_the_prompt() -> None:
     assert count_truncated([fits, "", cut, cut], files) == 2
     assert count_truncated([fits, "x"], files, prompt="query: ") == 1
     assert count_truncated([], files) == 0
-
-
-def test_a_text_is_tokenized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = resolve_model(MINILM)
-    fits, cut, new = "word " * 254, "word " * 255, "word " * 256
-    assert count_truncated([fits, cut], files, cache=tmp_path) == 1
-    tokenized: list[str] = []
-
-    class Seen:
-        def encode_batch_fast(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
-            tokenized.extend(texts)
-            found = load_tokenizer(MINILM)
-            return found.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
-
-    monkeypatch.setattr(token_counts, "open_tokenizer", lambda file: Seen())
-    assert count_truncated([cut, new, fits, cut], files, cache=tmp_path) == 3
-    assert tokenized == [new]
-    assert count_truncated([fits], files, prompt="query: ", cache=tmp_path) == 1
-    assert tokenized == [new, f"query: {fits}"]

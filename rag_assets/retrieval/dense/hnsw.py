@@ -111,11 +111,7 @@ def save_graph(
     m: int,
     ef_construction: int,
 ) -> dict[str, Any]:
-    """Write vectors, ordered by id, and their graph into an existing folder.
-
-    Returns:
-        The facts of the vectors, and ``graph_bytes``.
-    """
+    """Write vectors, ordered by id, and their graph into an existing folder."""
     faiss = _faiss()
     order = np.argsort(byte_order_ranks(chunk_ids))
     ids = [chunk_ids[row] for row in order]

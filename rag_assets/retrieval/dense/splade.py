@@ -100,11 +100,7 @@ class ComponentIndex(SparseIndex, Searcher[pa.Table]):
 def build_index(
     chunk_ids: Sequence[str], vectors: Sequence[SparseVector], folder: Path
 ) -> dict[str, Any]:
-    """Write an index into an existing folder, ordered by id.
-
-    Returns:
-        Facts for the manifest: ``chunks``, ``bytes``, and ``mean_components`` of a chunk.
-    """
+    """Write an index into an existing folder, ordered by id."""
     from scipy.sparse import csr_array
 
     order = np.argsort(byte_order_ranks(chunk_ids)).tolist()

@@ -264,11 +264,7 @@ def vectors_on_disk(folder: Path) -> MakeVectors:
 
 
 def save_vectors(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, Any]:
-    """Write an index into an existing folder: ``vectors.npy`` and ``chunk_ids.json``.
-
-    Returns:
-        Facts for the manifest: ``chunks``, ``dimension``, ``bytes`` (of the vectors).
-    """
+    """Write an index into an existing folder: ``vectors.npy`` and ``chunk_ids.json``."""
     if vectors.ndim != 2 or len(vectors) != len(chunk_ids):
         raise DataError(f"{len(chunk_ids)} chunks, but vectors of shape {vectors.shape}")
     byte_order_ranks(chunk_ids)

@@ -70,13 +70,7 @@ class Rejected(Exception):
 
 
 def hits_of(answer: object, k: int, *, as_texts: bool = False) -> list[Hit]:
-    """Return the first ``k`` hits of an answer.
-
-    Args:
-        answer: a list of hits in any of :data:`FORMS`, or a dict with a list of ``documents``.
-        k: number of hits wanted.
-        as_texts: True if a plain text is a text and not an id.
-    """
+    """Return the first ``k`` hits of an answer."""
     if isinstance(answer, Mapping) and "documents" in answer:  # of Haystack's `run`
         answer = answer["documents"]
     if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | Mapping):

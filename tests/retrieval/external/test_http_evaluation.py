@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from rag_assets.cli import main
@@ -236,13 +235,3 @@ def test_a_wrong_option_is_named_with_its_line(
     assert problem in printed
     assert re.search(r"experiment\.yaml:\d+: ", printed)
     assert "abc-1" not in printed
-
-
-def test_the_recipes_of_the_page_load(tiny: Tiny) -> None:
-    tiny.write_document("service_version.txt", "1")
-    text = (tiny.folder / "experiment.yaml").read_text(encoding="utf-8")
-    config = yaml.safe_load(text)
-    config["retrievers"] |= {name: options for name, (_, options) in RECIPES.items()}
-    tiny.config = config
-    tiny.write_config()
-    assert set(RECIPES) < set(tiny.pipeline().experiment.retrievers)
