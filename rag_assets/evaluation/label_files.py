@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.run_files import is_json, is_json_lines, is_parquet, nested_numbers
+from rag_assets.evaluation.run_files import JSON, JSON_LINES, PARQUET, layout_of, nested_numbers
 from rag_assets.schemas import RELEVANT_UNITS
 from rag_assets.sources.fields import Place, Row, checked_grade, identifier
 from rag_assets.sources.row_files import RowFile
@@ -72,16 +72,17 @@ def read_labels(path: Path) -> Labels:
     Raises:
         DataError: the file cannot be read, or breaks its format; names the file and the place.
     """
-    if is_json(path):
+    file_layout = layout_of(path)
+    if file_layout == JSON:
         return _labels(_nested_judgments(path), path)
-    if not is_parquet(path) and not is_json_lines(path):
+    if file_layout not in (PARQUET, JSON_LINES):
         return _labels(_qrels_lines(path), path)
     rows = list(RowFile(path).rows())
     names = rows[0][1].keys() if rows else {*()}
     if {QUERY, GROUND_TRUTH} <= names:
         return _ground_truth(rows)
     layout = next((each for each in LAYOUTS if {*filter(None, each)} <= names), None)
-    if layout is None and rows and is_parquet(path):
+    if layout is None and rows and file_layout == PARQUET:
         layouts = [(QUERY, GROUND_TRUTH), *(filter(None, each) for each in LAYOUTS)]
         needed = ", or ".join(" and ".join(each) for each in layouts)
         raise DataError(f"needs {needed}; found the columns {', '.join(names)}", file=path)

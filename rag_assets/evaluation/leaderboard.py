@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -80,7 +81,8 @@ def summarise(
             part = table.filter(pc.is_in(table["query_id"], value_set=chosen["query_id"].unique()))
             query_ids = part["query_id"].to_pylist()
             weights = [weight_of[query_id] for query_id in query_ids]
-            row = {"split": split, "top_k": top_k, **_accounting(part, weights, unanswerable)}
+            counts = _accounting(part.to_pylist(), weight_of, unanswerable)
+            row = {"split": split, "top_k": top_k, **counts}
             row["n_not_in_corpus"] = sum((not_in_corpus or {}).get(q, 0) for q in query_ids)
             row |= {name: mean(part[name].to_pylist(), weights) for name in measures[top_k]}
             rows.append(row)
@@ -88,40 +90,30 @@ def summarise(
 
 
 def _accounting(
-    table: pa.Table, weights: Sequence[float], unanswerable: Collection[str]
+    rows: Sequence[Mapping[str, Any]], weight_of: Mapping[str, float], unanswerable: Collection[str]
 ) -> dict[str, object]:
-    failed, query_ids = (table[name].to_pylist() for name in ("failed", "query_id"))
-    answerable = [n > 0 for n in table["n_relevant"].to_pylist()]
-    n_unanswerable = sum(
-        query_id in unanswerable and not has_relevant
-        for query_id, has_relevant in zip(query_ids, answerable, strict=True)
-    )
-    averaged = [a and not f for a, f in zip(answerable, failed, strict=True)]
-    has_hits = [n > 0 for n in table["n_retrieved"].to_pylist()]
-    n_answered = sum(a and not f for a, f in zip(has_hits, failed, strict=True))
-    retrieved, judged, unreachable = (
-        int(pc.sum(table[name]).as_py() or 0)
-        for name in ("n_retrieved", "n_judged", "n_unreachable")
-    )
-    ties = [n for n, use in zip(table["ties_at_cut"].to_pylist(), averaged, strict=True) if use]
-    tokens = None
-    if TOKENS in table.column_names:
-        counts = zip(table[TOKENS].to_pylist(), averaged, strict=True)
-        tokens = mean([n if use else None for n, use in counts], weights)
+    averaged = [row for row in rows if row["n_relevant"] > 0 and not row["failed"]]
+    weights = [weight_of[row["query_id"]] for row in averaged]
+    without = [row["query_id"] for row in rows if row["n_relevant"] == 0]
+    n_unanswerable = sum(query_id in unanswerable for query_id in without)
+    n_failed = sum(row["failed"] for row in rows)
+    n_answered = sum(row["n_retrieved"] > 0 and not row["failed"] for row in rows)
+    retrieved, judged = (sum(row[name] for row in rows) for name in ("n_retrieved", "n_judged"))
+    ties = [row["ties_at_cut"] for row in averaged]
     return {
-        "n_queries": sum(averaged),
-        "weight": math.fsum(w for w, use in zip(weights, averaged, strict=True) if use),
-        "n_attempted": table.num_rows,
+        "n_queries": len(averaged),
+        "weight": math.fsum(weights),
+        "n_attempted": len(rows),
         "n_answered": n_answered,
-        "n_empty": table.num_rows - n_answered - sum(failed),
-        "n_failed": sum(failed),
+        "n_empty": len(rows) - n_answered - n_failed,
+        "n_failed": n_failed,
         "n_unanswerable": n_unanswerable,
-        "n_unlabelled": table.num_rows - sum(answerable) - n_unanswerable,
-        "n_unreachable": unreachable,
+        "n_unlabelled": len(without) - n_unanswerable,
+        "n_unreachable": sum(row["n_unreachable"] for row in rows),
         "n_unjudged": retrieved - judged,
         "judged": judged / retrieved if retrieved else None,
         "n_tied": None if None in ties else sum(n > 0 for n in ties),  # None: nobody knows
-        "tokens": tokens,
+        "tokens": mean([row.get(TOKENS) for row in averaged], weights),
     }
 
 
@@ -152,7 +144,11 @@ def splits_of(board: pa.Table) -> list[str]:
 def _placed(
     parts: Mapping[str, pa.Table], primary: Metric, unplaced: Collection[str]
 ) -> Sequence[pa.Table]:
-    values = {name: _value(table, primary) for name, table in parts.items()}
+    values = {}
+    for name, table in parts.items():
+        at_primary = (row for row in table.to_pylist() if row["top_k"] == primary.cutoff)
+        value = next(at_primary, {}).get(primary.column)
+        values[name] = float("-inf") if value is None else float(value)
     ranked = {name: value for name, value in values.items() if name not in unplaced}
     tables = []
     for name in sorted(values, key=lambda name: (name not in ranked, -values[name], name)):
@@ -165,9 +161,3 @@ def _placed(
         }
         tables.append(pa.table({**lead, **{c: table.column(c) for c in table.column_names}}))
     return tables
-
-
-def _value(table: pa.Table, primary: Metric) -> float:
-    rows = [row for row in table.to_pylist() if row["top_k"] == primary.cutoff]
-    value = rows[0].get(primary.column) if rows else None
-    return float("-inf") if value is None else float(value)

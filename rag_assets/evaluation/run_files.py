@@ -47,6 +47,7 @@ UNIT_COLUMNS = ("unit_id", "document_id", "doc_id", "chunk_id")
 """Where Parquet has what is judged; files that `export-run` writes have it in the first."""
 
 DOCUMENT, RANK, SCORE = "document", "rank", "score"
+JSON, JSON_LINES, PARQUET = ".json", ".jsonl", ".parquet"
 
 _TREC_FIELDS, _RANKED_FIELDS = 6, 3
 _TREC_LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
@@ -94,19 +95,9 @@ _Units = Iterator[tuple[str, Iterable[_Unit]]]
 """Queries, each once or several times, with units of theirs."""
 
 
-def is_json(path: Path) -> bool:
-    """Return whether a file's name says that it holds one JSON value."""
-    return suffix(path) == ".json"
-
-
-def is_json_lines(path: Path) -> bool:
-    """Return whether a file's name says that it holds JSON lines."""
-    return suffix(path) == ".jsonl"
-
-
-def is_parquet(path: Path) -> bool:
-    """Return whether a file's name says that it is Parquet."""
-    return path.suffix.lower() in {".parquet", ".pq"}
+def layout_of(path: Path) -> str:
+    """Return the layout that a file's name says; one of these constants, else lines of TREC."""
+    return PARQUET if path.suffix.lower() in {PARQUET, ".pq"} else suffix(path)
 
 
 def read_run_rows(
@@ -124,11 +115,12 @@ def read_run_rows(
             for a query; names the file, the line or row, and the key.
     """
     key, failures = DOCUMENT, dict[str, str]()
-    if is_json_lines(path):
+    layout = layout_of(path)
+    if layout == JSON_LINES:
         key, units = IDS_KEY, _list_units(path, failures)
-    elif is_parquet(path):
+    elif layout == PARQUET:
         key, units = _parquet_units(path, id_columns)
-    elif is_json(path):
+    elif layout == JSON:
         units = (
             (query_id, [(None, item, number, None) for item, number in numbers])
             for query_id, numbers in nested_numbers(path)
@@ -345,11 +337,12 @@ def write_run(run: pa.Table, path: Path, *, tag: str, failures: Mapping[str, str
     Raises:
         DataError: an id holds white space and the format is TREC, or the file cannot be written.
     """
+    is_lists = layout_of(path) == JSON_LINES
     try:
-        if is_parquet(path):
+        if layout_of(path) == PARQUET:
             pq.write_table(run, path, compression="zstd")
         else:
-            lines = _list_lines(run, failures) if is_json_lines(path) else _trec_lines(run, tag)
+            lines = _list_lines(run, failures) if is_lists else _trec_lines(run, tag)
             content = "".join(f"{line}\n" for line in lines).encode()
             # Without a time of its own in it, equal runs give equal bytes.
             is_zipped = path.suffix.lower() == ".gz"
@@ -358,7 +351,7 @@ def write_run(run: pa.Table, path: Path, *, tag: str, failures: Mapping[str, str
         raise DataError(f"cannot be written: {error.strerror or error}", file=path) from error
     except ValueError as error:
         raise DataError(f"{error}; write .jsonl or .parquet", file=path) from error
-    if failures and not is_json_lines(path):
+    if failures and not is_lists:
         return [f"{len(failures)} failed queries are left out; .jsonl holds them"]
     return []
 

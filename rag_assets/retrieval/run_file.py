@@ -22,10 +22,11 @@ from rag_assets.errors import DataError
 from rag_assets.evaluation.run_files import (
     ERROR_KEY,
     HITS_KEY,
+    JSON_LINES,
     RunFile,
     RunRow,
     failure_reason,
-    is_json_lines,
+    layout_of,
     query_objects,
     read_run_rows,
 )
@@ -42,7 +43,7 @@ MAX_HITS = 1_000_000
 
 def read_hit_lines(path: Path, query_ids: Collection[str]) -> dict[str, QueryResult]:
     """Read what was returned for some queries, with an error where a line tells of one."""
-    if not is_json_lines(path):
+    if layout_of(path) != JSON_LINES:
         raise DataError("`chunking: own` reads texts and spans from a .jsonl file", file=path)
     wanted, found = set(query_ids), {}
     first = None

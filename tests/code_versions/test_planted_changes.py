@@ -181,7 +181,7 @@ ORIGINAL = {"query_sets original"}
         ("schemas.py", 'HISTORY = TableSchema(\n    "', 'HISTORY = TableSchema(\n    "x', NOTHING),
         ("sources/html_document.py", "WITHIN = 1_024", "WITHIN = 2_048", NOTHING),
         # what is done
-        ("trec_lines.py", "    return grade\n", "    return max(grade, 1)\n", {"qrels trec"}),
+        ("trec_lines.py", "fields[-2], grade)", "fields[-2], -grade)", {"qrels trec"}),
         ("retrieval/lexical/analyzers/stemmed.py", '"such", ', "", ENGLISH),
         ("retrieval/lexical/analyzers/stemmed.py", "token] or token", "token]", SNOWBALL),
         ("retrieval/lexical/bm25.py", "log(1 + (n - held", "log(2 + (n - held", BM25),

@@ -8,8 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log2
 
+from hypothesis import strategies as st
+
 Structure = dict[tuple[str, str | None], int]
 """(evidence, unit) -> grade."""
+
+UNITS = [f"c{i}" for i in range(8)]
+EVIDENCES = [f"e{i}" for i in range(5)]
+
+STRUCTURES = st.dictionaries(
+    st.tuples(st.sampled_from(EVIDENCES), st.sampled_from([*UNITS, None])), st.integers(-1, 3)
+)
+RANKINGS = st.permutations([*UNITS, "x", "y"]).flatmap(
+    lambda items: st.integers(0, len(items)).map(lambda n: list(items[:n]))
+)
 
 
 class Walk:

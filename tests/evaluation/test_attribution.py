@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from rag_assets.cli import main
 from rag_assets.evaluation.attributions_stage import PLACES, attributions, places
 from rag_assets.evaluation.metrics import query_metrics
-from rag_assets.schemas import QRELS
 from tests.answers.answering import with_answers
-from tests.labels.health.tables import documents
+from tests.labels.health.tables import qrels
 from tests.made_tables import Label, judgment_table, query_table, run_table
 from tests.tiny_experiment import Tiny
 
@@ -40,21 +39,11 @@ def attribute(
     documents: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """Attribute; every evidence names the document ``d`` unless ``documents`` says another."""
-    qrels = QRELS.from_rows(
-        [
-            {
-                "query_id": query,
-                "evidence_id": evidence,
-                "document_id": (documents or {}).get(evidence, "d"),
-                "grade": grade,
-            }
-            for query, evidence, _, grade in labels
-        ]
-    )
+    named = documents or {}
     return attributions(
         run_table(ranking),
         judgment_table(labels),
-        qrels,
+        qrels(*((query, e, named.get(e, "d"), None, grade) for query, e, _, grade in labels)),
         pa.table({"document_id": pa.array(list(corpus), pa.string())}),
         k=k,
         family=family,
@@ -180,27 +169,13 @@ def test_example(example: dict[str, Any]) -> None:
         for evidence, units in example["units"].items()
         for unit in (units or [None])
     ]
-    gone = set(example.get("gone", ()))
-    qrels = QRELS.from_rows(
-        [
-            {
-                "query_id": "q",
-                "evidence_id": evidence,
-                "document_id": "gone" if evidence in gone else "d",
-                "grade": 1,
-            }
-            for evidence in example["units"]
-        ]
-    )
-    inputs = {name: run_table({"q": items}) for name, items in example.get("inputs", {}).items()}
-    table = attributions(
-        run_table({"q": example["ranking"]}),
-        judgment_table(labels),
-        qrels,
-        documents({"d": ""}),
+    table = attribute(
+        {"q": example["ranking"]},
+        labels,
         k=example["k"],
-        family="fused" if inputs else "lexical",
-        inputs=inputs,
+        family="fused" if "inputs" in example else "lexical",
+        inputs={name: {"q": items} for name, items in example.get("inputs", {}).items()},
+        documents=dict.fromkeys(example.get("gone", ()), "gone"),
     )
     found = {row["evidence_id"]: row["lost_at"] for row in table.to_pylist()}
     assert found == example["lost_at"]

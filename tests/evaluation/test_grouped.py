@@ -13,22 +13,11 @@ from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.tools import ToolInput, ToolQuery
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
+from tests.evaluation.naive_metrics import RANKINGS, STRUCTURES, UNITS, Structure
 from tests.made_tables import GROUP_MEASURES, Row, by_query, judgment_table, query_table, run_table
 
 CUTOFFS = (1, 2, 3, 5, 10)
 METRICS = [Metric(measure) for measure in GROUP_MEASURES]
-UNITS = [f"c{i}" for i in range(8)]
-EVIDENCES = [f"e{i}" for i in range(5)]
-
-Structure = dict[tuple[str, str | None], int]
-"""(evidence, unit) -> grade."""
-
-STRUCTURES = st.dictionaries(
-    st.tuples(st.sampled_from(EVIDENCES), st.sampled_from([*UNITS, None])), st.integers(-1, 3)
-)
-RANKINGS = st.permutations([*UNITS, "x", "y"]).flatmap(
-    lambda items: st.integers(0, len(items)).map(lambda n: list(items[:n]))
-)
 
 
 def grouped(cases: list[tuple[list[str], Structure]], cutoffs: tuple[int, ...]) -> list[list[Row]]:

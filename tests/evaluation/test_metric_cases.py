@@ -23,7 +23,7 @@ from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.score import score
 from rag_assets.schemas import QUERY_METRICS
 from tests.evaluation.dialects.one_query import as_given, number
-from tests.evaluation.naive_metrics import Structure, naive
+from tests.evaluation.naive_metrics import RANKINGS, STRUCTURES, Structure, naive
 from tests.made_tables import (
     ALL_METRICS,
     RANKING_MEASURES,
@@ -176,15 +176,6 @@ def test_parquet_files_are_tables(tmp_path: Path, folder: str) -> None:
 
 MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
 CUTOFFS = (1, 2, 3, 4, 6, 10)
-UNITS = [f"c{i}" for i in range(8)]
-EVIDENCES = [f"e{i}" for i in range(5)]
-
-STRUCTURES = st.dictionaries(
-    st.tuples(st.sampled_from(EVIDENCES), st.sampled_from([*UNITS, None])), st.integers(-1, 3)
-)
-RANKINGS = st.permutations([*UNITS, "x", "y"]).flatmap(
-    lambda items: st.integers(0, len(items)).map(lambda n: list(items[:n]))
-)
 
 
 def test_two_evidences_in_one_chunk_count_both_for_recall() -> None:

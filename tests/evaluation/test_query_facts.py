@@ -21,29 +21,14 @@ from rag_assets.evaluation.query_facts_stage import (
     hashed_splits,
 )
 from rag_assets.evaluation.query_filters import query_filters, without_documents
-from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
+from rag_assets.schemas import DOCUMENTS, QUERIES
+from tests.labels.health.tables import qrels
 
 IDS = st.lists(st.text(min_size=1, max_size=6), min_size=40, max_size=80, unique=True)
 
 
 def metadata(*fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {f"q{number}": one for number, one in enumerate(fields, 1)}
-
-
-def qrels(*pairs: tuple[str, str, int]) -> pa.Table:
-    return QRELS.from_rows(
-        [
-            {
-                "query_id": query,
-                "evidence_id": document,
-                "document_id": document,
-                "start": None,
-                "end": None,
-                "grade": grade,
-            }
-            for query, document, grade in pairs
-        ]
-    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +66,7 @@ def test_what_is_no_weight_names_the_query(value: object) -> None:
 def test_clusters_are_connected_components(pairs: list[tuple[str, str]]) -> None:
     """Against a search over the graph, which is another algorithm."""
     edges = {(query, document) for query, document in pairs}
-    found = document_clusters(qrels(*((q, d, 1) for q, d in sorted(edges))))
+    found = document_clusters(qrels(*((q, d, d, None, 1) for q, d in sorted(edges))))
     for query in {q for q, _ in edges}:
         queries, documents = {query}, set[str]()
         for _ in range(12):
@@ -156,13 +141,12 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-def documents() -> pa.Table:
-    return DOCUMENTS.from_rows(
-        [
-            {"document_id": name, "title": "", "text": "t", "metadata": json.dumps(fields)}
-            for name, fields in METADATA.items()
-        ]
-    )
+DOCUMENT_TABLE = DOCUMENTS.from_rows(
+    [
+        {"document_id": name, "title": "", "text": "t", "metadata": json.dumps(fields)}
+        for name, fields in METADATA.items()
+    ]
+)
 
 
 def queries(**filters: object) -> pa.Table:
@@ -179,7 +163,7 @@ def queries(**filters: object) -> pa.Table:
 
 
 def found(value: object) -> list[str] | None:
-    rows = query_filters(queries(q=value), documents(), DataError).to_pylist()
+    rows = query_filters(queries(q=value), DOCUMENT_TABLE, DataError).to_pylist()
     return rows[0]["document_ids"] if rows else None
 
 
@@ -204,7 +188,7 @@ def test_matching(value: object, matching: list[str] | None) -> None:
 
 def test_equal_filters_are_one() -> None:
     asked = queries(q={"lang": ["en", "cs"]}, p={"lang": ["cs", "en", "en"]}, r={"year": 1})
-    table = query_filters(asked, documents(), DataError)
+    table = query_filters(asked, DOCUMENT_TABLE, DataError)
     assert table.to_pylist() == [
         {"filter": '{"lang":["cs","en"]}', "query_ids": ["p", "q"], "document_ids": list("abc")},
         {"filter": '{"year":["1"]}', "query_ids": ["r"], "document_ids": []},

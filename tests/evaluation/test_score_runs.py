@@ -6,14 +6,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import pytrec_eval
 from scipy import stats
 
 from rag_assets.evaluation.score import RunScores, score_runs
-from rag_assets.schemas import RELEVANT_UNITS, RUNS
 from rag_assets.statistics.units import Resampling
+from tests.made_tables import document_judgments, scored_table
 
 Run = dict[str, dict[str, float]]
 METRICS = ["ndcg@5", "map@20"]
@@ -37,37 +36,12 @@ def made() -> tuple[dict[str, Run], dict[str, dict[str, int]]]:
     return runs, qrels
 
 
-def table(run: Run) -> pa.Table:
-    rows: list[dict[str, object]] = []
-    for query_id, scores in run.items():
-        order = sorted(scores, key=lambda name: (-scores[name], name))
-        rows += [
-            {
-                "query_id": query_id,
-                "rank": rank,
-                "score": scores[name],
-                "unit_id": name,
-                "chunk_id": name,
-                "document_id": name,
-            }
-            for rank, name in enumerate(order, 1)
-        ]
-    return RUNS.from_rows(rows)
-
-
-def judged(qrels: dict[str, dict[str, int]]) -> pa.Table:
-    rows: list[dict[str, object]] = [
-        {"query_id": query_id, "evidence_id": name, "unit_id": name, "grade": grade}
-        for query_id, grades in qrels.items()
-        for name, grade in grades.items()
-    ]
-    return RELEVANT_UNITS.from_rows(rows)
-
-
 @pytest.fixture(scope="module")
 def scores() -> RunScores:
     runs, qrels = made()
-    return score_runs({name: table(run) for name, run in runs.items()}, judged(qrels), METRICS)
+    return score_runs(
+        {name: scored_table(run) for name, run in runs.items()}, document_judgments(qrels), METRICS
+    )
 
 
 @pytest.fixture(scope="module")
@@ -124,15 +98,15 @@ def test_tests_allow_for_documents_that_queries_share() -> None:
     runs, qrels = made()
     for number in range(0, N_QUERIES, 2):  # pairs of queries have a relevant document in common
         qrels[f"q{number}"][f"d{number + 1}_0"] = 1
-    tables = {name: table(run) for name, run in runs.items()}
-    shared = score_runs(tables, judged(qrels), ["ndcg@5"], Resampling(resamples=500))
-    apart = score_runs(tables, judged(made()[1]), ["ndcg@5"], Resampling(resamples=500))
+    tables = {name: scored_table(run) for name, run in runs.items()}
+    shared = score_runs(tables, document_judgments(qrels), ["ndcg@5"], Resampling(resamples=500))
+    apart = score_runs(tables, document_judgments(made()[1]), ["ndcg@5"], Resampling(resamples=500))
     assert {row["n_clusters"] for row in shared.pairs} == {N_QUERIES}
     assert [row["p_randomisation"] for row in shared.pairs] != [
         row["p_randomisation"] for row in apart.pairs
     ]
     few = {name: qrels[name] for name in list(qrels)[:10]}
-    alone = score_runs(tables, judged(few), ["ndcg@5"], Resampling(resamples=500))
+    alone = score_runs(tables, document_judgments(few), ["ndcg@5"], Resampling(resamples=500))
     assert alone.caveat == (
         "10 questions, some of which share documents, are fewer than 60, so p and the interval "
         "are approximate"

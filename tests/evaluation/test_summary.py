@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 from collections.abc import Mapping
@@ -144,32 +143,6 @@ def failed(*query_ids: str) -> pa.Table:
         assert row["failed"] is (row["query_id"] in query_ids)
         assert not row["failed"] or row["ndcg"] is None
     return table
-
-
-@functools.cache
-def one_cell() -> pa.Table:
-    return cells(2)[2]
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(["hit", "lost", "none"]),
-        st.tuples(st.floats(0.01, 100), st.sampled_from(["dev", "test"]), st.booleans()),
-        min_size=3,
-    )
-)
-def test_accounting_adds_up(drawn: dict[str, tuple[float, str, bool]]) -> None:
-    weights = {query_id: weight for query_id, (weight, _, _) in drawn.items()}
-    splits = {query_id: split for query_id, (_, split, _) in drawn.items()}
-    fails = {query_id for query_id, (_, _, fails) in drawn.items() if fails}
-    table = without_failed(one_cell(), fails)
-    counts = counting(*drawn, weights=weights, splits=splits)
-    rows = summarise({2: table}, {2: ["mrr"]}, counts).to_pylist()
-    assert sum(row["n_attempted"] for row in rows) == 3
-    for row in rows:
-        assert row["n_attempted"] == row["n_answered"] + row["n_empty"] + row["n_failed"]
-        assert (row["mrr"] is None) is (row["n_queries"] == 0)
-        assert (row["weight"] == 0) is (row["n_queries"] == 0)
 
 
 def test_tokens_are_averaged_like_the_metrics() -> None:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rag_assets.statistics.paired_tests import wilcoxon_p_value
-from rag_assets.statistics.units import units_of
 from tests.statistics.samples import alone, column
 
 
@@ -33,12 +32,6 @@ def test_many_units_have_the_bits_of_scipy(drawn: list[float]) -> None:
     values = np.array([*drawn, 1.0, 1.0])
     expected = stats.wilcoxon(values, zero_method="pratt").pvalue
     assert wilcoxon_p_value(*column(alone(values))) == expected
-
-
-def test_weights_change_nothing_for_queries_that_stand_alone() -> None:
-    values, names = np.random.default_rng(3).normal(size=(20, 1)), [f"{n:02}" for n in range(20)]
-    weighted = units_of(values, np.linspace(0.5, 3, 20), names)
-    assert wilcoxon_p_value(*weighted.column(0)) == wilcoxon_p_value(*column(alone(values)))
 
 
 @pytest.mark.parametrize(
