@@ -146,8 +146,8 @@ def _placed(
 ) -> Sequence[pa.Table]:
     values = {}
     for name, table in parts.items():
-        at_primary = (row for row in table.to_pylist() if row["top_k"] == primary.cutoff)
-        value = next(at_primary, {}).get(primary.column)
+        rows = [row for row in table.to_pylist() if row["top_k"] == primary.cutoff]
+        value = rows[0].get(primary.column) if rows else None
         values[name] = float("-inf") if value is None else float(value)
     ranked = {name: value for name, value in values.items() if name not in unplaced}
     tables = []
