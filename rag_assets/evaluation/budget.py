@@ -11,13 +11,13 @@ divided by the number of units kept. The ideal of nDCG is not cut: it is the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.metric_names import Metric, needs_cutoff, parse_metric
+from rag_assets.evaluation.metric_names import needs_cutoff, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.schemas import RUNS
@@ -82,44 +82,20 @@ def budget_metrics(
     Null for a query without a positive judgment; a measure that is not computed from judgments is
     left out.
     """
-    metrics = [parse_metric(name) for name in measures]
-    whole = _measured(kept.run, relevant_units, queries, WHOLE_RANKING, metrics)
-    names = [name for name in measures if name in whole.column_names]
-    divided = [name for name in names if needs_cutoff(name.partition("(")[0])]
-    table = whole.select(["query_id", *names])
-    if not divided:
-        return table
-    parts = pa.concat_tables(
-        _measured(run, relevant_units, some, n_units, metrics).select(["query_id", *divided])
-        for n_units, run, some in _by_length(kept, queries)
-    ).sort_by("query_id")
-    for name in divided:
-        table = table.set_column(table.column_names.index(name), name, parts[name])
-    return table
-
-
-def _measured(
-    run: pa.Table,
-    relevant_units: pa.Table,
-    queries: pa.Table,
-    top_k: int,
-    metrics: Sequence[Metric],
-) -> pa.Table:
-    cell, labels = (_RUN, top_k), {_RUN: relevant_units}
-    return query_metrics({_RUN: run}, labels, {_RUN: _RUN}, queries, [cell], metrics)[cell]
-
-
-def _by_length(kept: Kept, queries: pa.Table) -> Iterator[tuple[int, pa.Table, pa.Table]]:
-    """Yield (number of units, run, queries) of the queries that keep as many units.
-
-    Those that keep none go with 1: they score 0 whatever they are divided by.
-    """
     columns = (kept.queries[name].to_pylist() for name in ("query_id", "n_kept"))
-    lengths: dict[str, int] = dict(zip(*columns, strict=True))
-    groups: dict[int, list[str]] = {}
-    for query_id in queries["query_id"].to_pylist():
-        groups.setdefault(max(lengths.get(query_id, 0), 1), []).append(query_id)
-    for n_units, members in sorted(groups.items()):
-        ids_of_length = pa.array(members, pa.string())
-        run = kept.run.filter(pc.is_in(kept.run["query_id"], value_set=ids_of_length))
-        yield n_units, run, pa.table({"query_id": ids_of_length})
+    kept_units: dict[str, int] = dict(zip(*columns, strict=True))
+    # What is divided by the cut-off is taken at as many units as were kept; of none it is 0 anyway.
+    cutoffs = {q: max(kept_units.get(q, 0), 1) for q in queries["query_id"].to_pylist()}
+    cells = [(_RUN, k) for k in {*cutoffs.values(), WHOLE_RANKING}]
+    metrics = [parse_metric(name) for name in measures]
+    labels, judged_by = {_RUN: relevant_units}, {_RUN: _RUN}
+    tables = query_metrics({_RUN: kept.run}, labels, judged_by, queries, cells, metrics)
+    whole = tables[_RUN, WHOLE_RANKING]
+    table = whole.select(["query_id", *(name for name in measures if name in whole.column_names)])
+    query_ids = table["query_id"].to_pylist()
+    for place, name in enumerate(table.column_names):
+        if needs_cutoff(name.partition("(")[0]):
+            by_cutoff = {k: tables[_RUN, k][name].to_pylist() for k in {*cutoffs.values()}}
+            values = [by_cutoff[cutoffs[query]][row] for row, query in enumerate(query_ids)]
+            table = table.set_column(place, name, pa.array(values, pa.float64()))
+    return table
