@@ -91,6 +91,15 @@ def test_half_rules(chunk: Span, evidence: Span, expected: bool) -> None:
     assert satisfies(chunk, evidence) is expected
 
 
+def test_evidence_over_three_chunks() -> None:
+    chunks = chunk_table([(0, 20), (20, 40), (40, 60)])
+    # 5 of 35 (and of 20), all of the middle chunk, exactly half of the last one.
+    assert judged([("e", "d", (15, 50), 2)], chunks) == [
+        ("e", "d#20-40", 2),
+        ("e", "d#40-60", 2),
+    ]
+
+
 def test_whole_document_as_evidence() -> None:
     cut = chunk_table([(0, 10), (10, 20)])
     qrels: list[Qrel] = [("e", "d", None, 3)]
