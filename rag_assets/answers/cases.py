@@ -1,7 +1,5 @@
 """One question and its answer, as metrics look at them, and which text holds which evidence.
 
-And the tables that metrics of answers and the waterfall read and give.
-
 By the rule of the judgments of retrieval a text satisfies an evidence of its document when it holds
 at least half of its characters, or when at least half of the text lies inside it; an evidence
 without a span is the whole document. Rows of a question that share an evidence id are alternatives:
@@ -13,59 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from rag_assets.answers.answer_text import Language, is_refusal, normal_form, without_markers
-from rag_assets.schemas import ANSWERS as STORED_ANSWERS
-from rag_assets.schemas import Column, OpenTableSchema, TableSchema
-
-_EVIDENCE = pa.struct(
-    [
-        ("evidence_id", pa.string()),
-        ("document_id", pa.string()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-    ]
-)
-
-_OF_MODELS = ("prompt_tokens", "completion_tokens", "finish_reason", "served_model")
-
-ANSWERS = TableSchema(
-    STORED_ANSWERS.name,
-    STORED_ANSWERS.row,
-    STORED_ANSWERS.key,
-    **STORED_ANSWERS.but(*_OF_MODELS),
-)
-"""What a metric looks at of the stored answers."""
-
-GOLDS = TableSchema(
-    "golds",
-    "what is right for one question",
-    ("query_id",),
-    query_id=Column(pa.string(), "the question"),
-    answers=Column(pa.list_(pa.string()), "any of them is right; empty: none is known"),
-    answerable=Column(
-        pa.bool_(), "whether the corpus is said to hold an answer; null: no label says", True
-    ),
-    evidence=Column(
-        pa.list_(_EVIDENCE),
-        "places of positive grade; those with the same evidence_id are alternatives",
-    ),
-)
-
-ANSWER_CONTEXTS = TableSchema(
-    "answer_contexts",
-    "one unit of the context that an answer was written from",
-    ("query_id", "position"),
-    query_id=Column(pa.string(), "the question"),
-    position=Column(pa.int32(), "its number in the context, from 1"),
-    text=Column(pa.string(), "as it was shown"),
-    document_id=Column(pa.string(), "the document that it is part of"),
-    start=Column(pa.int64(), "its first character in the document's text"),
-    end=Column(pa.int64(), "character after the last one"),
-)
+from rag_assets.schemas import Column, OpenTableSchema
 
 ANSWER_METRICS = OpenTableSchema(
     "answer_metrics",
@@ -138,21 +89,8 @@ class Unit:
     place: Passage
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer that came.
-
-    Attributes:
-        text: as it was written.
-        abstained: what the generator says; None: the text tells.
-        cited: numbers of units of the context, from 1; None: nothing is known of citations.
-        spans: (number of a unit, start, end) of what was copied from the texts of units.
-    """
-
-    text: str
-    abstained: bool | None = None
-    cited: tuple[int, ...] | None = None
-    spans: tuple[tuple[int, int, int], ...] | None = None
+Contexts: TypeAlias = Mapping[str, Sequence[Unit]]
+"""Question -> the units that its answer was written from, in order."""
 
 
 @dataclass(frozen=True)
@@ -161,15 +99,15 @@ class Case:
 
     Attributes:
         question: what is right.
-        answer: None: failed.
+        answer: row of :data:`rag_assets.schemas.ANSWERS`; None: failed.
         context: the units, in order; None: not known.
         cites: whether any answer of the answerer cites or copies.
         language: how texts become words.
     """
 
     question: Question
-    answer: Answer | None
-    context: tuple[Unit, ...] | None = None
+    answer: Mapping[str, Any] | None
+    context: Sequence[Unit] | None = None
     cites: bool = False
     language: Language = "standard"
 
@@ -197,8 +135,8 @@ class Case:
         if self.answer is None:
             return False
         form = normal_form(self._plain, self.language)
-        if not form or self.answer.abstained is not None:
-            return not form or bool(self.answer.abstained)
+        if not form or self.answer["abstained"] is not None:
+            return not form or bool(self.answer["abstained"])
         return form not in self.golds and is_refusal(self._plain)
 
     @property
@@ -206,59 +144,52 @@ class Case:
         """The answer as it is compared: empty when it refuses, without markers of citations."""
         return "" if self.abstained else self._plain
 
+    @property
+    def cited(self) -> list[Passage | None]:
+        """The place of each different citation; None for one of what is not in the context.
+
+        A refusal cites nothing. Spans say more than the numbers of their units, so they come first.
+        """
+        if self.answer is None or self.abstained:
+            return []
+        units = dict(enumerate(self.context or (), 1))
+        spans = dict.fromkeys(
+            (span["unit"], span["start"], span["end"]) for span in self.answer["spans"] or ()
+        )
+        if not spans:
+            numbers = dict.fromkeys(self.answer["cited"] or ())
+            return [units[number].place if number in units else None for number in numbers]
+        return [_copied(units.get(number), start, end) for number, start, end in spans]
+
     @cached_property
     def _plain(self) -> str:
         if self.answer is None:
             return ""
-        return without_markers(self.answer.text, self.answer.cited or ())
+        return without_markers(self.answer["answer"], self.answer["cited"] or ())
 
 
-def question_of(row: Mapping[str, Any]) -> Question:
-    """Return one row of :data:`GOLDS`."""
-    evidence = tuple(Evidence(**place) for place in row["evidence"])
-    return Question(row["query_id"], row["answerable"], tuple(row["answers"]), evidence)
-
-
-def units_of(contexts: pa.Table) -> dict[str, list[Unit]]:
-    """Return the units of each question of :data:`ANSWER_CONTEXTS`, in order."""
-    order = [("query_id", "ascending"), ("position", "ascending")]
-    units: dict[str, list[Unit]] = {}
-    for row in ANSWER_CONTEXTS.check(contexts).sort_by(order).to_pylist():
-        place = Passage(row["document_id"], row["start"], row["end"])
-        units.setdefault(row["query_id"], []).append(Unit(row["text"], place))
-    return units
+def _copied(unit: Unit | None, start: int, end: int) -> Passage | None:
+    if unit is None or not 0 <= start < end <= len(unit.text):
+        return None
+    first = unit.place.start
+    return Passage(unit.place.document_id, first + start, first + end)
 
 
 def cases_of(
-    answers: pa.Table, golds: pa.Table, contexts: pa.Table | None, language: Language
+    answers: pa.Table, questions: Iterable[Question], contexts: Contexts | None, language: Language
 ) -> list[Case]:
-    """Return a case for every question of ``golds``, sorted by query id.
-
-    The arguments are those of :func:`rag_assets.answers.metrics_stage.answer_metrics`.
-    """
-    came = {row["query_id"]: _answer(row) for row in ANSWERS.check(answers).to_pylist()}
-    cites = any(a and (a.cited, a.spans) != (None, None) for a in came.values())
-    units = None if contexts is None else units_of(contexts)
-    questions = map(question_of, GOLDS.check(golds).sort_by("query_id").to_pylist())
+    """Return a case for every question, sorted by query id; the answers are those stored."""
+    columns = ["query_id", "answer", "abstained", "cited", "spans"]
+    rows = [row for row in answers.select(columns).to_pylist() if row["answer"] is not None]
+    came = {row["query_id"]: row for row in rows}
+    cites = any((row["cited"], row["spans"]) != (None, None) for row in rows)
     return [
         Case(
             question,
             came.get(question.query_id),
-            None if units is None else tuple(units.get(question.query_id, ())),
+            None if contexts is None else contexts.get(question.query_id, ()),
             cites,
             language,
         )
-        for question in questions
+        for question in sorted(questions, key=lambda question: question.query_id)
     ]
-
-
-def _answer(row: Mapping[str, Any]) -> Answer | None:
-    if row["answer"] is None:
-        return None
-    cited, spans = row["cited"], row["spans"]
-    return Answer(
-        row["answer"],
-        row["abstained"],
-        None if cited is None else tuple(cited),
-        None if spans is None else tuple((s["unit"], s["start"], s["end"]) for s in spans),
-    )

@@ -15,6 +15,7 @@ that it is made of. Judges read them in the same way.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar
@@ -23,7 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.cases import ANSWER_CONTEXTS as TEXTS
+from rag_assets.answers.cases import Contexts, Passage
+from rag_assets.answers.cases import Unit as TextUnit
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswererOptions
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.failures import failures_of
@@ -31,7 +33,11 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
+from rag_assets.evaluation.contexts_stage import (
+    contexts_key,
+    document_texts,
+    retriever_contexts_key,
+)
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.units import context_column, text_of
 from rag_assets.experiment.experiment import Experiment
@@ -163,16 +169,10 @@ class AnswerContexts(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options, _ = answerer_of(context.experiment, key)
-        budget = {"budget": options.budget}
-        match options.context:
-            case "gold":
-                return {"context": GOLD, **budget}
-            case "none":
-                return {"context": NONE}
-            case "random":
-                return {"context": RANDOM, "seed": options.seed, **budget}
-            case _:
-                return {"context": "retriever", "order": options.order, **budget}
+        budget = {} if options.context == NONE else {"budget": options.budget}
+        seed = {"seed": options.seed} if options.context == RANDOM else {}
+        order = {"order": options.order} if options.context is None else {}
+        return {"context": options.context or "retriever", **order, **seed, **budget}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         options, _ = answerer_of(context.experiment, key)
@@ -183,10 +183,9 @@ class AnswerContexts(Stage):
         options, top_k = answerer_of(context.experiment, key)
         if options.context == NONE:
             return TableProduct(ANSWER_CONTEXTS.empty())
-        elif options.context == GOLD:
+        if options.context == GOLD:
             return _gold(context, key, options)
-        else:
-            return _retrieved(context, key, options, top_k)
+        return _retrieved(context, key, options, top_k)
 
 
 def _gold(context: StageContext, key: ArtifactKey, options: AnswererOptions) -> TableProduct:
@@ -195,9 +194,9 @@ def _gold(context: StageContext, key: ArtifactKey, options: AnswererOptions) -> 
     units = context.artifact(contexts_key(chunking)).table()
     units = units.drop_columns(["chunk_id"]).group_by(units.column_names[1:]).aggregate([])
     # By spans where there are any, whatever is judged: a whole document is evidence without one.
-    found = relevant_units(context.artifact(QRELS_KEY).table(), chunks, "evidence")
-    table = gold_contexts(found, units, options.budget)
-    good = found.filter(pc.greater(found["grade"], 0))["unit_id"].combine_chunks()
+    relevant = relevant_units(context.artifact(QRELS_KEY).table(), chunks, "evidence")
+    table = gold_contexts(relevant, units, options.budget)
+    good = relevant.filter(pc.greater(relevant["grade"], 0))["unit_id"].combine_chunks()
     readable = units.filter(pc.is_in(units["unit_id"], value_set=good))
     check_budget(context.experiment, _name(context, key), readable)
     return TableProduct(table, _sizes(table))
@@ -211,8 +210,7 @@ def _retrieved(
     units = handed_over = cell.table()
     if options.context == RANDOM:
         units = context.artifact(retriever_contexts_key(retriever)).table()
-        values = handed_over["query_id"].value_counts().to_pylist()
-        counts = {row["values"]: row["counts"] for row in values}
+        counts = Counter(handed_over["query_id"].to_pylist())
         table = random_contexts(counts, units, options.seed, options.budget)
     else:
         table = ranked_contexts(handed_over, options.order, options.budget)
@@ -239,16 +237,12 @@ def check_budget(experiment: Experiment, answerer: str, units: pa.Table) -> None
         ConfigError: the budget is smaller than the smallest unit.
     """
     budget, smallest = experiment.answerers[answerer].budget, pc.min(units["n_tokens"]).as_py()
-    if budget is None or smallest is None or budget >= smallest:
-        return
-    file, location = experiment.source, ("answers", answerer, "budget")
-    raise ConfigError(
-        f"no unit fits into {budget} tokens: the smallest has {smallest}; allowed: {smallest} or "
-        "more",
-        file=file,
-        line=read_yaml(file).line_of(location),
-        key=".".join(location),
-    )
+    if budget is not None and smallest is not None and budget < smallest:
+        file, location = experiment.source, ("answers", answerer, "budget")
+        problem = f"no unit fits into {budget} tokens: the smallest has {smallest}"
+        line = read_yaml(file).line_of(location)
+        allowed = f"allowed: {smallest} or more"
+        raise ConfigError(f"{problem}; {allowed}", file=file, line=line, key=".".join(location))
 
 
 def _name(context: StageContext, key: ArtifactKey) -> str:
@@ -272,17 +266,17 @@ def context_input(experiment: Experiment, key: ArtifactKey) -> list[Input]:
     return [Input("contexts", answer_contexts_key(key["answerer"]))] if has_one else []
 
 
-def contexts_with_texts(
-    context: StageContext, key: ArtifactKey, documents: Mapping[str, str]
-) -> pa.Table | None:
+def contexts_with_texts(context: StageContext, key: ArtifactKey) -> Contexts | None:
     """Return the contexts of an answerer with the texts of their units; None: not known."""
     if not has_context(answerer_of(context.experiment, key)[0]):
         return None
-    contexts = context.artifact(answer_contexts_key(key["answerer"])).table()
-    places = (contexts[name].to_pylist() for name in ("document_id", "start", "end"))
-    texts = [text_of(documents, place) for place in zip(*places, strict=True)]
-    table = contexts.append_column("text", pa.array(texts, pa.string()))
-    return table.select(TEXTS.arrow().names)
+    documents = document_texts(context)
+    contexts: dict[str, list[TextUnit]] = {}
+    table = context.artifact(answer_contexts_key(key["answerer"])).table()
+    for query_id, units in units_by_query(table).items():
+        places = ((unit["document_id"], unit["start"], unit["end"]) for unit in units)
+        contexts[query_id] = [TextUnit(text_of(documents, one), Passage(*one)) for one in places]
+    return contexts
 
 
 def passages_key(retriever: str, top_k: int) -> ArtifactKey:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from rag_assets.answers.answer_text import cited_units
 from rag_assets.answers.best_sentence import SpanAnswer, best_sentence
@@ -18,7 +18,12 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Failure
 from rag_assets.llm.completions import Completions
-from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
+from rag_assets.llm.templates import (
+    Template,
+    packaged_template,
+    passages_block,
+    read_template,
+)
 from rag_assets.options import FileOptions, Number
 from rag_assets.query_sets.model_output import without_thinking
 
@@ -51,7 +56,7 @@ class GeneratorAnswer(NamedTuple):
 
     text: str | None
     abstained: bool | None = None
-    cited: tuple[int, ...] | None = None
+    cited: Sequence[int] | None = None
     spans: tuple[tuple[int, int, int], ...] | None = None
     score: float | None = None
     error: str | None = None
@@ -152,11 +157,7 @@ class LlmGenerator(Generator):
         }
 
     def template(self, *, alone: bool = False) -> Template:
-        """Return the prompt: ours for a context, or for none, or the file's for both.
-
-        Raises:
-            ConfigError: the file is no prompt with places for a question and a context.
-        """
+        """Return the prompt: ours for a context, or for none, or the file's for both."""
         if self.prompt is None and alone:
             return packaged_template("answer_alone", ["question"], ())
         if self.prompt is None:
@@ -166,18 +167,12 @@ class LlmGenerator(Generator):
     def requests(self, questions: Sequence[Question], *, alone: bool = False) -> list[ChatRequest]:
         """Return what is asked, question by question; ``alone`` is for answers from no context."""
         template = self.template(alone=alone)
-        return [
-            ChatRequest(
-                template.filled(
-                    {"question": one.text, "context": passages_block(one.context, one.text)}
-                ),
-                self.temperature,
-                self.seed,
-                self.max_tokens,
-                template.label,
-            )
+        options = (self.temperature, self.seed, self.max_tokens, template.label)
+        values = (
+            {"question": one.text, "context": passages_block(one.context, one.text)}
             for one in questions
-        ]
+        )
+        return [ChatRequest(template.filled(each), *options) for each in values]
 
     def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
         """Ask for each answer that is not stored."""
@@ -219,53 +214,13 @@ def _replied(reply: Answer) -> GeneratorAnswer:
 
 
 class ExtractiveGenerator(Generator):
-    """An answer copied from the context.
-
-    ``model`` is a question-answering model of transformers, a folder or a name at the hub: the
-    answer is the span that it scores best. With ``refuse`` there is no answer where the model
-    scores that higher, as models do that were trained on SQuAD 2.0. Without a model, the answer is
-    the sentence of the context that shares most with the question.
-    """
+    """The sentence of the context that shares most with the question, copied; it needs no model."""
 
     type: Literal["extractive"]
-    model: str | None = Field(default=None, min_length=1)
-    refuse: bool = Field(default=False, strict=True)
-
-    @model_validator(mode="after")
-    def _only_a_model_refuses(self) -> Self:
-        if self.refuse and self.model is None:
-            raise ValueError("refuse: belongs to model")
-        return self
-
-    def described(self, *, alone: bool = False) -> Mapping[str, Any]:
-        """Return what determines the answers: the model by its files.
-
-        Raises:
-            ModelUnavailable: the model's files cannot be had.
-        """
-        if self.model is None:
-            return {"type": self.type}
-        from rag_assets.answers.span_model import SpanModel
-
-        identity = dict(SpanModel(self.model).identity)
-        return {"type": self.type, "refuse": self.refuse, "model": identity}
 
     def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
-        """Copy the best span, or the best sentence where there is no model."""
-        if self.model is None:
-            found = [best_sentence(one.text, one.context) for one in questions]
-            return GeneratorAnswers([_copied(one) for one in found])
-        from rag_assets.answers.span_model import SpanModel
-
-        model = SpanModel(self.model)
-        answers = []
-        for question in questions:
-            span, null_score = model.answer(question.text, question.context)
-            margin = null_score - span.score
-            is_refused = self.refuse and margin > 0
-            answer = GeneratorAnswer("", spans=()) if is_refused else _copied(span)
-            answers.append(answer._replace(score=margin))
-        return GeneratorAnswers(answers)
+        """Copy the best sentence."""
+        return GeneratorAnswers([_copied(best_sentence(q.text, q.context)) for q in questions])
 
 
 def _copied(span: SpanAnswer) -> GeneratorAnswer:
@@ -291,18 +246,11 @@ class FileGenerator(Generator):
     def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
         """Read the file."""
         found = read_predictions(self.path, [question.query_id for question in questions])
-        return GeneratorAnswers([_read(row) for row in found.answers.values()], found.notes())
-
-
-def _read(row: Mapping[str, Any]) -> GeneratorAnswer:
-    cited = row.get("cited")
-    return GeneratorAnswer(
-        row.get("answer"),
-        row.get("abstained"),
-        tuple(cited) if cited is not None else None,
-        score=row.get("score"),
-        error=row.get("error"),
-    )
+        answers = []
+        for row in found.answers.values():
+            named = {name: value for name, value in row.items() if name != "answer"}
+            answers.append(GeneratorAnswer(row.get("answer"), **named))
+        return GeneratorAnswers(answers, found.notes())
 
 
 GENERATOR_TYPES: dict[str, type[Generator]] = {

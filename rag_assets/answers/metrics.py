@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rag_assets.answers.answer_text import VERSION, normal_form, words
-from rag_assets.answers.cases import Case, Passage, evidence_ids_in
+from rag_assets.answers.cases import Case, evidence_ids_in
 from rag_assets.errors import UsageError, allowed_names
 
 
@@ -214,36 +214,15 @@ class EvidenceCitedRecall(_Citations):
 
 
 def _precision(case: Case) -> float:
-    cited = _cited(case)
+    cited = case.cited
     hits = [place for place in cited if place and evidence_ids_in(case.question.evidence, [place])]
     return len(hits) / len(cited) if cited else 0.0
 
 
 def _recall(case: Case) -> float:
     evidence = case.question.evidence
-    places = [place for place in _cited(case) if place is not None]
+    places = [place for place in case.cited if place is not None]
     return len(evidence_ids_in(evidence, places)) / len({one.evidence_id for one in evidence})
-
-
-def _cited(case: Case) -> list[Passage | None]:
-    """Return the place of each different citation; None for one of what is not in the context.
-
-    A refusal cites nothing. Spans say more than the numbers of their units, so they come first.
-    """
-    if case.answer is None or case.abstained:
-        return []
-    units = dict(enumerate(case.context or (), 1))
-    if case.answer.spans:
-        places = []
-        for number, start, end in dict.fromkeys(case.answer.spans):
-            unit = units.get(number)
-            inside = unit is not None and 0 <= start < end <= len(unit.text)
-            first = unit.place.start if unit else 0
-            document_id = unit.place.document_id if unit else ""
-            places.append(Passage(document_id, first + start, first + end) if inside else None)
-        return places
-    numbers = dict.fromkeys(case.answer.cited or ())
-    return [units[number].place if number in units else None for number in numbers]
 
 
 # fmt: off

@@ -9,7 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.answers.answer_text import Language
-from rag_assets.answers.cases import ANSWER_METRICS, ANSWERS, GOLDS, cases_of
+from rag_assets.answers.cases import (
+    ANSWER_METRICS,
+    Contexts,
+    Evidence,
+    Question,
+    cases_of,
+)
 from rag_assets.answers.contexts_stage import context_input, contexts_with_texts
 from rag_assets.answers.metrics import METRICS, metrics_of
 from rag_assets.answers.stage import answers_key
@@ -19,7 +25,6 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts import answerable_queries
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
@@ -63,20 +68,21 @@ class AnswerMetricsStage(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
-        golds, names = golds_in(context), metric_names(experiment)
-        check_golds(experiment, golds)
-        contexts = contexts_with_texts(context, key, document_texts(context))
-        answers = context.artifact(answers_key(key["answerer"])).table()
-        answers = answers.select(ANSWERS.arrow().names)
-        language = experiment.config.answer_metrics.language
-        table = answer_metrics(answers, golds, contexts, names, language)
+        check_golds(experiment, context.artifact(QUERY_FACTS_KEY).table())
+        table = answer_metrics(
+            context.artifact(answers_key(key["answerer"])).table(),
+            golds_in(context),
+            contexts_with_texts(context, key),
+            metric_names(experiment),
+            experiment.config.answer_metrics.language,
+        )
         return TableProduct(table, {"n_failed": pc.sum(table["failed"]).as_py() or 0})
 
 
 def answer_metrics(
     answers: pa.Table,
-    golds: pa.Table,
-    contexts: pa.Table | None,
+    golds: Iterable[Question],
+    contexts: Contexts | None,
     names: Sequence[str],
     language: Language = "standard",
 ) -> pa.Table:
@@ -84,10 +90,7 @@ def answer_metrics(
 
     It has a column for each name; null where a metric is not defined. A question without an answer
     failed, one that ``golds`` lacks is not looked at, and one without a context had an empty one,
-    unless no contexts are known (None). The tables are those of :mod:`~.cases`.
-
-    Raises:
-        UsageError: a name is unknown.
+    unless no contexts are known (None).
     """
     metrics = metrics_of(names)
     cases = cases_of(answers, golds, contexts, language)
@@ -138,7 +141,7 @@ def metric_names(experiment: Experiment) -> tuple[str, ...]:
     )
 
 
-def golds_in(context: StageContext) -> pa.Table:
+def golds_in(context: StageContext) -> list[Question]:
     """Return what is right for each question, see :func:`golds_of`."""
     facts = context.artifact(QUERY_FACTS_KEY).table()
     has_labels = context.experiment.has_qrels
@@ -146,41 +149,41 @@ def golds_in(context: StageContext) -> pa.Table:
     return golds_of(facts, qrels, context.experiment.judge)
 
 
-def golds_of(facts: pa.Table, qrels: pa.Table | None, judge: str) -> pa.Table:
-    """Return what is right for every question: table of :data:`~.cases.GOLDS`.
+def golds_of(facts: pa.Table, qrels: pa.Table | None, judge: str) -> list[Question]:
+    """Return what is right for every question.
 
     A question is answerable when a right answer is known, or a label has a positive grade; whether
     another one is not, :func:`~rag_assets.evaluation.query_facts.answerable_queries` says. Its
     evidence is as large as what is judged: of a judged document, the whole of it, also where the
     label has a span. Chunks are judged only where each is a whole document, and has its id.
     """
-    evidence: dict[str, list[dict[str, Any]]] = {}
+    evidence: dict[str, list[Evidence]] = {}
     positive = qrels.filter(pc.greater(qrels["grade"], 0)).to_pylist() if qrels is not None else []
     for row in positive:
-        place = {name: row[name] for name in ("evidence_id", "document_id", "start", "end")}
-        if judge != "evidence":
-            place |= {"start": None, "end": None}
+        span = (row["start"], row["end"]) if judge == "evidence" else ()
+        place = Evidence(row["evidence_id"], row["document_id"], *span)
         evidence.setdefault(row["query_id"], []).append(place)
     is_answerable = answerable_queries(facts, qrels)
-    return GOLDS.from_rows(
-        [
-            {
-                **row,
-                "answerable": True if row["answers"] else is_answerable[row["query_id"]],
-                "evidence": evidence.get(row["query_id"], []),
-            }
-            for row in facts.select(["query_id", "answers"]).to_pylist()
-        ]
-    )
+    return [
+        Question(
+            query_id,
+            True if answers else is_answerable[query_id],
+            tuple(answers),
+            tuple(evidence.get(query_id, ())),
+        )
+        for query_id, answers in zip(
+            *(facts[name].to_pylist() for name in ("query_id", "answers")), strict=True
+        )
+    ]
 
 
-def check_golds(experiment: Experiment, golds: pa.Table) -> None:
+def check_golds(experiment: Experiment, facts: pa.Table) -> None:
     """Refuse a metric that was asked for and compares with right answers, where there are none.
 
     Raises:
         ConfigError: no question has a right answer.
     """
-    if any(golds["answers"].to_pylist()):
+    if any(facts["answers"].to_pylist()):
         return
     for number, name in enumerate(experiment.config.answer_metrics.metrics or ()):
         if METRICS[name].needs_gold:

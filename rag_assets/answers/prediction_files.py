@@ -10,7 +10,7 @@ are ignored. Both may be ``.gz``.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -26,7 +26,7 @@ from rag_assets.text_files import suffix
 MISSING = "no prediction"
 """The error of a question that a file lacks."""
 
-_STRING = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?', re.S)
+_STRING = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?', re.DOTALL)
 MAX_UNIT = 2**31 - 1
 MAX_SCORE = 1e300
 
@@ -35,7 +35,7 @@ class Predictions(NamedTuple):
     """The answers of a file.
 
     Attributes:
-        answers: question of the experiment -> columns of :data:`.cases.ANSWERS` that are known.
+        answers: question of the experiment -> known columns of :data:`rag_assets.schemas.ANSWERS`.
         missing: questions of the experiment that the file lacks; they failed.
         others: questions of the file that the experiment lacks; they are left out.
     """
@@ -75,17 +75,23 @@ def read_predictions(path: Path, query_ids: Collection[str]) -> Predictions:
 
 
 def read_answers(path: Path) -> dict[str, dict[str, Any]]:
-    """Read a file as question -> columns of :data:`~rag_assets.answers.cases.ANSWERS`.
+    """Read a file as question -> columns of :data:`rag_assets.schemas.ANSWERS`.
 
     Raises:
         DataError: it cannot be read, has another form, or a question stands twice; names the file,
             the line and the key.
     """
-    if suffix(path) == ".json":
-        return dict(_of_object(path))
     if suffix(path) == ".jsonl":
-        return dict(_of_lines(path))
-    raise DataError("must be a .json or .jsonl file, .gz or not", file=path)
+        return _of_lines(path)
+    if suffix(path) != ".json":
+        raise DataError("must be a .json or .jsonl file, .gz or not", file=path)
+    answers = {}
+    for query_id, answer in _object(path).items():
+        if answer is not None and not isinstance(answer, str):
+            problem = f"is {type_name(answer)}; must be a string, or null for no answer"
+            raise Place(path).error(problem, query_id)
+        answers[query_id] = {"answer": answer or ""}
+    return answers
 
 
 def read_na_probs(path: Path) -> dict[str, float]:
@@ -98,35 +104,23 @@ def read_na_probs(path: Path) -> dict[str, float]:
     for query_id, value in _object(path).items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or abs(value) > MAX_SCORE:
-            problem = f"is {type_name(value)}; must be a number"
-            raise Place(path).error(problem, query_id)
+            raise Place(path).error(f"is {type_name(value)}; must be a number", query_id)
         probabilities[query_id] = float(value)
     return probabilities
 
 
-def _of_object(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for query_id, answer in _object(path).items():
-        if answer is not None and not isinstance(answer, str):
-            problem = f"is {type_name(answer)}; must be a string, or null for no answer"
-            raise Place(path).error(problem, query_id)
-        yield query_id, {"answer": answer or ""}
-
-
 def _object(path: Path) -> Mapping[str, Any]:
-    _refuse_repetition(read_text(path), path)
-    return read_object(path, "one object, question to value")
-
-
-def _refuse_repetition(text: str, path: Path) -> None:
+    """Return the object of a file, in which no question stands twice."""
+    text = read_text(path)
     lines: dict[str, int] = {}
     for match in _STRING.finditer(text):
-        if match[2] is None:
-            continue  # a value
-        key, line = match[1][1:-1], text.count("\n", 0, match.start()) + 1
-        if key in lines:
-            problem = f"question '{key}' stands already on line {lines[key]}"
-            raise DataError(problem, file=path, line=line, key=key)
-        lines[key] = line
+        if match[2] is not None:  # a key, no value
+            key, line = match[1][1:-1], text.count("\n", 0, match.start()) + 1
+            if key in lines:
+                problem = f"question '{key}' stands already on line {lines[key]}"
+                raise DataError(problem, file=path, line=line, key=key)
+            lines[key] = line
+    return read_object(path, "one object, question to value")
 
 
 class _Line(msgspec.Struct):
@@ -141,12 +135,14 @@ class _Line(msgspec.Struct):
     abstained: Annotated[bool | None, Meta(description="true or false")] = None
 
 
-def _of_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _of_lines(path: Path) -> dict[str, dict[str, Any]]:
     ids = UniqueIds("query")
+    answers = {}
     for place, line in read_declared(path, _Line):
         query_id = checked_id(line.query_id, place, "query_id")
         ids.add(query_id, place, "query_id")
-        yield query_id, _columns(line, place)
+        answers[query_id] = _columns(line, place)
+    return answers
 
 
 def _columns(line: _Line, place: Place) -> dict[str, Any]:

@@ -17,12 +17,20 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.query_facts import NONE, with_shared_documents
-from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of, resampling_of
+from rag_assets.evaluation.query_facts_stage import (
+    COUNTING_INPUT,
+    counting_of,
+    resampling_of,
+)
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons import all_pairs, comparisons
-from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
+from rag_assets.statistics.intervals import (
+    bounded_intervals,
+    largest_value,
+    number_or_none,
+)
 from rag_assets.statistics.stage import SHARED
 from rag_assets.statistics.units import (
     Counted,
@@ -74,15 +82,9 @@ class AnswerSummary(_OfAll):
         return [ANSWER_SUMMARY_KEY] if experiment.answerers else []
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
-        table = answer_summary(
-            _tables(context),
-            counting,
-            metric_names(experiment),
-            experiment.statistics.confidence,
-        )
-        return TableProduct(table)
+        names, level = metric_names(context.experiment), context.experiment.statistics.confidence
+        return TableProduct(answer_summary(_tables(context), counting, names, level))
 
 
 class AnswerComparisons(_OfAll):
@@ -125,12 +127,9 @@ def _shares_documents(experiment: Experiment) -> bool:
 
 def _tables(context: StageContext) -> dict[AnswerCell, pa.Table]:
     """Return the metrics that are up to date, in the order of the experiment."""
-    found = {}
-    for key, cell in context.experiment.answer_cells.items():
-        artifact = context.current(answer_metrics_key(key))
-        if artifact is not None:
-            found[cell] = artifact.table()
-    return found
+    cells = context.experiment.answer_cells.items()
+    artifacts = ((cell, context.current(answer_metrics_key(key))) for key, cell in cells)
+    return {cell: artifact.table() for cell, artifact in artifacts if artifact is not None}
 
 
 def answer_summary(
@@ -238,10 +237,8 @@ def _multiplicities(values: Floats, columns: Sequence[tuple[AnswerCell, str]]) -
     """Return how often each value counts, beside the weights of the questions."""
     counts = np.ones_like(values)
     for number, (_, name) in enumerate(columns):
-        metric = METRICS[name]()
-        if not metric.is_mean:
-            own = [1.0 if np.isnan(v) else metric.multiplicity(float(v)) for v in values[:, number]]
-            counts[:, number] = own
+        of = METRICS[name]().multiplicity
+        counts[:, number] = [1.0 if np.isnan(v) else of(float(v)) for v in values[:, number]]
     return counts
 
 

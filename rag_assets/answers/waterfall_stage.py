@@ -26,12 +26,12 @@ Right is EM = 1, or F1 above a threshold.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.answers.cases import ANSWER_METRICS, GOLDS, evidence_ids_in, question_of, units_of
+from rag_assets.answers.cases import ANSWER_METRICS, Contexts, Question, evidence_ids_in
 from rag_assets.answers.contexts_stage import (
     answerer_of,
     context_input,
@@ -43,7 +43,6 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.attributions_stage import FOUND, RankingsRead
-from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.experiment import Experiment
@@ -152,16 +151,15 @@ class AnswerWaterfall(Stage):
         return {"right": experiment.config.answer_metrics.right, "judge": experiment.judge, **own}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        experiment, golds = context.experiment, golds_in(context)
-        contexts = contexts_with_texts(context, key, document_texts(context))
+        experiment, contexts = context.experiment, contexts_with_texts(context, key)
         retriever, k = _ranked_by(experiment, key)
         attributions = None
         if retriever is not None:
             attributions = self._rankings.attributions(context, retriever, k)
         metrics = context.artifact(answer_metrics_key(key["answerer"])).table()
         right = experiment.config.answer_metrics.right
-        table = waterfall(metrics, golds, contexts, attributions, right_above=right)
-        return TableProduct(table)
+        golds = golds_in(context)
+        return TableProduct(waterfall(metrics, golds, contexts, attributions, right_above=right))
 
 
 def _ranked_by(experiment: Experiment, key: ArtifactKey) -> tuple[str | None, int]:
@@ -177,21 +175,20 @@ def waterfall_key(answerer: str) -> ArtifactKey:
 
 def waterfall(
     metrics: pa.Table,
-    golds: pa.Table,
-    contexts: pa.Table | None,
+    golds: Iterable[Question],
+    contexts: Contexts | None,
     attributions: pa.Table | None,
     *,
     right_above: float = RIGHT_F1,
 ) -> pa.Table:
     """Return the class of every question, table of :data:`WATERFALL`, in the order of ``metrics``.
 
-    The tables are those of :mod:`~.cases`. ``metrics`` has the columns ``answer_em``, ``answer_f1``
-    and ``abstained``; ``contexts`` are those after order and budget, None: not known;
+    ``metrics`` has the columns ``answer_em``, ``answer_f1`` and ``abstained``; ``contexts`` are
+    those after order and budget, None: not known;
     ``attributions`` are those of the retriever at the cut-off of the answerer, None: no retriever
     was asked. An answer with F1 above ``right_above`` is right.
     """
-    questions = {q.query_id: q for q in map(question_of, GOLDS.check(golds).to_pylist())}
-    units = None if contexts is None else units_of(contexts)
+    questions = {question.query_id: question for question in golds}
     places: dict[str, dict[str, str]] = {}
     if attributions is not None:
         for row in ATTRIBUTIONS.check(attributions).to_pylist():
@@ -202,8 +199,8 @@ def waterfall(
         evidence = questions[query_id].evidence
         ids = {one.evidence_id for one in evidence}
         held = None
-        if units is not None:
-            held = evidence_ids_in(evidence, [unit.place for unit in units.get(query_id, ())])
+        if contexts is not None:
+            held = evidence_ids_in(evidence, [unit.place for unit in contexts.get(query_id, ())])
         stage = _stage(ids, held, places.get(query_id, {}))
         rows.append(
             {

@@ -118,7 +118,6 @@ def command(
 
     With --sample, the sheet asks only for the passages that tell most, with the probability of
     each. Its grades (0 to 3, ? or skip) go to the log of `rag-assets label`, not to the judgments.
-    Rows with judge:NAME or vote:NAME in a column `source` are verdicts or votes, and no labels.
 
     Example: rag-assets pool data/handbook --depth 10 --out sheet.csv
     """
@@ -264,9 +263,6 @@ def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
         new = new_judgments(answers, read_judgments(log), design, by=by, at=at)
         append_lines(log, new)
     n_without = sum(one.status != JUDGED for one in new)
-    n_hints = sum(one.is_hint for one in new)
-    if n_hints:
-        _say(f"{n_hints} of the rows are verdicts or votes, which sharpen estimates; no labels")
     _say(
         f"{len(new)} judgments added to {log}, {n_without} of them without a grade; "
         f"{len(answers) - len(new)} were there; {n_empty} rows without an answer"

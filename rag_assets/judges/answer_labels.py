@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
@@ -66,9 +65,9 @@ def drawn_questions(clusters: Mapping[str, str], n: int) -> list[str]:
     A cluster comes as a whole, so there may be more. ``clusters`` are those of all that may be
     drawn.
     """
-    order = sorted(clusters, key=lambda one: (_permanent_number(clusters[one]), one))
+    order = sorted(clusters, key=lambda name: (_permanent_number(clusters[name]), name))
     last = clusters[order[n - 1]] if n <= len(order) else None
-    end = max((i for i, one in enumerate(order) if clusters[one] == last), default=len(order))
+    end = max((i for i, name in enumerate(order) if clusters[name] == last), default=len(order))
     return order[: end + 1]
 
 
@@ -78,8 +77,8 @@ def drawn_so_far(clusters: Mapping[str, str], labelled: Collection[str]) -> froz
     One before it that has none was left open, or is new; only with it they are a random sample.
     """
     numbers = {query_id: _permanent_number(name) for query_id, name in clusters.items()}
-    last = max((numbers[one] for one in labelled if one in numbers), default=None)
-    return frozenset(one for one, number in numbers.items() if last and number <= last)
+    last = max((numbers[name] for name in labelled if name in numbers), default=None)
+    return frozenset(name for name, number in numbers.items() if last and number <= last)
 
 
 def labelled_questions(labels: pa.Table) -> frozenset[str]:
@@ -100,9 +99,9 @@ def sheet_rows(asked: Iterable[AskedAnswer], labels: pa.Table) -> list[AskedAnsw
     """Return what is still to be labelled, question by question, blind within one."""
     labelled = set(zip(*(labels[c].to_pylist() for c in ("query_id", "answer")), strict=True))
     of_question: dict[str, dict[str, AskedAnswer]] = {}
-    for one in asked:
-        if (one.query_id, one.answer) not in labelled:
-            of_question.setdefault(one.query_id, {})[one.id] = one
+    for answer in asked:
+        if (answer.query_id, answer.answer) not in labelled:
+            of_question.setdefault(answer.query_id, {})[answer.id] = answer
     return [rows[name] for rows in of_question.values() for name in sorted(rows)]
 
 
@@ -121,29 +120,25 @@ def read_sheet(file: Path, asked: Collection[AskedAnswer]) -> tuple[list[AnswerL
         DataError: a column is missing, a row is of an answer that nobody gave, its text was edited,
             or ``correct`` says something else than yes, no or ?; names file and line.
     """
-    by_id = {one.id: one for one in asked}
+    by_id = {answer.id: answer for answer in asked}
 
     def read(cells: Cells, place: Place) -> AnswerLabel:
-        one = by_id.get(cells["id"].strip())
-        if one is None:
+        answer = by_id.get(cells["id"].strip())
+        if answer is None:
             problem = f"{shown(cells['id'])} is of no answer to a drawn question"
             raise place.error(f"{problem}; the answers changed, write a new sheet", "id")
-        if not is_shown_as(cells["answer"], one.answer):
+        if not is_shown_as(cells["answer"], answer.answer):
             raise place.error(f"{shown(cells['answer'])} is not the stored answer", "answer")
         word = cells["correct"].strip().lower()
         if word not in _CORRECT:
             raise place.error(f"is {shown(cells['correct'])}; must be yes, no or ?", "correct")
-        return AnswerLabel(one.query_id, one.answer, _CORRECT[word])
+        return AnswerLabel(answer.query_id, answer.answer, _CORRECT[word])
 
     rows, n_open = SHEET.filled(file, read, lambda row: ((row.query_id, row.answer), row.correct))
     return [row for row, _ in rows], n_open
 
 
 def read_answer_labels(file: Path) -> pa.Table:
-    """Return the labels of a file, one row an answer, sorted: the last line on each.
-
-    Raises:
-        DataError: a line is not of the form above; names file, line and key.
-    """
+    """Return the labels of a file, one row an answer, sorted: the last line on each."""
     last = {(line.query_id, line.answer): line for line in read_log(file, AnswerLabel)}
-    return ANSWER_LABELS.from_rows([msgspec.to_builtins(last[key]) for key in sorted(last)])
+    return ANSWER_LABELS.from_rows([last[key].row() for key in sorted(last)])

@@ -143,12 +143,7 @@ class Judge(FileOptions):
         """
 
     def verdicts_again(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
-        """Yield what it says when it is asked once more: the same, unless it draws its replies.
-
-        Raises:
-            DataError: see :meth:`verdicts`.
-            ModelUnavailable: likewise.
-        """
+        """Yield what it says when it is asked once more: the same, unless it draws its replies."""
         return self.verdicts(items, tools)
 
 

@@ -1,4 +1,4 @@
-"""A judge beside people: equal grades, the order of systems, and kindness to its own family.
+"""A judge beside people: equal grades, and the order of systems.
 
 Of answers people's labels are those of ``answer_labels``; a blank or failed answer is wrong without
 being asked about, and has no part here. Of passages they are labels of passages, else the qrels: a
@@ -7,7 +7,7 @@ document is as relevant as its best passage, and what people did not judge has n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -16,28 +16,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.answers.contexts_stage import passages_key
-from rag_assets.answers.generators import LlmGenerator
-from rag_assets.answers.stage import answers_key, generator_of
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, resampling_of
 from rag_assets.judges.answer_labels import needs_person
 from rag_assets.judges.base import HIGHEST, RELEVANCE
-from rag_assets.judges.calibration import LABEL, VERDICT, judged_answers
-from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
-from rag_assets.judges.llm import family
+from rag_assets.judges.calibration import LABEL, VERDICT
+from rag_assets.judges.calibration_stage import judged_tables
 from rag_assets.judges.trials import POSITIVE
-from rag_assets.judges.verdicts_stage import asked_model
 from rag_assets.labels.sampling.judgment_log import read_judgments
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.agreement import Agreement, OrderAgreement, agreement, order_agreement
-from rag_assets.statistics.intervals import bounded_intervals
-from rag_assets.statistics.units import Floats, Resampling, units_of
+from rag_assets.statistics.agreement import agreement, order_agreement
+from rag_assets.statistics.units import Resampling
 from rag_assets.store.artifacts import ArtifactKey
 
 Row = dict[str, Any]
 
 MIN_QUESTIONS = 10
-"""Labelled questions that an order of systems, or a judge's kindness, is told from."""
+"""Labelled questions that an order of systems is told from."""
 
 NO_LABELS = "no labels of people"
 
@@ -50,26 +45,22 @@ class BesidePeople(NamedTuple):
 
     Attributes:
         agreement: of their grades; None without a label.
+        youden: sensitivity + specificity - 1: 0 for who guesses or says one thing only; None where
+            people call all positive, or all negative.
         order: of the systems; None: too few systems or labelled questions.
-        preference: of its own family: ``value``, ``low``, ``high``, ``n``, or ``reason``.
     """
 
-    agreement: Agreement | None
-    order: OrderAgreement | None
-    preference: Row
+    agreement: Row | None
+    youden: float | None
+    order: Row | None
 
 
 def beside_labels(pipeline: Pipeline, key: ArtifactKey) -> BesidePeople:
     """Compare with the labels of answers."""
     experiment = pipeline.experiment
     if not experiment.has_answer_labels:
-        return BesidePeople(None, None, {"reason": NO_LABELS})
-    labels = pipeline.artifact(ANSWER_LABELS_KEY).table()
-    verdicts = pipeline.artifact(key).table()
-    tables = {
-        name: judged_answers(pipeline.artifact(answers_key(name)).table(), verdicts, labels)
-        for name in experiment.answer_cells
-    }
+        return BesidePeople(None, None, None)
+    tables = judged_tables(pipeline, key["judge"])
     facts = pipeline.artifact(QUERY_FACTS_KEY).table().to_pylist()
     clusters = {row["query_id"]: row["cluster"] for row in facts if row["answers"]}
     resampling = resampling_of(experiment)
@@ -80,22 +71,20 @@ def beside_labels(pipeline: Pipeline, key: ArtifactKey) -> BesidePeople:
         if needs_person(row["answer"]) and row[LABEL] is not None
     }
     return BesidePeople(
-        _agreement(list(pairs.values()), 2, 1, resampling.confidence),
+        *_agreement(list(pairs.values()), 2, 1, resampling.confidence),
         _order([_pairs(table) for table in tables.values()], clusters, resampling),
-        kindness(tables, _relatives(pipeline, key), clusters, resampling.confidence),
     )
 
 
 def beside_passage_labels(pipeline: Pipeline, key: ArtifactKey) -> BesidePeople:
     """Compare with what people say of documents: labels of passages if there are, else qrels."""
-    nothing: Row = {"reason": "passages have no author among the models"}
     labels = _document_labels(pipeline)
     if not labels:
-        return BesidePeople(None, None, nothing)
+        return BesidePeople(None, None, None)
     verdicts: dict[Place, int | None] = {}
     for row in pipeline.artifact(key).table().to_pylist():
         place = (row["query_id"], row["document_id"])
-        grades = [one for one in (verdicts.get(place), row["grade"]) if one is not None]
+        grades = [grade for grade in (verdicts.get(place), row["grade"]) if grade is not None]
         verdicts[place] = max(grades, default=None)
     # Where people only say 0 and 1, the judge's 2 and 3 count as 1.
     positive = POSITIVE[RELEVANCE]
@@ -119,90 +108,47 @@ def beside_passage_labels(pipeline: Pipeline, key: ArtifactKey) -> BesidePeople:
                 of_query.setdefault(place[0], []).append(pair)
         shares.append({name: np.mean(pair, axis=0).tolist() for name, pair in of_query.items()})
     resampling = resampling_of(pipeline.experiment)
-    found = _agreement(pairs, highest + 1, lowest, resampling.confidence)
-    return BesidePeople(found, _order(shares, None, resampling), nothing)
+    agreed = _agreement(pairs, highest + 1, lowest, resampling.confidence)
+    return BesidePeople(*agreed, _order(shares, None, resampling))
 
 
 def _agreement(
     pairs: Sequence[tuple[float, float | None]], n_grades: int, positive: int, level: float
-) -> Agreement | None:
+) -> tuple[Row | None, float | None]:
+    """Return the agreement as a row, and Youden's J."""
     if not pairs:
-        return None
+        return None, None
     labels, verdicts = np.array(pairs, np.float64).T  # None is NaN
-    return agreement(labels, verdicts, n_grades=n_grades, positive_from=positive, level=level)
-
-
-def better_than_chance(found: Agreement) -> float | None:
-    """Return Youden's J, sensitivity + specificity - 1: 0 for who guesses or says one thing only.
-
-    None where people call all positive, or all negative.
-    """
+    found = agreement(labels, verdicts, n_grades=n_grades, positive_from=positive, level=level)
+    shares = {name: getattr(found, name) for name in ("agreed", "sensitivity", "specificity")}
+    plain = {name: share._asdict() for name, share in shares.items()}
+    row = {**found._asdict(), "table": found.table.tolist(), **plain}
     sensitivity, specificity = found.sensitivity.value, found.specificity.value
     if sensitivity is None or specificity is None:
-        return None
-    return sensitivity + specificity - 1
+        return row, None
+    return row, sensitivity + specificity - 1
 
 
 def _order(
     systems: Sequence[Mapping[str, Sequence[float]]],
     clusters: Mapping[str, str] | None,
     resampling: Resampling,
-) -> OrderAgreement | None:
+) -> Row | None:
     """Compare the order of systems on the questions of which all have a value by both.
 
-    Args:
-        systems: question -> its value by people and by the judge, of each system.
-        clusters: question -> its cluster; others have no part. None: each is its own.
-        resampling: how often, at which level, from which seed.
+    A system has question -> its value by people and by the judge. Questions without a cluster have
+    no part; without clusters each is its own.
     """
     names = set.intersection(*map(set, systems)) if systems else set()
-    known = sorted(names if clusters is None else names & clusters.keys())
-    if len(systems) < 2 or len(known) < MIN_QUESTIONS:
+    common = sorted(names if clusters is None else names & clusters.keys())
+    if len(systems) < 2 or len(common) < MIN_QUESTIONS:
         return None
     people, judge = (
-        np.array([[values[name][side] for values in systems] for name in known], np.float64)
+        np.array([[values[name][side] for values in systems] for name in common], np.float64)
         for side in (0, 1)
     )
-    of_each = None if clusters is None else [clusters[name] for name in known]
-    return order_agreement(people, judge, resampling, clusters=of_each)
-
-
-def kindness(
-    tables: Mapping[str, pa.Table],
-    relatives: Collection[str],
-    clusters: Mapping[str, str],
-    level: float,
-) -> Row:
-    """Return by how much more the judge errs in favour of its own family than of others.
-
-    On each labelled question, (verdict - label) of the family's answerers, ``relatives``, less that
-    of the others, each a mean: ``value``, ``low`` and ``high`` over clusters, and ``n`` questions;
-    or ``reason``, why it cannot be told, as a phrase. The tables are
-    :data:`rag_assets.judges.calibration.JUDGED`, one an answerer.
-    """
-    if not relatives:
-        return {"reason": "no answerer is of the judge's family"}
-    if len(relatives) == len(tables):
-        return {"reason": "all answerers are of the judge's family"}
-    errors = {
-        name: {query_id: verdict - label for query_id, (label, verdict) in _pairs(table).items()}
-        for name, table in tables.items()
-    }
-    known = [one for one in sorted(clusters) if all(one in own for own in errors.values())]
-    if len(known) < MIN_QUESTIONS:
-        reason = f"{len(known)} questions have labels of all answers; {MIN_QUESTIONS} are needed"
-        return {"reason": reason}
-    differences: Floats = np.array(
-        [
-            np.mean([errors[n][one] for n in errors if n in relatives])
-            - np.mean([errors[n][one] for n in errors if n not in relatives])
-            for one in known
-        ]
-    )
-    units = units_of(differences[:, None], np.ones(len(known)), [clusters[one] for one in known])
-    low, high = bounded_intervals(units, level, -2.0, 2.0)  # each error is between -1 and 1
-    bounds = {"low": float(low[0]), "high": float(high[0])}
-    return {"value": float(differences.mean()), **bounds, "n": len(known)}
+    of_each = None if clusters is None else [clusters[name] for name in common]
+    return order_agreement(people, judge, resampling, clusters=of_each)._asdict()
 
 
 def _pairs(table: pa.Table) -> dict[str, tuple[float, float]]:
@@ -229,19 +175,6 @@ def _document_labels(pipeline: Pipeline) -> dict[Place, int]:
     for place, grade in grades:
         labels[place] = max(labels.get(place, 0), grade)
     return labels
-
-
-def _relatives(pipeline: Pipeline, key: ArtifactKey) -> list[str]:
-    """Return the answerers whose generator's model is of the judge's family."""
-    experiment = pipeline.experiment
-    asked, relatives = asked_model(experiment, key), []
-    for name in experiment.answer_cells if asked is not None else ():
-        generator = generator_of(experiment, answers_key(name))
-        if asked is not None and isinstance(generator, LlmGenerator):
-            llm, own = experiment.language_model(generator.llm), asked[1].identity()["model"]
-            if llm is not None and family(llm.identity()["model"]) == family(own):
-                relatives.append(name)
-    return relatives
 
 
 def _runs(pipeline: Pipeline, key: ArtifactKey) -> list[set[Place]]:

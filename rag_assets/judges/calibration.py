@@ -31,7 +31,11 @@ import pyarrow as pa
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
-from rag_assets.judges.answer_labels import drawn_so_far, labelled_questions, needs_person
+from rag_assets.judges.answer_labels import (
+    drawn_so_far,
+    labelled_questions,
+    needs_person,
+)
 from rag_assets.labels.pooling.pool import PooledUnit, SamePassages, units_in
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.label_pool import LabelPool
@@ -104,16 +108,7 @@ class Sample:
 
 
 def judged_answers(answers: pa.Table, verdicts: pa.Table, labels: pa.Table) -> pa.Table:
-    """Put beside each answer what a judge and people say of it.
-
-    Args:
-        answers: table of :data:`rag_assets.schemas.ANSWERS`, of one answerer.
-        verdicts: table of :data:`rag_assets.schemas.ANSWER_VERDICTS`, of one judge.
-        labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`.
-
-    Returns:
-        Table of :data:`JUDGED`.
-    """
+    """Put beside each answer of one answerer what a judge and people say of it: :data:`JUDGED`."""
     judged, labelled = _by_answer(verdicts), _by_answer(labels)
     rows = []
     for key in _columns(answers, "query_id", "answer"):
@@ -135,13 +130,10 @@ def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
 
 
 def samples(counting: pa.Table, questions: Collection[str], labels: pa.Table) -> Iterator[Sample]:
-    """Yield the questions of each split, with those that were drawn for people.
+    """Yield the questions of each split that can be judged, with those drawn for people.
 
-    Args:
-        counting: query_id, weight, split, cluster of every query.
-        questions: those that can be judged.
-        labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`; of questions that somebody
-            chose, which have no probability, it takes nothing.
+    ``counting`` has query_id, weight, split and cluster of every query. Of labels of questions that
+    somebody chose, which have no probability, nothing is taken.
     """
     labelled = labelled_questions(labels)
     for counted in splits_counted(counting, questions):
@@ -151,13 +143,10 @@ def samples(counting: pa.Table, questions: Collection[str], labels: pa.Table) ->
 
 def labels_with_verdicts(labels: pa.Table, verdicts: pa.Table) -> tuple[Floats, Floats]:
     """Return label and verdict of every answer that has both, whoever gave it."""
-    said, judged = _by_answer(labels), _by_answer(verdicts)
-    pairs = [
-        (float(correct), float(judged[key]))
-        for key, correct in said.items()
-        if correct is not None and judged.get(key) is not None
-    ]
-    first, second = np.array(pairs, np.float64).reshape(-1, 2).T
+    judged = _by_answer(verdicts)
+    pairs = [(correct, judged.get(key)) for key, correct in _by_answer(labels).items()]
+    both = [pair for pair in pairs if None not in pair]
+    first, second = np.array(both, np.float64).reshape(-1, 2).T
     return first, second
 
 
@@ -177,15 +166,8 @@ def mean_row(
     """
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
     lead = {"name": name, "split": sample.counted.split, "metric": metric}
-    row = estimated_row(
-        calibrated_mean,
-        sample,
-        verdicts,
-        labels,
-        is_open > 0,
-        level,
-        of_passages=metric != JUDGED_CORRECT,
-    )
+    given = (sample, verdicts, labels, is_open > 0, level)
+    row = estimated_row(calibrated_mean, *given, of_passages=metric != JUDGED_CORRECT)
     if row["calibrated"] is None and elsewhere is not None:
         found = rogan_gladen(*elsewhere, verdicts, level=level)
         if found.value is not None:
@@ -264,9 +246,15 @@ def estimated_row(
     human = _estimate(estimator, *given, np.zeros_like(drawn), level)
     return {
         **row,
-        **{"calibrated": found.value, "low": found.low, "high": found.high},
-        **{"human": human.value, "human_low": human.low, "human_high": human.high},
-        **{"weight": found.weight, "method": found.method, "reason": found.reason},
+        "calibrated": found.value,
+        "low": found.low,
+        "high": found.high,
+        "human": human.value,
+        "human_low": human.low,
+        "human_high": human.high,
+        "weight": found.weight,
+        "method": found.method,
+        "reason": found.reason,
     }
 
 
@@ -320,11 +308,9 @@ def questions_with_golds(facts: pa.Table) -> frozenset[str]:
 
 
 class Grades(NamedTuple):
-    """Grades of the items of a pool, shape (items,).
+    """Grades of the items of a pool, shape (items,): NaN where there is none.
 
-    Attributes:
-        values: NaN where there is no grade.
-        is_open: whether nobody was asked.
+    ``is_open`` says where nobody was asked.
     """
 
     values: Floats
@@ -334,9 +320,7 @@ class Grades(NamedTuple):
 def verdict_grades(pool: LabelPool, verdicts: pa.Table) -> Grades:
     """Return the highest grade of the texts of each item; missing where one of them is.
 
-    Args:
-        pool: the items.
-        verdicts: table of :data:`rag_assets.schemas.RELEVANCE_VERDICTS`.
+    ``verdicts`` is a table of :data:`rag_assets.schemas.RELEVANCE_VERDICTS`.
     """
     grades = zip(units_in(verdicts), verdicts["grade"].to_pylist(), strict=True)
     return _grades(pool, grades, np.maximum)
@@ -370,22 +354,23 @@ def judged_rankings(
 
     By (retriever, metric) it is a table of :data:`JUDGED`, whose ``answer`` is null.
     """
-    is_open = _questions_with(pool, labels.is_open)
-    unsure = _questions_with(pool, np.isnan(labels.values))
-    unjudged = _questions_with(pool, np.isnan(verdicts.values))
-    by_judge, by_people = (_values(pool, one.values, metrics) for one in (verdicts, labels))
+    is_open, unsure, unjudged = (
+        _questions_with(pool, flags)
+        for flags in (labels.is_open, np.isnan(labels.values), np.isnan(verdicts.values))
+    )
+    by_people = _values(pool, labels.values, metrics)
     n = len(pool.question_ids)
+    lead = (pool.question_ids, [1] * n, [None] * n)
     tables = {}
-    for cell, values in by_judge.items():
+    for cell, values in _values(pool, verdicts.values, metrics).items():
         columns = [
-            pa.array(pool.question_ids, pa.string()),
-            pa.array([1] * n, pa.int32()),
-            pa.nulls(n, pa.string()),
             pa.array(np.where(unjudged, np.nan, values), from_pandas=True),
             pa.array(np.where(unsure, np.nan, by_people[cell]), from_pandas=True),
-            pa.array(is_open.astype(np.float64)),
+            is_open.astype(np.float64),
         ]
-        tables[cell] = pa.Table.from_arrays(columns, schema=JUDGED)
+        arrays = zip((*lead, *columns), JUDGED.types, strict=True)
+        made = [pa.array(column, kind) for column, kind in arrays]
+        tables[cell] = pa.Table.from_arrays(made, schema=JUDGED)
     return tables
 
 

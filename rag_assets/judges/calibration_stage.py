@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -15,12 +16,17 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, QUERY_FACTS_KEY, counting_of
+from rag_assets.evaluation.query_facts_stage import (
+    COUNTING_INPUT,
+    QUERY_FACTS_KEY,
+    counting_of,
+)
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import drawn_so_far, read_answer_labels
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
+    Row,
     Sample,
     difference_row,
     judged_answers,
@@ -36,11 +42,19 @@ from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verd
 from rag_assets.labels.sampling.judgment_log import read_judgments
 from rag_assets.labels.sampling.label_pool import label_pool
 from rag_assets.package_versions import version
-from rag_assets.schemas import ANSWER_LABELS, CALIBRATED_DIFFERENCES, CALIBRATED_MEANS
+from rag_assets.schemas import (
+    ANSWER_LABELS,
+    CALIBRATED_DIFFERENCES,
+    CALIBRATED_MEANS,
+    TableSchema,
+)
 from rag_assets.statistics.units import splits_counted
 from rag_assets.store.artifacts import ArtifactKey
 
 ANSWER_LABELS_KEY = ArtifactKey.of("answer_labels")
+
+Tables = dict[str, pa.Table]
+"""Answerer at its cut-off -> table of :data:`rag_assets.judges.calibration.JUDGED`."""
 
 LABELS = "passage_labels"
 """Key of the YAML: the file of labels of whole questions."""
@@ -82,17 +96,16 @@ class _Calibrated(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)
     group: ClassVar[str] = "judges"
     packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
+    schema: ClassVar[TableSchema]
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         judges = experiment.judges_of(CORRECTNESS) if experiment.has_answer_labels else ()
         return [ArtifactKey.of(self.name, judge=name) for name in judges]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        cells = enumerate(experiment.answer_cells)
         return [
-            *(
-                Input(f"answers_{number}", answers_key(name))
-                for number, name in enumerate(experiment.answer_cells)
-            ),
+            *(Input(f"answers_{number}", answers_key(name)) for number, name in cells),
             Input("verdicts", answer_verdicts_key(key["judge"])),
             Input("labels", ANSWER_LABELS_KEY),
             Input("golds", QUERY_FACTS_KEY, "answers"),
@@ -101,10 +114,27 @@ class _Calibrated(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = context.experiment
-        return {
-            "answerers": list(experiment.answer_cells),
-            "confidence": experiment.statistics.confidence,
+        confidence = experiment.statistics.confidence
+        return {"answerers": list(experiment.answer_cells), "confidence": confidence}
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        labels = context.artifact(ANSWER_LABELS_KEY).table()
+        questions = questions_with_golds(context.artifact(QUERY_FACTS_KEY).table())
+        counting = counting_of(lambda one: context.artifact(one).table())
+        drawn = list(samples(counting, questions, labels))
+        tables = judged_tables(context, key["judge"])
+        rows = [row for sample in drawn for row in self._rows(context, key, tables, sample)]
+        facts = {
+            "n_questions": sum(len(sample.drawn) for sample in drawn),
+            "n_drawn": sum(sample.n_drawn for sample in drawn),
         }
+        return TableProduct(self.schema.from_rows(rows), facts)
+
+    @abstractmethod
+    def _rows(
+        self, context: StageContext, key: ArtifactKey, tables: Tables, sample: Sample
+    ) -> Iterator[Row]:
+        """Yield what is estimated from the questions of one split."""
 
 
 class CalibratedMeans(_Calibrated):
@@ -114,19 +144,16 @@ class CalibratedMeans(_Calibrated):
     schema = CALIBRATED_MEANS
     row = "One mean of a judge's verdicts: as it is, calibrated with labels, and its interval."
 
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        level = context.experiment.statistics.confidence
-        tables, drawn = _judged(context, key["judge"])
+    def _rows(
+        self, context: StageContext, key: ArtifactKey, tables: Tables, sample: Sample
+    ) -> Iterator[Row]:
         elsewhere = labels_with_verdicts(
             context.artifact(ANSWER_LABELS_KEY).table(),
             context.artifact(answer_verdicts_key(key["judge"])).table(),
         )
-        rows = [
-            mean_row(name, JUDGED_CORRECT, table, sample, level, elsewhere)
-            for sample in drawn
-            for name, table in tables.items()
-        ]
-        return TableProduct(CALIBRATED_MEANS.from_rows(rows), _facts(drawn))
+        level = context.experiment.statistics.confidence
+        for name, table in tables.items():
+            yield mean_row(name, JUDGED_CORRECT, table, sample, level, elsewhere)
 
 
 class CalibratedDifferences(_Calibrated):
@@ -136,15 +163,13 @@ class CalibratedDifferences(_Calibrated):
     schema = CALIBRATED_DIFFERENCES
     row = "Two answerers by a judge's verdicts, calibrated with labels."
 
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+    def _rows(
+        self, context: StageContext, key: ArtifactKey, tables: Tables, sample: Sample
+    ) -> Iterator[Row]:
         level = context.experiment.statistics.confidence
-        tables, drawn = _judged(context, key["judge"])
-        rows = [
-            difference_row((a, b), JUDGED_CORRECT, (tables[a], tables[b]), sample, level)
-            for sample in drawn
-            for a, b in combinations(tables, 2)
-        ]
-        return TableProduct(CALIBRATED_DIFFERENCES.from_rows(rows), _facts(drawn))
+        for pair in combinations(tables, 2):
+            both = (tables[pair[0]], tables[pair[1]])
+            yield difference_row(pair, JUDGED_CORRECT, both, sample, level)
 
 
 class CalibratedRankings(Stage):
@@ -162,10 +187,8 @@ class CalibratedRankings(Stage):
         return [ArtifactKey.of(self.name, judge=name) for name in judges]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        passages = [
-            Input(f"passages_{number}", passage_lists_key(name))
-            for number, name in enumerate(experiment.retrievers)
-        ]
+        names = enumerate(experiment.retrievers)
+        passages = [Input(f"passages_{number}", passage_lists_key(name)) for number, name in names]
         verdicts = Input("verdicts", relevance_verdicts_key(key["judge"]))
         return [*passages, verdicts, COUNTING_INPUT]
 
@@ -232,21 +255,11 @@ def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
     return tables
 
 
-def _judged(context: StageContext, judge: str) -> tuple[dict[str, pa.Table], list[Sample]]:
-    """Return what the judge and people say of each answerer, and the questions of each split."""
+def judged_tables(context: StageContext, judge: str) -> Tables:
+    """Return answerer at its cut-off -> what the judge and people say of its answers."""
     labels = context.artifact(ANSWER_LABELS_KEY).table()
     verdicts = context.artifact(answer_verdicts_key(judge)).table()
-    tables = {
+    return {
         name: judged_answers(context.artifact(answers_key(name)).table(), verdicts, labels)
         for name in context.experiment.answer_cells
-    }
-    questions = questions_with_golds(context.artifact(QUERY_FACTS_KEY).table())
-    counting = counting_of(lambda key: context.artifact(key).table())
-    return tables, list(samples(counting, questions, labels))
-
-
-def _facts(drawn: Sequence[Sample]) -> Mapping[str, Any]:
-    return {
-        "n_questions": sum(len(sample.drawn) for sample in drawn),
-        "n_drawn": sum(sample.n_drawn for sample in drawn),
     }

@@ -20,7 +20,6 @@ from rag_assets.judges.base import (
     RELEVANCE,
     CorrectnessItem,
     Item,
-    Judge,
     Kind,
     RelevanceItem,
     SearchSession,
@@ -30,10 +29,8 @@ from rag_assets.judges.beside_people import (
     Row,
     beside_labels,
     beside_passage_labels,
-    better_than_chance,
 )
 from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
-from rag_assets.judges.llm import LlmJudge
 from rag_assets.judges.recorded import RecordedJudge
 from rag_assets.judges.trials import (
     POSITIVE,
@@ -51,6 +48,7 @@ from rag_assets.judges.trials import (
 )
 from rag_assets.judges.verdicts_stage import (
     answer_verdicts_key,
+    asked_model,
     judge_fingerprint,
     relevance_items,
     relevance_verdicts_key,
@@ -60,12 +58,10 @@ from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.circular_models import circular_uses
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.statistics.agreement import Agreement
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import read_sealed, sealed_json
 
 JUDGE_CHECKS_DIR = "judge_checks"
-SELF_PREFERENCE = "self-preference"
 NO_OTHER_TEXTS = "recorded verdicts are of no other texts"
 
 
@@ -97,7 +93,6 @@ class KindCheck:
         agreement: with people; None: they said nothing.
         youden: sensitivity + specificity - 1.
         order: of the systems; None: too few labels, or systems.
-        preference: its own family; ``value``, ``low``, ``high``, ``n``, or ``reason``.
     """
 
     kind: Kind
@@ -108,7 +103,6 @@ class KindCheck:
     agreement: Row | None
     youden: float | None
     order: Row | None
-    preference: Row
 
     @property
     def failures(self) -> list[str]:
@@ -116,8 +110,6 @@ class KindCheck:
         failed = [row["name"] for row in self.trials if row["passed"] is False]
         if self.youden is not None and self.youden <= 0:
             failed.append("agreement with people")
-        if self.preference.get("low", 0) > 0:
-            failed.append(SELF_PREFERENCE)
         return failed
 
     @property
@@ -147,11 +139,11 @@ class JudgeCheck:
     @property
     def passed(self) -> bool:
         """True if no trial failed and no model judges its own work."""
-        return not self.circles and not any(one.failures for one in self.kinds)
+        return not self.circles and not any(kind.failures for kind in self.kinds)
 
     def as_json(self) -> Row:
         """Return it as it is kept and printed."""
-        kinds = [{**asdict(one), "failed": one.failures} for one in self.kinds]
+        kinds = [{**asdict(kind), "failed": kind.failures} for kind in self.kinds]
         return {**asdict(self), "passed": self.passed, "kinds": kinds}
 
 
@@ -173,14 +165,11 @@ def check_needs(pipeline: Pipeline, judge: str, rules: Rules) -> Estimate | None
     """Return what the trials of a judge would ask that is not stored; None: no model judges.
 
     A reply without a score is asked for once more, which is not counted.
-
-    Raises:
-        NotEvaluated: its verdicts are not up to date.
     """
-    options = pipeline.experiment.judges[judge]
-    llm = pipeline.experiment.language_model(options.llm) if isinstance(options, LlmJudge) else None
-    if not isinstance(options, LlmJudge) or llm is None:
+    asked = asked_model(pipeline.experiment, answer_verdicts_key(judge))
+    if asked is None:
         return None
+    options, llm = asked
     requests = []
     for key in _verdict_keys(pipeline, judge):
         once, twice = _items(_trials(pipeline, key, rules))
@@ -197,18 +186,17 @@ def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> JudgeCheck:
         ModelUnavailable: its model does not answer; likewise.
         StoreError: the result cannot be written.
     """
-    kinds, circles = [], dict[str, None]()
     queries = pipeline.artifact(QUERIES_KEY).table()
-    for key in _verdict_keys(pipeline, judge):
-        kinds.append(_check_kind(pipeline, key, rules))
-        circles |= dict.fromkeys(circular_uses(pipeline.experiment, key, queries))
-    if not circles and not any(one.was_tried for one in kinds):
+    keys = list(_verdict_keys(pipeline, judge))
+    kinds = [_check_kind(pipeline, key, rules) for key in keys]
+    found = (circular_uses(pipeline.experiment, key, queries) for key in keys)
+    circles = list(dict.fromkeys(circle for uses in found for circle in uses))
+    if not circles and not any(kind.was_tried for kind in kinds):
         raise NotEvaluated(f"nothing of judge {judge} could be tried: {NO_LABELS}, and no texts")
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    check = JudgeCheck(judge, at, rules, kinds, list(circles))
-    file = _file(pipeline.root, judge)
+    check = JudgeCheck(judge, at, rules, kinds, circles)
     text = sealed_json(check.as_json())
-    pipeline.settings.write_record(file, text, lambda _: text)
+    pipeline.settings.write_record(_file(pipeline.root, judge), text, lambda _: text)
     return check
 
 
@@ -238,37 +226,32 @@ def _kind_of(key: ArtifactKey) -> Kind:
 
 
 def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> KindCheck:
-    kind, judge = _kind_of(key), pipeline.experiment.judges[key["judge"]]
-    results = _results(pipeline, key, judge, rules)
+    kind = _kind_of(key)
+    results = _results(pipeline, key, rules)
     compare = beside_passage_labels if kind == RELEVANCE else beside_labels
-    found, order, preference = compare(pipeline, key)
+    agreement, youden, order = compare(pipeline, key)
     return KindCheck(
         kind,
         judge_fingerprint(pipeline.artifact(key).manifest),
-        [one._asdict() for one in results],
+        [result._asdict() for result in results],
         *mutation_score(results),
-        None if found is None else _agreement_row(found),
-        None if found is None else better_than_chance(found),
-        None if order is None else order._asdict(),
-        preference,
+        agreement,
+        youden,
+        order,
     )
 
 
-def _agreement_row(found: Agreement) -> Row:
-    shares = {name: getattr(found, name) for name in ("agreed", "sensitivity", "specificity")}
-    plain = {name: share._asdict() for name, share in shares.items()}
-    return {**found._asdict(), "table": found.table.tolist(), **plain}
-
-
-def _results(pipeline: Pipeline, key: ArtifactKey, judge: Judge, rules: Rules) -> list[TrialResult]:
+def _results(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[TrialResult]:
     kind, planned = _kind_of(key), _trials(pipeline, key, rules)
+    judge = pipeline.experiment.judges[key["judge"]]
     if isinstance(judge, RecordedJudge):
-        return [TrialResult(one.name, 0, 0, 0, 0.0, 1.0, None, NO_OTHER_TEXTS) for one in planned]
+        none = (0, 0, 0, 0.0, 1.0, None, NO_OTHER_TEXTS)
+        return [TrialResult(trial.name, *none) for trial in planned]
     once, twice = _items(planned)
     tools = SearchSession(partial(pipeline.completions, f"trials of {key['judge']}"))
     verdicts = dict(zip(once, judge.verdicts(once, tools), strict=True))
     again = dict(zip(twice, judge.verdicts_again(twice, tools), strict=True))
-    results = [result(kind, one, verdicts, again, rules.at_least) for one in planned]
+    results = [result(kind, trial, verdicts, again, rules.at_least) for trial in planned]
     grades = pipeline.artifact(key).table()["grade"].drop_null() if kind == RELEVANCE else ()
     if len(grades) and pc.max(grades).as_py() < POSITIVE[RELEVANCE]:
         reason, n = f"it finds none of {len(grades)} passages relevant", len(grades)
@@ -280,13 +263,12 @@ def _items(planned: Sequence[Trial]) -> tuple[list[Item], list[Item]]:
     """Return what is asked once, and what is asked again; each text once."""
     once = dict.fromkeys(item for trial in planned for pair in trial.pairs for item in pair)
     same = (trial for trial in planned if trial.name == SAME_TWICE)
-    twice = dict.fromkeys(pair.original for trial in same for pair in trial.pairs)
-    return list(once), list(twice)
+    return list(once), list(dict.fromkeys(first for trial in same for first, _ in trial.pairs))
 
 
 def _trials(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[Trial]:
     texts = _passages(pipeline, key) if _kind_of(key) == RELEVANCE else _answers(pipeline)
-    in_order = Texts(*(drawn(own, rules.seed) for own in texts))
+    in_order = Texts(*(drawn(items, rules.seed) for items in texts))
     return trials(_kind_of(key), in_order, rules.items)
 
 

@@ -29,13 +29,13 @@ def clusters_by_split(pipeline: Pipeline, *, passages: bool = False) -> dict[str
     """
     facts = pipeline.artifact(QUERY_FACTS_KEY).table()
     judged = set(facts["query_id"].to_pylist()) if passages else questions_with_golds(facts)
-    found: dict[str, dict[str, str]] = {}
+    splits: dict[str, dict[str, str]] = {}
     for row in facts.select(["query_id", "weight", "split", "cluster"]).to_pylist():
         if row["weight"] and row["query_id"] in judged:
-            found.setdefault(row["split"], {})[row["query_id"]] = row["cluster"]
-    if not found:
+            splits.setdefault(row["split"], {})[row["query_id"]] = row["cluster"]
+    if not splits:
         raise NotEvaluated("no question has a right answer, so no answer can be judged")
-    return found
+    return splits
 
 
 def chosen_clusters(
@@ -59,36 +59,29 @@ def probabilities(
 ) -> dict[str, float]:
     """Return question -> the chance with which it was drawn, of those drawn so far.
 
-    Args:
-        splits: see :func:`clusters_by_split`.
-        labelled: questions that have labels.
+    ``splits`` are those of :func:`clusters_by_split`, ``labelled`` the questions with labels.
     """
-    found: dict[str, float] = {}
+    chances: dict[str, float] = {}
     for clusters in splits.values():
         drawn = drawn_so_far(clusters, labelled)
-        share = len({clusters[one] for one in drawn}) / len(set(clusters.values()))
-        found |= dict.fromkeys(drawn, share)
-    return found
+        share = len({clusters[name] for name in drawn}) / len(set(clusters.values()))
+        chances |= dict.fromkeys(drawn, share)
+    return chances
 
 
 def asked_answers(pipeline: Pipeline, questions: Collection[str]) -> list[AskedAnswer]:
-    """Return the answers of all answerers to some questions, question by question.
-
-    Raises:
-        MissingArtifact: an answerer is not up to date.
-    """
-    queries = pipeline.artifact(QUERIES_KEY).table().select(["query_id", "text"])
-    texts = dict(zip(*(column.to_pylist() for column in queries.columns), strict=True))
-    facts = pipeline.artifact(QUERY_FACTS_KEY).table().select(["query_id", "answers"])
-    golds = dict(zip(*(column.to_pylist() for column in facts.columns), strict=True))
+    """Return the answers of all answerers to some questions, question by question."""
+    queries = pipeline.artifact(QUERIES_KEY).table().to_pylist()
+    texts = {row["query_id"]: row["text"] for row in queries}
+    facts = pipeline.artifact(QUERY_FACTS_KEY).table().to_pylist()
+    golds = {row["query_id"]: tuple(row["answers"]) for row in facts}
     given: dict[str, dict[str, None]] = {query_id: {} for query_id in questions}
     for name in pipeline.experiment.answer_cells:
-        table = pipeline.artifact(answers_key(name)).table().select(["query_id", "answer"])
-        for query_id, answer in zip(*(c.to_pylist() for c in table.columns), strict=True):
-            if query_id in given and needs_person(answer):
-                given[query_id][answer] = None
+        for row in pipeline.artifact(answers_key(name)).table().to_pylist():
+            if row["query_id"] in given and needs_person(row["answer"]):
+                given[row["query_id"]][row["answer"]] = None
     return [
-        AskedAnswer(query_id, texts[query_id], tuple(golds[query_id]), answer)
+        AskedAnswer(query_id, texts[query_id], golds[query_id], answer)
         for query_id, answers in given.items()
         for answer in answers
     ]
@@ -112,5 +105,5 @@ def asked_passages(pipeline: Pipeline, questions: Sequence[str]) -> list[PooledU
     return sorted(
         (item for item in items if item.query_id in place),
         # by a hash, so that nothing tells who found a passage
-        key=lambda one: (place[one.query_id], sha256("\0".join(map(str, one)).encode()).digest()),
+        key=lambda item: (place[item[0]], sha256("\0".join(map(str, item)).encode()).digest()),
     )

@@ -2,7 +2,7 @@
 
 Whether it judges its own work is told by the names of models. One model has several: providers put
 their own before it (``openai/gpt-4o``), and a version stands behind it (``gpt-4o-2024-08-06``), so
-these are left out of the comparison. Two sizes or generations are two models, of one family.
+these are left out of the comparison. Two sizes or generations are two models.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ from rag_assets.judges.base import (
 )
 from rag_assets.llm.client import Answer, ChatRequest, Completion, Failure
 from rag_assets.llm.replies import reply_key
-from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
+from rag_assets.llm.templates import (
+    Template,
+    packaged_template,
+    passages_block,
+    read_template,
+)
 from rag_assets.options import Number
 from rag_assets.store.canonical import canonical_json
 
@@ -44,19 +49,6 @@ Stored = Callable[[Sequence[ChatRequest]], Sequence[Completion | None]]
 """Returns the stored reply to each request."""
 
 _VERSION = re.compile(r"(?:[-@:](?:\d{4}-\d{2}-\d{2}|\d{8}|latest|free))+$")
-_LETTERS = re.compile(r"[a-z]+")
-
-_RELATIVES = {
-    "chatgpt": "gpt",
-    "o": "gpt",
-    "davinci": "gpt",
-    "ministral": "mistral",
-    "mixtral": "mistral",
-    "magistral": "mistral",
-    "codestral": "mistral",
-    "gemma": "gemini",
-    "qwq": "qwen",
-}
 
 
 class LlmJudge(Judge):
@@ -96,11 +88,7 @@ class LlmJudge(Judge):
         return {}
 
     def template(self, kind: Kind) -> Template:
-        """Return the prompt for a kind: ours, or the file's.
-
-        Raises:
-            ConfigError: the file is no prompt with the places of the kind.
-        """
+        """Return the prompt for a kind: ours, or the file's."""
         file = self.relevance_prompt if kind == RELEVANCE else self.correctness_prompt
         if file is None:
             return packaged_template(f"judge_{kind}", PLACES[kind], ())
@@ -111,25 +99,17 @@ class LlmJudge(Judge):
         if not items:
             return []
         template = self.template(_kind(items))
-        return [
-            ChatRequest(
-                template.filled(_values(item)),
-                self.temperature,
-                self.seed,
-                self.max_tokens,
-                template.label,
-            )
-            for item in items
-        ]
+        options = (self.temperature, self.seed, self.max_tokens, template.label)
+        return [ChatRequest(template.filled(_values(item)), *options) for item in items]
+
+    def requests_again(self, items: Sequence[Item]) -> list[ChatRequest]:
+        """Return what is asked of each item for the next sample."""
+        return [asked_again(request) for request in self.requests(items)]
 
     def open_requests(self, items: Sequence[Item], stored: Stored) -> list[ChatRequest]:
         """Return the requests that the verdicts on items can take, at most.
 
-        The first one of each, and the second unless the first reply is stored and has a score.
-
-        Args:
-            items: what is judged.
-            stored: looks replies up.
+        The first one of each, and the second unless the first reply is ``stored`` and has a score.
         """
         first = self.requests(items)
         return first + [
@@ -146,31 +126,27 @@ class LlmJudge(Judge):
         """Ask for the next sample of each."""
         return self._verdicts(items, self.requests_again(items), tools)
 
-    def requests_again(self, items: Sequence[Item]) -> list[ChatRequest]:
-        """Return what is asked of each item for the next sample."""
-        return [asked_again(request) for request in self.requests(items)]
-
     def _verdicts(
         self, items: Sequence[Item], requests: Sequence[ChatRequest], tools: SearchSession
     ) -> Iterator[Verdict]:
         if not items:
             return
-        highest = HIGHEST[_kind(items)]
         with tools.completions(len(items), self.llm) as completions:
             identity = completions.model.identity
 
             def read(requests: Sequence[ChatRequest]) -> list[Verdict]:
                 replies = completions.answer(requests)
-                keys = [reply_key(identity, request) for request in requests]
+                keys = (reply_key(identity, request) for request in requests)
+                highest = HIGHEST[_kind(items)]
                 return [_read(*pair, highest) for pair in zip(replies, keys, strict=True)]
 
             verdicts = read(requests)
             unparsed = [n for n, verdict in enumerate(verdicts) if verdict.problem == UNPARSED]
             second = read([asked_again(requests[number]) for number in unparsed])
-            verdicts_again = dict(zip(unparsed, second, strict=True))
+            for number, verdict in zip(unparsed, second, strict=True):
+                verdicts[number] = verdict
             tools.served_models.extend(completions.served_models)
-        for number, verdict in enumerate(verdicts):
-            yield verdicts_again.get(number, verdict)
+        yield from verdicts
 
 
 def asked_again(request: ChatRequest) -> ChatRequest:
@@ -188,11 +164,8 @@ def _values(item: Item) -> Mapping[str, str]:
     nonce = canonical_json(list(item.texts))
     if isinstance(item, RelevanceItem):
         return {"question": item.question, "passage": passages_block([item.passage], nonce)}
-    return {
-        "question": item.question,
-        "golds": passages_block(item.golds, nonce),
-        "answer": passages_block([item.answer], nonce),
-    }
+    golds, answer = passages_block(item.golds, nonce), passages_block([item.answer], nonce)
+    return {"question": item.question, "golds": golds, "answer": answer}
 
 
 def _read(reply: Answer, key: str, highest: int) -> Verdict:
@@ -221,24 +194,10 @@ def model_name(name: str) -> str:
     return _VERSION.sub("", name.strip().lower().rsplit("/", 1)[-1])
 
 
-def family(name: str) -> str:
-    """Return the family of a model: ``gpt`` of ``openai/gpt-4o`` and of ``o3-mini``."""
-    first = _LETTERS.match(model_name(name))
-    letters = first[0] if first else model_name(name)
-    return _RELATIVES.get(letters, letters)
-
-
 def circles(judge: str, model: str, uses: Iterable[Use]) -> Iterator[str]:
-    """Yield a sentence for each use of the judge's own model, with its path.
-
-    Args:
-        judge: its name.
-        model: the name of its model.
-        uses: what models do upstream of its verdicts.
-    """
-    own = model_name(model)
+    """Yield a sentence for each use of the judge's own model upstream, with its path."""
     for use in uses:
-        if model_name(use.model) == own:
+        if model_name(use.model) == model_name(model):
             as_what = "" if use.model == model else f" (as {use.model})"
             path = " -> ".join(use.path)
             yield f"judge {judge} uses {model}, which also{as_what} {use.work}: {path}"

@@ -72,7 +72,11 @@ class RecordedJudge(Judge):
         records = read_recorded(self.path)
         differing = 0
         for item in items:
-            record = records.get(_key(item))
+            record = records.get(
+                (item.query_id, item.document_id, item.start, item.end)
+                if isinstance(item, RelevanceItem)
+                else (item.query_id, item.answer)
+            )
             if record is None:
                 yield Verdict(None, ABSENT)
             elif record.digest not in (None, item_digest(item)):
@@ -88,18 +92,18 @@ class RecordedJudge(Judge):
 
 _SPAN = "a whole number of 0 or more"
 _GRADES = f"a whole number from 0 to {HIGHEST[RELEVANCE]}, or null"
+_Position = Annotated[int, Meta(ge=0, le=2**63 - 1, description=_SPAN)]
+_Grade = Annotated[int, Meta(ge=0, le=HIGHEST[RELEVANCE], description=_GRADES)]
 
 
 class _Line(msgspec.Struct):
     query_id: Id
     answer: Text | UnsetType = UNSET
     document_id: Id | UnsetType = UNSET
-    start: Annotated[int, Meta(ge=0, le=2**63 - 1, description=_SPAN)] | UnsetType = UNSET
-    end: Annotated[int, Meta(ge=0, le=2**63 - 1, description=_SPAN)] | UnsetType = UNSET
+    start: _Position | UnsetType = UNSET
+    end: _Position | UnsetType = UNSET
     reply: Text | None = None
-    grade: (
-        Annotated[int, Meta(ge=0, le=HIGHEST[RELEVANCE], description=_GRADES)] | UnsetType | None
-    ) = UNSET
+    grade: _Grade | UnsetType | None = UNSET
     correct: Annotated[bool | UnsetType | None, Meta(description="true, false or null")] = UNSET
     digest: Text | None = None
     problem: Text | None = None
@@ -119,12 +123,6 @@ def read_recorded(path: Path) -> dict[Key, RecordedVerdict]:
             raise place.error(f"was already judged on line {records[key].line}", "query_id")
         records[key] = _record(line, place)
     return records
-
-
-def _key(item: Item) -> Key:
-    if isinstance(item, RelevanceItem):
-        return (item.query_id, item.document_id, item.start, item.end)
-    return (item.query_id, item.answer)
 
 
 def _key_of(line: _Line, place: Place) -> Key:

@@ -14,7 +14,6 @@ from rag_assets.judges.base import (
     RELEVANCE,
     Item,
     Judge,
-    RelevanceItem,
     SearchSession,
     Verdict,
 )
@@ -39,18 +38,13 @@ class WordsJudge(Judge):
     def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
         """Count the words of each item."""
         for item in items:
-            if isinstance(item, RelevanceItem):
-                yield Verdict(self._relevance(item.question, item.passage))
+            question, text, *golds = (words(one, self.language) for one in item.texts)
+            if golds:
+                yield Verdict(int(max(token_f1(gold, text) for gold in golds) >= self.right))
             else:
-                answer = words(item.answer, self.language)
-                golds = (words(gold, self.language) for gold in item.golds)
-                yield Verdict(int(max(token_f1(gold, answer) for gold in golds) >= self.right))
-
-    def _relevance(self, question: str, passage: str) -> int:
-        looked_for = set(words(question, self.language))
-        shared = len(looked_for & set(words(passage, self.language)))
-        quarters = 4 * shared // len(looked_for) if looked_for else 0
-        return min(quarters, HIGHEST[RELEVANCE])
+                shared = len(set(question) & set(text))
+                quarters = 4 * shared // len(set(question)) if question else 0
+                yield Verdict(min(quarters, HIGHEST[RELEVANCE]))
 
 
 JUDGE_TYPES: dict[str, type[Judge]] = {

@@ -20,6 +20,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from rag_assets.answers.answer_text import normal_form, words
@@ -45,26 +46,19 @@ RIGHT, WRONG = "right texts", "wrong texts"
 SAME_TWICE, PLANTED = "same twice", "planted instructions"
 
 
-class Pair(NamedTuple):
-    """A text, and what became of it; the same where nothing is changed."""
-
-    original: Item
-    changed: Item
-
-
 class Trial(NamedTuple):
     """What is asked.
 
     Attributes:
         name: of the trial.
-        pairs: what is judged.
+        pairs: a text, and what became of it; the same where nothing is changed.
         truth: whether the originals are right, or relevant.
         expected: whether the changed ones are.
         reason: why there are no pairs.
     """
 
     name: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[tuple[Item, Item], ...]
     truth: bool
     expected: bool
     reason: str | None = None
@@ -78,8 +72,7 @@ class TrialResult(NamedTuple):
         n: how many texts were to be tried.
         tried: of these, how many the judge saw as they are before the change.
         noticed: of these, how many it saw as they are after it.
-        low: lower bound of the share noticed, by Wilson; 0 where nothing was tried.
-        high: upper bound.
+        low, high: bounds of the share noticed, by Wilson; 0 and 1 where nothing was tried.
         passed: None: not tried, and ``reason`` says why.
         reason: also of a trial that failed without being tried.
     """
@@ -117,16 +110,15 @@ def wrong_answers(items: Iterable[CorrectnessItem]) -> list[CorrectnessItem]:
     for which there is none among :data:`MAX_CANDIDATES` is left out.
     """
     ring = sorted(items, key=lambda item: _permanent_number(item.query_id))
-    found = []
+    wrong = []
     for number, item in enumerate(ring):
-        known = {word for gold in item.golds for word in words(gold)}
+        right = {word for gold in item.golds for word in words(gold)}
         following = (*ring[number + 1 :], *ring[:number])[:MAX_CANDIDATES]
-        for gold in (one.golds[0] for one in following):
-            own = set(words(gold))
-            if own and not known & own:
-                found.append(item._replace(answer=gold))
-                break
-    return found
+        others = ((other.golds[0], set(words(other.golds[0]))) for other in following)
+        answer = next((gold for gold, bag in others if bag and not bag & right), None)
+        if answer is not None:
+            wrong.append(item._replace(answer=answer))
+    return wrong
 
 
 def wrong_passages(items: Sequence[RelevanceItem]) -> list[RelevanceItem]:
@@ -138,44 +130,46 @@ def wrong_passages(items: Sequence[RelevanceItem]) -> list[RelevanceItem]:
     near: dict[str, set[str]] = {}
     for item in items:
         near.setdefault(item.query_id, set()).add(item.document_id)
-    texts = {(one.document_id, one.start, one.end): one.passage for one in items}
+    texts = {(item.document_id, item.start, item.end): item.passage for item in items}
     places = sorted(texts, key=lambda place: _permanent_number(*place))[:MAX_CANDIDATES]
     bags = {place: set(words(texts[place])) for place in places}
-    found = []
-    for item in {one.query_id: one for one in items}.values():
-        asked = set(words(item.question))
+    wrong = []
+    for item in {item.query_id: item for item in items}.values():
+        question = set(words(item.question))
         far = [place for place in places if place[0] not in near[item.query_id] and bags[place]]
         if far:
-            place = min(far, key=lambda one: (len(asked & bags[one]), one))
-            found.append(RelevanceItem(item.query_id, item.question, *place, texts[place]))
-    return found
+            place = min(far, key=lambda place: (len(question & bags[place]), place))
+            wrong.append(RelevanceItem(item.query_id, item.question, *place, texts[place]))
+    return wrong
 
 
 def trials(kind: Kind, texts: Texts, n: int) -> list[Trial]:
     """Return the trials of a kind, each of at most ``n`` texts, the first of those drawn."""
     nothing = "no text is known to be right" if kind == CORRECTNESS else "it finds nothing relevant"
     no_wrong = "no other question has a text that is surely wrong here"
+    # Right and wrong texts in turn: a judge may be sure of one and guess the other.
+    turns = list(chain(*zip(texts.right, texts.wrong, strict=False)))
+    mixed = turns or [*texts.right, *texts.wrong]
     with_instructions = partial(planted, highest=HIGHEST[kind])
     plans: list[tuple[str, Sequence[Item], Change, str, bool, bool]] = [
         (WRONG, texts.wrong, unchanged, no_wrong, False, False),
         ("padding", texts.right, padded, nothing, True, True),
         ("empty texts", texts.right, emptied, nothing, True, False),
         (PLANTED, texts.wrong, with_instructions, no_wrong, False, False),
-        (SAME_TWICE, _mixed(texts), unchanged, nothing, True, True),
+        (SAME_TWICE, mixed, unchanged, nothing, True, True),
     ]
-    if kind == CORRECTNESS:
-        without = "no right answer has a number"
-        plans = [
-            (RIGHT, texts.right, unchanged, nothing, True, True),
-            *plans,
-            ("negation", texts.right, negated, nothing, True, False),
-            ("numbers", texts.right, with_another_number, without, True, False),
-        ]
-    planned = [_trial(*plan, n) for plan in plans]
     if kind == RELEVANCE:
         reason = "a passage that says the contrary is about the question all the same"
-        planned += [Trial(name, (), True, False, reason) for name in ("negation", "numbers")]
-    return planned
+        untried = [Trial(name, (), True, False, reason) for name in ("negation", "numbers")]
+        return [*(_trial(*plan, n) for plan in plans), *untried]
+    without = "no right answer has a number"
+    plans = [
+        (RIGHT, texts.right, unchanged, nothing, True, True),
+        *plans,
+        ("negation", texts.right, negated, nothing, True, False),
+        ("numbers", texts.right, with_another_number, without, True, False),
+    ]
+    return [_trial(*plan, n) for plan in plans]
 
 
 def _trial(
@@ -187,18 +181,12 @@ def _trial(
     expected: bool,
     n: int,
 ) -> Trial:
-    pairs: list[Pair] = []
+    pairs: list[tuple[Item, Item]] = []
     for item in items:
-        text = change(text_of(item), item, len(pairs))
-        if text is not None and len(pairs) < n:
-            pairs.append(Pair(item, with_text(item, text)))
+        text = change(text_of(item), item, len(pairs)) if len(pairs) < n else None
+        if text is not None:
+            pairs.append((item, with_text(item, text)))
     return Trial(name, tuple(pairs), truth, expected, None if pairs else reason)
-
-
-def _mixed(texts: Texts) -> list[Item]:
-    """Return right and wrong texts in turn: a judge may be sure of one and guess the other."""
-    turns = [one for pair in zip(texts.right, texts.wrong, strict=False) for one in pair]
-    return turns or [*texts.right, *texts.wrong]
 
 
 def result(
@@ -213,35 +201,32 @@ def result(
     ``verdicts`` are those on all originals and changed texts, ``again`` on those that were asked
     about twice.
     """
-    lowest = POSITIVE[kind]
 
     def says(item: Item) -> bool | None:
         grade = verdicts[item].grade
-        return None if grade is None else grade >= lowest
+        return None if grade is None else grade >= POSITIVE[kind]
 
     if trial.name in (RIGHT, WRONG):
-        tried = list(trial.pairs)
-        noticed = [pair for pair in tried if says(pair.original) is trial.truth]
+        noticed = [says(original) is trial.truth for original, _ in trial.pairs]
     elif trial.name == SAME_TWICE:
-        tried = [pair for pair in trial.pairs if verdicts[pair.original].grade is not None]
-        noticed = [p for p in tried if again[p.original].grade == verdicts[p.original].grade]
+        grades = [(verdicts[item].grade, again[item].grade) for item, _ in trial.pairs]
+        noticed = [first == second for first, second in grades if first is not None]
     else:
         allowed = (trial.expected, None) if trial.name == PLANTED else (trial.expected,)
-        tried = [pair for pair in trial.pairs if says(pair.original) is trial.truth]
-        noticed = [pair for pair in tried if says(pair.changed) in allowed]
-    n, reason = len(tried), trial.reason
+        tried = [changed for original, changed in trial.pairs if says(original) is trial.truth]
+        noticed = [says(changed) in allowed for changed in tried]
+    n, n_noticed, reason = len(noticed), sum(noticed), trial.reason
     if not n and trial.pairs:
         reason = f"the judge sees none of the {len(trial.pairs)} as they are before the change"
-    share = len(noticed) / n if n else 0.0
-    low, high = wilson(share, n) if n else (0.0, 1.0)
-    passed = share >= at_least if n else None
-    return TrialResult(trial.name, len(trial.pairs), n, len(noticed), low, high, passed, reason)
+    low, high = wilson(n_noticed / n, n) if n else (0.0, 1.0)
+    passed = n_noticed / n >= at_least if n else None
+    return TrialResult(trial.name, len(trial.pairs), n, n_noticed, low, high, passed, reason)
 
 
 def mutation_score(results: Iterable[TrialResult]) -> tuple[int, int]:
     """Return (noticed, tried) of all changes together; unchanged texts are none."""
-    changes = [one for one in results if one.name not in (RIGHT, WRONG)]
-    return sum(one.noticed for one in changes), sum(one.tried for one in changes)
+    changes = [result for result in results if result.name not in (RIGHT, WRONG)]
+    return sum(result.noticed for result in changes), sum(result.tried for result in changes)
 
 
 PADDING = (
@@ -288,9 +273,9 @@ def unchanged(text: str, item: Item, number: int) -> str:
 
 def padded(text: str, item: Item, number: int) -> str | None:
     """Put a true sentence behind it that shares no word with it or its question."""
-    known = {word for one in item.texts for word in words(one) if len(word) > 3}
-    order = [_turn(PADDING, number + place) for place in range(len(PADDING))]
-    sentence = next((one for one in order if not known & set(words(one))), None)
+    used = {word for text in item.texts for word in words(text) if len(word) > 3}
+    order = [PADDING[(number + place) % len(PADDING)] for place in range(len(PADDING))]
+    sentence = next((padding for padding in order if not used & set(words(padding))), None)
     if sentence is None:
         return None
     return f"{text}{'' if text.rstrip().endswith(('.', '!', '?')) else '.'} {sentence}"
@@ -298,26 +283,26 @@ def padded(text: str, item: Item, number: int) -> str | None:
 
 def emptied(text: str, item: Item, number: int) -> str:
     """Say nothing."""
-    return _turn(EMPTY, number)
+    return EMPTY[number % len(EMPTY)]
 
 
 def planted(text: str, item: Item, number: int, *, highest: int) -> str:
     """Let the text ask for the best score."""
-    return f"{text}\n{_turn(INSTRUCTIONS, number).format(highest=highest)}"
+    return f"{text}\n{INSTRUCTIONS[number % len(INSTRUCTIONS)].format(highest=highest)}"
 
 
 def negated(text: str, item: Item, number: int) -> str | None:
     """Say the contrary; None: that is right too."""
     plain = text.strip()
-    if (contrary := _CONTRARY.get(normal_form(plain))) is not None:
-        return _unless_right(contrary, item)
-    if _VERB.search(plain) and not _NEGATION.search(plain) and len(plain.split()) > 2:
-        text = _VERB.sub(r"\1 not", plain, count=1)
-    elif len(plain.split()) <= _SHORT and not _NEGATION.search(plain):
-        text = f"It is not {plain}"
-    else:
-        text = f"It is not true that {plain}"
-    return _unless_right(text, item)
+    contrary = _CONTRARY.get(normal_form(plain))
+    if contrary is None and _NEGATION.search(plain):
+        contrary = f"It is not true that {plain}"
+    elif contrary is None and _VERB.search(plain) and len(plain.split()) > 2:
+        contrary = _VERB.sub(r"\1 not", plain, count=1)
+    elif contrary is None:
+        is_short = len(plain.split()) <= _SHORT
+        contrary = f"It is not {plain}" if is_short else f"It is not true that {plain}"
+    return _unless_right(contrary, item)
 
 
 def with_another_number(text: str, item: Item, number: int) -> str | None:
@@ -328,10 +313,6 @@ def with_another_number(text: str, item: Item, number: int) -> str | None:
     first = int(match[0][0])
     other = f"{first % 9 + 1}{match[0][1:]}"  # as long, and never with a new leading 0
     return _unless_right(f"{text[: match.start()]}{other}{text[match.end() :]}", item)
-
-
-def _turn(texts: Sequence[str], number: int) -> str:
-    return texts[number % len(texts)]
 
 
 def _unless_right(text: str, item: Item) -> str | None:

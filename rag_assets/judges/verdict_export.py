@@ -11,7 +11,6 @@ from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.judges.base import Item, RelevanceItem, item_digest
 from rag_assets.judges.recorded import RecordedJudge
 from rag_assets.judges.verdicts_stage import (
-    RelevanceVerdicts,
     answer_verdicts_key,
     asked_model,
     judged_items,
@@ -52,31 +51,24 @@ def _rows(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Mapping[str, Any]]:
         raise NotEvaluated(f"{key} is not up to date; run `rag-assets evaluate` first")
     items = judged_items(pipeline, key)
     replies = _replies(pipeline, key, items)
-    of_passages = key.asset == RelevanceVerdicts.name
     verdicts = {_place(row): row for row in artifact.table().to_pylist()}
     for item in items:
-        row = verdicts[_place(item._asdict())]
-        grade = row["grade"] if of_passages else row["correct"]
-        yield {
-            "query_id": item.query_id,
-            **(
-                {"document_id": item.document_id, "start": item.start, "end": item.end}
-                if isinstance(item, RelevanceItem)
-                else {"answer": item.answer}
-            ),
-            **(
-                {"grade": grade}
-                if of_passages
-                else {"correct": None if grade is None else bool(grade)}
-            ),
-            **({"problem": row["problem"]} if row["problem"] is not None else {}),
-            **({"reply": replies[row["reply"]]} if row["reply"] in replies else {}),
-            "digest": item_digest(item),
-        }
+        place = {name: item._asdict()[name] for name in PLACE if name in item._fields}
+        row = verdicts[_place(place)]
+        if isinstance(item, RelevanceItem):
+            verdict = {"grade": row["grade"]}
+        else:
+            verdict = {"correct": None if row["correct"] is None else bool(row["correct"])}
+        problem = {"problem": row["problem"]} if row["problem"] is not None else {}
+        reply = {"reply": replies[row["reply"]]} if row["reply"] in replies else {}
+        yield {**place, **verdict, **problem, **reply, "digest": item_digest(item)}
+
+
+PLACE = ("query_id", "document_id", "start", "end", "answer")
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row.get(n) for n in ("query_id", "document_id", "start", "end", "answer"))
+    return tuple(map(row.get, PLACE))
 
 
 def _replies(pipeline: Pipeline, key: ArtifactKey, items: Sequence[Item]) -> Mapping[str, str]:
@@ -86,9 +78,5 @@ def _replies(pipeline: Pipeline, key: ArtifactKey, items: Sequence[Item]) -> Map
         return {}
     identity = asked[1].identity()
     requests = [*asked[0].requests(items), *asked[0].requests_again(items)]
-    replies = pipeline.replies.get(identity, requests)
-    return {
-        reply_key(identity, request): reply.text
-        for request, reply in zip(requests, replies, strict=True)
-        if reply is not None
-    }
+    pairs = zip(requests, pipeline.replies.get(identity, requests), strict=True)
+    return {reply_key(identity, request): reply.text for request, reply in pairs if reply}

@@ -72,7 +72,7 @@ class _VerdictsStage(Stage):
         return self.kinds | {"openai"} if asks else self.kinds
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        described = dict(judge_of(context.experiment, key).described(self.kind))
+        described = dict(context.experiment.judges[key["judge"]].described(self.kind))
         asked = asked_model(context.experiment, key)
         model = {LLM: dict(asked[1].identity())} if asked is not None else {}
         return {JUDGE: described, **model}
@@ -125,10 +125,8 @@ class RelevanceVerdicts(_VerdictsStage):
     row = "One text that a retriever hands over for one query: how relevant it is to this judge."
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        read = [
-            Input(f"passages_{number}", passage_lists_key(name))
-            for number, name in enumerate(experiment.retrievers)
-        ]
+        names = enumerate(experiment.retrievers)
+        read = [Input(f"passages_{number}", passage_lists_key(name)) for number, name in names]
         return [Input("questions", QUERIES_KEY, "text"), *read]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
@@ -138,13 +136,11 @@ class RelevanceVerdicts(_VerdictsStage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         items = relevance_items(context, key)
         verdicts, facts = _judged(context, key, items)
-        rows: list[dict[str, object]] = [
-            {**item._asdict(), **verdict._asdict()}
-            for item, verdict in zip(items, verdicts, strict=True)
-        ]
         names = RELEVANCE_VERDICTS.arrow().names
-        table = RELEVANCE_VERDICTS.from_rows([{n: row[n] for n in names} for row in rows])
-        return TableProduct(table, facts)
+        pairs = zip(items, verdicts, strict=True)
+        both = ({**item._asdict(), **verdict._asdict()} for item, verdict in pairs)
+        rows = [{name: row[name] for name in names} for row in both]
+        return TableProduct(RELEVANCE_VERDICTS.from_rows(rows), facts)
 
     def _most_items(self, context: StageContext, judge: Judge) -> int:
         most = 0
@@ -164,15 +160,10 @@ class AnswerVerdicts(_VerdictsStage):
     row = "One answer to one question: whether this judge takes it for right."
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        read = [
-            Input(f"answers_{number}", answers_key(name))
-            for number, name in enumerate(experiment.answer_cells)
-        ]
-        return [
-            Input("questions", QUERIES_KEY, "text"),
-            Input("golds", QUERY_FACTS_KEY, "answers"),
-            *read,
-        ]
+        cells = enumerate(experiment.answer_cells)
+        read = [Input(f"answers_{number}", answers_key(name)) for number, name in cells]
+        golds = Input("golds", QUERY_FACTS_KEY, "answers")
+        return [Input("questions", QUERIES_KEY, "text"), golds, *read]
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         items = correctness_items(context)
@@ -182,15 +173,8 @@ class AnswerVerdicts(_VerdictsStage):
         rows: list[dict[str, object]] = []
         for item in items:
             verdict = of_item.get(item, Verdict(0))  # blank: wrong, whoever judges
-            rows.append(
-                {
-                    "query_id": item.query_id,
-                    "answer": item.answer,
-                    "correct": verdict.grade,
-                    "problem": verdict.problem,
-                    "reply": verdict.reply,
-                }
-            )
+            said = {"correct": verdict.grade, "problem": verdict.problem, "reply": verdict.reply}
+            rows.append({"query_id": item.query_id, "answer": item.answer, **said})
         return TableProduct(ANSWER_VERDICTS.from_rows(rows), facts)
 
     def _most_items(self, context: StageContext, judge: Judge) -> int:
@@ -241,14 +225,9 @@ def judged_items(context: StageContext, key: ArtifactKey) -> list[Item]:
     return [item for item in correctness_items(context) if item.answer.strip()]
 
 
-def judge_of(experiment: Experiment, key: ArtifactKey) -> Judge:
-    """Return the judge of a partition of either stage."""
-    return experiment.judges[key["judge"]]
-
-
 def asked_model(experiment: Experiment, key: ArtifactKey) -> tuple[LlmJudge, LlmConfig] | None:
     """Return the judge of a partition and its language model; None: it asks none."""
-    judge = judge_of(experiment, key)
+    judge = experiment.judges[key["judge"]]
     llm = experiment.language_model(judge.llm) if isinstance(judge, LlmJudge) else None
     return (judge, llm) if isinstance(judge, LlmJudge) and llm is not None else None
 
@@ -272,27 +251,24 @@ def _judged(
 ) -> tuple[list[Verdict], dict[str, Any]]:
     """Return the verdicts on items, with facts: how many are missing, and why."""
     tools = SearchSession(partial(context.completions, f"judge by {key['judge']}"))
-    verdicts = list(judge_of(context.experiment, key).verdicts(items, tools))
+    verdicts = list(context.experiment.judges[key["judge"]].verdicts(items, tools))
     problems = Counter(verdict.problem for verdict in verdicts if verdict.grade is None)
     facts: dict[str, Any] = {
         "n_judged": len(verdicts) - problems.total(),
         "n_missing": problems.total(),
         "n_unparsed": problems[UNPARSED],
-        "notes": [*_problem_notes(problems, len(verdicts)), *tools.notes],
+        "notes": tools.notes,
     }
+    if problems:
+        reasons = ", ".join(f"{n} {problem}" for problem, n in problems.most_common(3))
+        lead = f"{problems.total()} of {len(verdicts)} verdicts are missing, which is not 0"
+        facts["notes"] = [f"{lead}: {reasons}", *tools.notes]
     unanswered = sum(verdict.unanswered for verdict in verdicts)
     if unanswered:
         facts[UNANSWERED] = unanswered
     if tools.served_models:
         facts[SERVED_MODELS] = tools.served_models
     return verdicts, facts
-
-
-def _problem_notes(problems: Counter[str | None], n_items: int) -> list[str]:
-    if not problems:
-        return []
-    reasons = ", ".join(f"{n} {problem}" for problem, n in problems.most_common(3))
-    return [f"{problems.total()} of {n_items} verdicts are missing, which is not 0: {reasons}"]
 
 
 def relevance_verdicts_key(judge: str) -> ArtifactKey:

@@ -40,11 +40,7 @@ Line = TypeVar("Line", bound=LogLine)
 
 
 def append_lines(file: Path, lines: Sequence[LogLine]) -> None:
-    """Append lines in one write, which is on the disk when this returns.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
+    """Append lines in one write, which is on the disk when this returns."""
     if lines:
         append_line(file, "\n".join(canonical_json(line.row()) for line in lines))
 

@@ -19,7 +19,12 @@ from rag_assets.labels.page.passages import Hit, Passages, Search
 from rag_assets.labels.pooling.label_import import not_answered
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit, units_in
 from rag_assets.labels.question_marks import acted_marks, left_out, read_marks
-from rag_assets.labels.sampling.design import Design, new_design, read_design, write_design
+from rag_assets.labels.sampling.design import (
+    Design,
+    new_design,
+    read_design,
+    write_design,
+)
 from rag_assets.labels.sampling.judgment_log import (
     LoggedJudgment,
     design_file,
@@ -104,17 +109,17 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
         )
     log = experiment.judgments_log
     file = design_file(log)
-    known = read_design(file) if file.is_file() else None
+    stored = read_design(file) if file.is_file() else None
     out = set(left_out(read_marks(experiment.question_marks_file)))
     ids = [name for name in question_ids(pipeline.artifact) if name not in out]
     passages = sampled_passages(experiment, pipeline.artifact, depth)
-    pool = label_pool(passages, ids, depth, known.items if known is not None else ())
+    pool = label_pool(passages, ids, depth, stored.items if stored is not None else ())
     weights = pool.weights(Metric("dcg", depth))
-    if known is None:
+    if stored is None:
         design = new_design(pool.items, weights, seed)
     else:
-        design = known.extended(pool.items, weights, drawn_items(read_judgments(log)))
-    if design is not known:
+        design = stored.extended(pool.items, weights, drawn_items(read_judgments(log)))
+    if design is not stored:
         write_design(design, file)
     return SampledPool(pool, design, tuple(earlier_labels(passages)), log)
 
@@ -128,9 +133,6 @@ def readable_texts(pipeline: Pipeline) -> tuple[Passages, Search]:
     """Return the texts of an experiment, and the search of its first lexical retriever.
 
     Without one, documents are found that hold what is looked for, letter for letter.
-
-    Raises:
-        MissingArtifact: the experiment must be evaluated first.
     """
     experiment = pipeline.experiment
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
@@ -160,12 +162,7 @@ def _search(
 
 
 def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
-    """Return what the retrievers found in their first ``depth`` ranks and nobody judged yet.
-
-    Raises:
-        UsageError: no run is as deep.
-        MissingArtifact: something is not up to date; the experiment must be evaluated first.
-    """
+    """Return what the retrievers found in their first ``depth`` ranks and nobody judged yet."""
     experiment = pipeline.experiment
     _check_depth(experiment, depth)
     passages = sampled_passages(

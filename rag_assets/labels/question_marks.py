@@ -48,11 +48,7 @@ def marks_file(log: Path) -> Path:
 
 
 def read_marks(file: Path) -> dict[str, QuestionMark]:
-    """Return question -> its mark, of those that have one; none where there is no file.
-
-    Raises:
-        DataError: a line breaks the format.
-    """
+    """Return question -> its mark, of those that have one; none where there is no file."""
     marks = {line.query_id: line for line in read_log(file, QuestionMark)}
     return {query_id: line for query_id, line in marks.items() if line.mark is not None}
 

@@ -73,7 +73,7 @@ def score_text(kind: Row) -> str:
 
 def people_lines(kind: Row) -> Iterator[str]:
     """Yield what a kind comes to beside labels of people."""
-    agreement, order, preference = kind["agreement"], kind["order"], kind["preference"]
+    agreement, order = kind["agreement"], kind["order"]
     if agreement is None:
         yield "agreement: not tried, no labels of people"
     else:
@@ -84,12 +84,6 @@ def people_lines(kind: Row) -> Iterator[str]:
             top = _with_interval(order["tau_top"], order["low_top"], order["high_top"])
             yield f"order of the best {len(order['top'])}: tau {top}"
         yield f"the same best one in {order['same_winner']:.0%} of the resamples"
-    if "reason" in preference:
-        yield f"self-preference: not tried, {preference['reason']}"
-    else:
-        verdict = VERDICTS[preference["low"] <= 0]
-        value = _with_interval(preference["value"], preference["low"], preference["high"])
-        yield f"self-preference: {verdict}, kinder to its family by {value}"
 
 
 def _agreement_lines(found: Row, youden: float | None) -> Iterator[str]:

@@ -8,9 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.answers.answer_text import Language
-from rag_assets.answers.cases import ANSWER_CONTEXTS, ANSWERS, GOLDS
+from rag_assets.answers.cases import Evidence, Passage, Question
+from rag_assets.answers.cases import Unit as TextUnit
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.metrics_stage import answer_metrics
+from rag_assets.schemas import ANSWERS
 
 Place = tuple[str, str, int | None, int | None]
 """Evidence id, document, start, end."""
@@ -37,39 +39,28 @@ def gold_table(
     answers: Mapping[str, Sequence[str]],
     evidence: Mapping[str, Sequence[Place]] | None = None,
     unanswerable: Sequence[str] = (),
-) -> pa.Table:
-    names = ("evidence_id", "document_id", "start", "end")
-    return GOLDS.from_rows(
-        [
-            {
-                "query_id": query_id,
-                "answers": list(texts),
-                "answerable": query_id not in unanswerable,
-                "evidence": [
-                    dict(zip(names, place, strict=True))
-                    for place in (evidence or {}).get(query_id, ())
-                ],
-            }
-            for query_id, texts in answers.items()
-        ]
-    )
+) -> list[Question]:
+    """Query -> right answers; and its evidence."""
+    return [
+        Question(
+            query_id,
+            query_id not in unanswerable,
+            tuple(texts),
+            tuple(Evidence(*place) for place in (evidence or {}).get(query_id, ())),
+        )
+        for query_id, texts in answers.items()
+    ]
 
 
-def context_table(contexts: Mapping[str, Sequence[Unit]]) -> pa.Table:
-    return ANSWER_CONTEXTS.from_rows(
-        [
-            {
-                "query_id": query_id,
-                "position": position,
-                "text": text,
-                "document_id": document_id,
-                "start": start,
-                "end": start + len(text),
-            }
-            for query_id, units in contexts.items()
-            for position, (text, document_id, start) in enumerate(units, 1)
+def context_table(contexts: Mapping[str, Sequence[Unit]]) -> dict[str, list[TextUnit]]:
+    """Query -> the units of its context."""
+    return {
+        query_id: [
+            TextUnit(text, Passage(document_id, start, start + len(text)))
+            for text, document_id, start in units
         ]
-    )
+        for query_id, units in contexts.items()
+    }
 
 
 def one_question(

@@ -212,15 +212,6 @@ def test_grounded_is_the_share_of_content_words_of_the_context() -> None:
     assert one_question("40 crowns")["grounded"] is None
 
 
-def test_units_count_in_the_order_of_their_positions() -> None:
-    contexts = context_table({"q": [("x", "d", 0), ("evidence", "e", 0)]}).take([1, 0])
-    golds = gold_table({"q": ["x"]}, {"q": [("e1", "e", None, None)]})
-    table = answer_metrics(
-        answer_table({"q": "x"}, cited={"q": [2]}), golds, contexts, ["evidence_cited"]
-    )
-    assert table["evidence_cited"].to_pylist() == [1]
-
-
 @pytest.mark.parametrize("name", METRICS)
 def test_every_metric_says_what_it_is(name: str) -> None:
     metric = METRICS[name]
@@ -265,19 +256,18 @@ QRELS_OF_A = labels(
 def test_evidence_is_as_large_as_what_is_judged(
     judge: str, places: list[tuple[str, str, int | None, int | None]]
 ) -> None:
-    table = golds_of(facts(a=[]), QRELS_OF_A, judge)
-    (row,) = table.to_pylist()
-    assert [tuple(place.values()) for place in row["evidence"]] == places
+    (question,) = golds_of(facts(a=[]), QRELS_OF_A, judge)
+    assert question.evidence == tuple(Evidence(*place) for place in places)
 
 
 def test_what_is_answerable() -> None:
     """By a label, by an answer; not by a grade of 0; nothing is said of the last."""
     qrels = labels(("a", "e", "d", None, None, 1), ("c", "e", "d", None, None, 0))
-    table = golds_of(facts(a=[], b=["x"], c=[], d=[]), qrels, "evidence")
-    assert table["answerable"].to_pylist() == [True, True, False, None]
-    assert table["query_id"].to_pylist() == ["a", "b", "c", "d"]
+    golds = golds_of(facts(a=[], b=["x"], c=[], d=[]), qrels, "evidence")
+    assert [gold.answerable for gold in golds] == [True, True, False, None]
+    assert [gold.query_id for gold in golds] == ["a", "b", "c", "d"]
     without = golds_of(facts(a=[], b=["x"]), None, "evidence")
-    assert without["answerable"].to_pylist() == [None, True]
+    assert [gold.answerable for gold in without] == [None, True]
 
 
 OFFICIAL = [

@@ -80,11 +80,6 @@ def test_a_generator_that_asks_a_model_needs_one(problem: Problem) -> None:
     assert problem(text) == (":1: `generators.w`: needs a language model; add the key `llm`")
 
 
-def test_only_a_model_refuses(problem: Problem) -> None:
-    text = "generators: {w: {type: extractive, refuse: true}}"
-    assert problem(text) == ":1: `generators.w`: refuse: belongs to model"
-
-
 def test_a_prompt_without_a_place_for_the_context(problem: Problem, folder: Path) -> None:
     (folder / "p.txt").write_text("version: 1\n[user]\n{question}\n", encoding="utf-8")
     text = "llm: {type: transformers, model: m}\ngenerators: {w: {type: llm, prompt: p.txt}}"

@@ -114,9 +114,6 @@ def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
     """Return what :func:`generate_from_chunks` would ask; asks nothing, and needs no key.
 
     Where no model is named, no answer is known.
-
-    Raises:
-        UsageError: as there.
     """
     experiment = pipeline.experiment
     identity: Mapping[str, str] = {}
@@ -136,11 +133,7 @@ def is_model_named(experiment: Experiment, asking: Asking) -> bool:
 
 
 def asked_host(experiment: Experiment, asking: Asking) -> Client | None:
-    """Return the client to which chunks are sent; None: they stay on this machine.
-
-    Raises:
-        UsageError: as in :func:`generate_from_chunks`.
-    """
+    """Return the client to which chunks are sent; None: they stay on this machine."""
     limits = _limits(experiment, asking)
     is_bounded = limits.max_calls is not None or limits.max_cost is not None
     if _configured(experiment, asking.model) is not None:
@@ -193,6 +186,6 @@ def _configured(experiment: Experiment, name: str | None) -> LlmConfig | None:
 
 
 def _limits(experiment: Experiment, asking: Asking) -> Limits:
-    own = experiment.config.llm.limits() if experiment.config.llm is not None else Limits()
+    limits = experiment.config.llm.limits() if experiment.config.llm is not None else Limits()
     given = {field.name: getattr(asking, field.name) for field in fields(Limits)}
-    return replace(own, **{name: value for name, value in given.items() if value is not None})
+    return replace(limits, **{name: value for name, value in given.items() if value is not None})

@@ -47,10 +47,8 @@ class SheetQuestion(NamedTuple):
 class Reviewed(NamedTuple):
     """What a sheet says.
 
-    Attributes:
-        questions: table of :data:`QUESTIONS`, those with a yes, worded as on the sheet.
-        n_refused: questions with a no.
-        n_open: questions without either, which are not taken.
+    ``questions`` is a table of :data:`QUESTIONS`, those with a yes, worded as on the sheet; then
+    how many have a no, and how many neither, which are not taken.
     """
 
     questions: pa.Table
@@ -94,9 +92,6 @@ def reviewed_questions(questions: pa.Table, file: Path) -> tuple[pa.Table, list[
 
     And lines on what became of how many. A question that is not on the sheet, or has no verdict
     there, stays as it is; rows of other questions say nothing.
-
-    Raises:
-        DataError: as :func:`read_review`, but quotes are not looked at.
     """
     verdicts = {row.query_id: _wording(row) if row.verdict else row.verdict for row in _rows(file)}
     rows = questions.to_pylist()

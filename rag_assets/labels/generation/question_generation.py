@@ -97,14 +97,9 @@ def question_requests(chunks: pa.Table, options: QuestionOptions) -> list[ChatRe
     columns = (chunks.column(name).to_pylist() for name in ("title", "text"))
     template = options.question_prompt()
     values = {"n": options.n, "language": options.language}
+    asked = (options.temperature, options.seed, options.max_tokens, template.label)
     return [
-        ChatRequest(
-            template.filled({**values, "title": title, "text": text}),
-            options.temperature,
-            options.seed,
-            options.max_tokens,
-            template.label,
-        )
+        ChatRequest(template.filled({**values, "title": title, "text": text}), *asked)
         for title, text in zip(*columns, strict=True)
     ]
 

@@ -79,11 +79,7 @@ class QuestionOptions(FileOptions):
         return self.model_dump(mode="json", exclude={*self.file_options, "llm", "chunking"})
 
     def question_prompt(self) -> Template:
-        """Return the packaged prompt, or the one of the file.
-
-        Raises:
-            ConfigError: the file is no prompt with a place for ``text``.
-        """
+        """Return the packaged prompt, or the one of the file."""
         if self.template is None:
             return packaged_template("questions", ["text"], _PLACES)
         return read_template(self.template, ["text"], _PLACES)
@@ -93,9 +89,6 @@ class QuestionOptions(FileOptions):
 
         The draw goes by the ids' hashes, so a chunk more or less changes at most one of those
         drawn. Documents are read where there is a filter.
-
-        Raises:
-            DataError: no document has a field of the filter.
         """
         longest = self.max_characters or float("inf")
         allowed = self._filtered_ids(documents) if documents is not None else None

@@ -60,12 +60,7 @@ class CorpusSummary(NamedTuple):
 
 
 def summarise(documents: pa.Table, chunker: Chunker) -> CorpusSummary:
-    """Return what documents hold.
-
-    Args:
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`, of at least one row.
-        chunker: how they are cut; one that needs no model.
-    """
+    """Return what documents hold, cut by a chunker that needs no model; there is one at least."""
     texts = documents.column("text").to_pylist()
     lengths = [len(text) for text in texts]
     step = max(1, -(-sum(lengths) // CUT_CHARACTERS))
@@ -88,11 +83,7 @@ def summarise(documents: pa.Table, chunker: Chunker) -> CorpusSummary:
 
 
 def seconds_a_text(texts: Sequence[str], model: str = DEFAULT_MODEL) -> float:
-    """Return how long a text takes to be embedded here, by embedding some; loading apart.
-
-    Raises:
-        ModelUnavailable: the model cannot be loaded.
-    """
+    """Return how long a text takes to be embedded here, by embedding some; loading apart."""
     encoder = Encoder(model)
     encoder.encode_now(texts[:1], kind="document")
     started = time.perf_counter()

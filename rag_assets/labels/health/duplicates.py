@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.labels.health.near_duplicates import Pair
@@ -21,8 +20,6 @@ UNJUDGED = "unjudged_twin"
 _WORDS = 8
 """Words by which texts are told apart first."""
 
-_Evidences = frozenset[frozenset[tuple[object, ...]]]
-
 
 def duplicate_documents(documents: pa.Table) -> pa.Table:
     """Return a warning for each document whose text, but for white space, an earlier one has.
@@ -30,12 +27,12 @@ def duplicate_documents(documents: pa.Table) -> pa.Table:
     Titles do not count, and blank texts are passed over.
     """
     ids, texts = documents.column("document_id"), documents.column("text")
-    each = (text for chunk in texts.chunks for text in chunk.to_pylist())
-    # Most texts differ in their first words, and are neither split as a whole nor hashed; and of a
-    # large corpus one text is held at a time, unless hashes agree.
-    beginnings = (hash(tuple(text.split(None, _WORDS)[:_WORDS])) for text in each)
-    alike = _repeated(enumerate(beginnings))
-    alike = _repeated((row, hash(_words(texts[row]))) for row in alike)
+    # Most texts differ in their first words, and are not split as a whole; and of a large corpus
+    # one text is held at a time, unless its beginning is that of another.
+    rows: dict[int, list[int]] = defaultdict(list)
+    for row, text in enumerate(text for chunk in texts.chunks for text in chunk.to_pylist()):
+        rows[hash(tuple(text.split(None, _WORDS)[:_WORDS]))].append(row)
+    alike = sorted(row for same in rows.values() if len(same) > 1 for row in same)
     groups: dict[str, list[str]] = defaultdict(list)
     for row in alike:
         groups[_words(texts[row])].append(ids[row].as_py())
@@ -45,16 +42,6 @@ def duplicate_documents(documents: pa.Table) -> pa.Table:
         for other in others
         if text
     )
-
-
-def _repeated(hashes: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the rows with a hash that another one has too."""
-    first: dict[int, int] = {}
-    repeated: set[int] = set()
-    for row, digest in hashes:
-        if first.setdefault(digest, row) != row:
-            repeated |= {first[digest], row}
-    return sorted(repeated)
 
 
 def _words(text: pa.StringScalar) -> str:
@@ -70,7 +57,7 @@ def near_duplicate_documents(documents: pa.Table, pairs: Sequence[Pair]) -> pa.T
     ids, texts = documents.column("document_id"), documents.column("text")
     best: dict[int, Pair] = {}
     for pair in pairs:
-        if pair.similarity > best.get(pair.second, Pair(0, 0, -1.0)).similarity:
+        if pair.second not in best or pair.similarity > best[pair.second].similarity:
             best[pair.second] = pair
     findings = []
     for pair in best.values():
@@ -92,19 +79,18 @@ def unjudged_twins(qrels: pa.Table, documents: pa.Table, pairs: Sequence[Pair]) 
     for first, second, similarity in pairs:
         twins[ids[first]].append((first, second, similarity))
         twins[ids[second]].append((second, first, similarity))
-    columns = (qrels.column(name).to_pylist() for name in ("query_id", "document_id"))
-    judged = set(zip(*columns, strict=True))
+    labels = qrels.to_pylist()
+    judged = {(label["query_id"], label["document_id"]) for label in labels}
     findings: dict[tuple[str, str], Finding] = {}
-    for label in qrels.filter(pc.greater(qrels.column("grade"), 0)).to_pylist():
-        query, relevant = label["query_id"], label["document_id"]
-        for own, twin, similarity in twins.get(relevant, ()):
-            pair = (query, ids[twin])
-            if pair in judged or pair in findings:
-                continue
+    for label in (label for label in labels if label["grade"] > 0):
+        relevant = label["document_id"]
+        for row, twin, similarity in twins.get(relevant, ()):
+            pair = (label["query_id"], ids[twin])
+            quote = ""
             if label["start"] is not None:
-                quote = texts[own].as_py()[label["start"] : label["end"]]
-                if quote not in texts[twin].as_py():
-                    continue
+                quote = texts[row].as_py()[label["start"] : label["end"]]
+            if pair in judged or pair in findings or quote not in texts[twin].as_py():
+                continue
             message = (
                 f"is not judged, but {similarity:.0%} like {shown(relevant)}, which is relevant; "
                 "it counts as not relevant"
@@ -134,7 +120,7 @@ def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> pa.Table:
     return findings_table(findings)
 
 
-def _judgments(qrels: pa.Table) -> dict[str, _Evidences]:
+def _judgments(qrels: pa.Table) -> dict[str, frozenset[frozenset[tuple[object, ...]]]]:
     """Return the evidences of each query, whatever they are called."""
     by_query: dict[str, dict[str, set[tuple[object, ...]]]] = defaultdict(lambda: defaultdict(set))
     names = ("query_id", "evidence_id", "document_id", "start", "end", "grade")

@@ -8,7 +8,6 @@ And labels and a corpus that changed under them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -51,7 +50,9 @@ def dangling_ids(
     findings: list[Finding] = []
     for kind, table in (("query", queries), ("document", documents)):
         column = f"{kind}_id"
-        dangling = pc.invert(pc.is_in(qrels.column(column), value_set=_ids(table, column)))
+        dangling = pc.invert(
+            pc.is_in(qrels.column(column), value_set=table.column(column).combine_chunks())
+        )
         ids = KnownIds(kind, table.column(column))
         explained: dict[str, tuple[str, str]] = {}
         for row in qrels.filter(dangling).to_pylist():
@@ -65,10 +66,6 @@ def dangling_ids(
             subject = (row["query_id"], row["document_id"], row["evidence_id"])
             findings.append(Finding(WARNING if is_kept else ERROR, check, message, *subject))
     return findings_table(findings)
-
-
-def _ids(table: pa.Table, column: str) -> pa.Array:
-    return table.column(column).combine_chunks()
 
 
 def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> pa.Table:
@@ -220,31 +217,23 @@ class _Corpora:
             texts_of(table.filter(pc.is_in(table.column("document_id"), value_set=judged)))
             for table in (before, after)
         )
-        self._all = after
-        self._searched = 0
-        gone = {text for name, text in self.before.items() if name not in self.after}
-        self._by_text: dict[str, list[str]] = defaultdict(list)
-        columns = (after["document_id"], after["text"])
-        for name, text in zip(*columns, strict=True) if gone else ():
-            if text.as_py() in gone:
-                self._by_text[text.as_py()].append(name.as_py())
+        self._all, self._searched = after, 0
 
     def renamed(self, text: str) -> str | None:
         """Return the one new document with exactly this text."""
-        names = self._by_text.get(text, [])
-        return names[0] if len(names) == 1 else None
+        same = self._all.filter(pc.equal(self._all["text"], text))["document_id"].to_pylist()
+        return same[0] if len(same) == 1 else None
 
     def elsewhere(self, quote: str) -> tuple[str, int] | None:
         """Return document and start of a text that stands exactly once in the new corpus."""
         self._searched += 1
         if self._searched > MAX_SEARCHED_QUOTES or not quote.strip():
             return None
-        texts = self._all.column("text")
-        holders = pc.indices_nonzero(pc.match_substring(texts, quote)).to_pylist()
-        if len(holders) != 1:
+        holders = self._all.filter(pc.match_substring(self._all["text"], quote))
+        if holders.num_rows != 1:
             return None
-        start = _only_place(quote, texts[holders[0]].as_py())
-        return None if start is None else (self._all["document_id"][holders[0]].as_py(), start)
+        start = _only_place(quote, holders["text"][0].as_py())
+        return None if start is None else (holders["document_id"][0].as_py(), start)
 
 
 def _follow(row: _Row, corpora: _Corpora) -> tuple[_Row | None, str, str]:

@@ -11,7 +11,11 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
 from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.retrieval.lexical.analyzers import analyze, analyze_all, resolve_analyzer
+from rag_assets.retrieval.lexical.analyzers import (
+    analyze,
+    analyze_all,
+    resolve_analyzer,
+)
 from rag_assets.sources.fields import shown
 
 WINDOW = 20_000

@@ -50,9 +50,6 @@ class LabelServer(LocalServer):
     Args:
         session: what is asked, and what becomes of the answers.
         user: who labels, unless the page says another name.
-
-    Raises:
-        UsageError: the port is taken.
     """
 
     def __init__(self, session: LabelSession, user: str, port: int = 0) -> None:

@@ -25,7 +25,12 @@ from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.page import requests
 from rag_assets.labels.page.passages import Passages, Search
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
-from rag_assets.labels.question_marks import QuestionMark, left_out, marks_file, read_marks
+from rag_assets.labels.question_marks import (
+    QuestionMark,
+    left_out,
+    marks_file,
+    read_marks,
+)
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
     JUDGED,
@@ -153,12 +158,7 @@ class LabelSession:
         return self._once(by, answer.at, write)
 
     def label(self, answer: requests.SpanBody) -> None:
-        """Write a label of a span that somebody searched for; it is no part of the sample.
-
-        Raises:
-            UsageError: there is no such question or span.
-            StoreError: the log cannot be written.
-        """
+        """Write a label of a span that somebody searched for; it is no part of the sample."""
         span, grade = self.passages.checked(answer.item), _grade(answer)
         who = (answer.by, answer.at, round(answer.seconds, 1))
         line = LoggedJudgment(*span, grade, JUDGED, None, *who, SEARCH)
@@ -193,12 +193,7 @@ class LabelSession:
         return self._once(by, at, write)
 
     def mark(self, mark: QuestionMark) -> None:
-        """Write what somebody says of a question.
-
-        Raises:
-            UsageError: there is no such question.
-            StoreError: the file cannot be written.
-        """
+        """Write what somebody says of a question."""
         for query_id in filter(None, (mark.query_id, mark.of)):
             self.passages.question(query_id)
         with self._lock:

@@ -257,11 +257,7 @@ def _line(row: JsonRow) -> bytes:
 
 
 def is_wholly_graded(log: Path) -> bool:
-    """Return whether people answered every passage of the design, of questions that count.
-
-    Raises:
-        DataError: a file breaks its format.
-    """
+    """Return whether people answered every passage of the design, of questions that count."""
     if not (log.is_file() and design_file(log).is_file()):
         return False
     answers = [line for line in _answers(read_log(log)) if line.source != SEARCH]

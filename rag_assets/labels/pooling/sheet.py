@@ -198,13 +198,7 @@ def _passage(unit: PooledUnit, text: str) -> str:
 
 
 def read_sheet(file: Path, documents: pa.Table, queries: pa.Table) -> tuple[list[GradedUnit], int]:
-    """Return the graded rows of a sheet, and how many have no grade.
-
-    Raises:
-        DataError: a column is missing, or a graded row has a grade that is no integer from 0 on, or
-            is refused by :class:`SheetCheck`, or by an earlier row on the same passage; the first
-            problem is told, the others are counted.
-    """
+    """Return the graded rows of a sheet, and how many have no grade."""
     check = SheetCheck(documents, queries)
 
     def read(cells: Cells, place: Place) -> GradedUnit:

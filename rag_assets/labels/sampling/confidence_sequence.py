@@ -37,9 +37,20 @@ import numpy as np
 
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.sampling.estimates import Estimator, WorkingValues, features, fitted
+from rag_assets.labels.sampling.estimates import (
+    Estimator,
+    WorkingValues,
+    features,
+    fitted,
+)
 from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE
-from rag_assets.labels.sampling.label_pool import POOL_RECALL, Flags, Floats, Integers, gains
+from rag_assets.labels.sampling.label_pool import (
+    POOL_RECALL,
+    Flags,
+    Floats,
+    Integers,
+    gains,
+)
 from rag_assets.labels.sampling.label_sample import LabelSample
 
 BEST_AT = 2.0
@@ -109,9 +120,6 @@ def decisions(
     """Return (a, b) -> what is known of a - b, valid at every look.
 
     The level is that of each pair, over all looks together; without ``pairs`` all are told.
-
-    Raises:
-        NotEstimable: the metric is neither ``dcg@k`` nor ``precision@k``.
     """
     systems = sample.pool.systems
     chosen = list(combinations(systems, 2)) if pairs is None else list(pairs)

@@ -46,7 +46,13 @@ import numpy as np
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE
-from rag_assets.labels.sampling.label_pool import POOL_RECALL, Flags, Floats, Integers, gains
+from rag_assets.labels.sampling.label_pool import (
+    POOL_RECALL,
+    Flags,
+    Floats,
+    Integers,
+    gains,
+)
 from rag_assets.labels.sampling.label_sample import LabelSample
 
 Target: TypeAlias = Literal["items", "questions"]

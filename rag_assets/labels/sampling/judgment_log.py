@@ -95,25 +95,16 @@ class LoggedJudgment(LogLine, frozen=True):
             span = f"from {self.start} to {self.end}"
             return "evidence", f"must be a list of [start, end] in the item, {span}"
         if self.source in HINTS:
-            return "source", nameless_source(self.source)
+            allowed = f"{PERSON}, judge:<name> or vote:<system>"
+            return "source", f"is {shown(self.source)}, without a name; allowed: {allowed}"
         if self.is_hint and self.was_drawn:
             problem = f"must be null where the source is {shown(self.source)}: it is no label"
             return "probability", problem
         return None
 
 
-def nameless_source(source: str) -> str:
-    """Return the problem of a verdict or a vote of nobody."""
-    allowed = f"{PERSON}, judge:<name> or vote:<system>"
-    return f"is {shown(source)}, without a name; allowed: {allowed}"
-
-
 def read_judgments(file: Path) -> list[LoggedJudgment]:
-    """Return all lines of a log, in order; none where there is no file.
-
-    Raises:
-        DataError: a line breaks the format; it names the file, the line and the key.
-    """
+    """Return all lines of a log, in order; none where there is no file."""
     return read_log(file, LoggedJudgment)
 
 

@@ -67,9 +67,6 @@ class LabelPool:
         """Return what each item's gain counts for each system, shape (systems, items).
 
         The metric of one question is the sum over its items; its mean divides by all questions.
-
-        Raises:
-            NotEstimable: the metric is no sum over items, or has no cut-off.
         """
         refuse_ratios(metric)
         weights = np.zeros((len(self.systems), len(self.items)))
@@ -94,12 +91,7 @@ def sampled_metrics(primary: Metric, depth: int) -> tuple[Metric, ...]:
 
 
 def estimable_metric(name: str) -> Metric:
-    """Return the metric of a name, one that a sample of labels estimates.
-
-    Raises:
-        UsageError: the name is unknown.
-        NotEstimable: the metric is a ratio, or has no cut-off.
-    """
+    """Return the metric of a name, one that a sample of labels estimates."""
     measure, _, cutoff = name.strip().partition("@")
     is_pool_recall = measure == POOL_RECALL and cutoff.isdecimal() and int(cutoff) > 0
     metric = Metric(POOL_RECALL, int(cutoff)) if is_pool_recall else parse_metric(name)

@@ -3,8 +3,6 @@
 Rows stand in the order of the sample, which is not that of questions. ``item`` is a hash that tells
 nothing but which item it is; ``probability`` is that of being asked when all rows are answered. In
 ``grade`` people write 0 to 3, ``?`` for "cannot tell" or ``skip``; an empty cell is not answered.
-A column ``source`` may be added: ``judge:<name>`` or ``vote:<system>`` makes a row a verdict or a
-vote, which is no label; empty or ``person`` is a label.
 
 Rows that are left empty above an answered one count as asked and missing, and are asked first in
 the next sheet. What goes into the log is the probability by the last row that was answered.
@@ -13,7 +11,7 @@ the next sheet. What goes into the log is the probability by the last row that w
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +33,6 @@ from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.judgment_log import (
     CANNOT_TELL,
     HIGHEST_GRADE,
-    HINTS,
     JUDGED,
     PERSON,
     SEARCH,
@@ -64,7 +61,6 @@ class SheetAnswer(NamedTuple):
     """A row that was filled in."""
 
     item: PooledUnit
-    source: str
     grade: int | None
     status: Status
     evidence: tuple[Range, ...]
@@ -97,11 +93,7 @@ def item_id(item: PooledUnit, seed: int) -> str:
 
 
 def is_sample_sheet(file: Path) -> bool:
-    """Return whether a sheet is of a sample, so that it is never taken for complete labels.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Return whether a sheet is of a sample, so that it is never taken for complete labels."""
     _, cells = next(iter(read_csv(file)), (0, {}))
     return not cells.keys().isdisjoint({ITEM, PROBABILITY})
 
@@ -120,6 +112,9 @@ def read_sample_sheet(
     items = set(design.items)
 
     def read(cells: Cells, place: Place) -> SheetAnswer:
+        if cells.get(SOURCE, "").strip() not in ("", PERSON):
+            problem = f"is {shown(cells[SOURCE])}; verdicts and votes are lines of the log"
+            raise place.error(problem, SOURCE)
         cell = cells[GRADE].strip().lower()
         if cell not in _ANSWERS:
             allowed = f"0 to {HIGHEST_GRADE}, ? for cannot tell, or skip"
@@ -132,17 +127,9 @@ def read_sample_sheet(
             hint = "was the sheet edited, or is it of another sample?"
             raise place.error(f"{problem}; {hint}", ITEM)
         evidence = () if part is None else ((part.start, part.end),)
-        return SheetAnswer(item, _source(cells, place), grade, status, evidence)
+        return SheetAnswer(item, grade, status, evidence)
 
-    return SAMPLE_SHEET.filled(file, read, lambda row: (row[:2], row[2:]))
-
-
-def _source(cells: Cells, place: Place) -> str:
-    source = cells.get(SOURCE, "").strip() or PERSON
-    if source != PERSON and (not source.startswith(HINTS) or source in HINTS):
-        allowed = f"{PERSON}, judge:<name>, vote:<system>, or nothing"
-        raise place.error(f"is {shown(source)}; allowed: {allowed}", SOURCE)
-    return source
+    return SAMPLE_SHEET.filled(file, read, lambda row: (row.item, row[1:]))
 
 
 def new_judgments(
@@ -158,48 +145,34 @@ def new_judgments(
     Raises:
         DataError: the log says something else of an item; the first such row is told.
     """
-    drawn = [line for line in lines if line.source != SEARCH and not line.is_hint]
-    last = {line.item: line for line in drawn}
-    hints = {(line.item, line.source): (line.grade, line.status) for line in lines if line.is_hint}
+    drawn = {line.item: line for line in lines if line.source != SEARCH and not line.is_hint}
     problems: list[DataError] = []
     new = []
     for answer, place in answers:
-        line = last.get(answer.item)
-        if answer.source != PERSON:
-            is_new = hints.get(answer[:2]) != (answer.grade, answer.status)
-        elif line is None or line.status == SKIPPED or answer.status == SKIPPED:
-            # one that was skipped again, or answered meanwhile, says nothing new
-            is_new = line is None or answer.status != SKIPPED
+        line = drawn.get(answer.item)
+        if line is None or (line.status == SKIPPED and answer.status != SKIPPED):
+            new.append(answer)
+        elif SKIPPED in (line.status, answer.status):
+            continue  # one that was skipped again, or answered meanwhile, says nothing new
         elif (line.grade, line.status) != (answer.grade, answer.status):
-            problems.append(_conflict(answer, line, place))
-            continue
-        else:
-            is_new = bool(answer.evidence) and answer.evidence != line.evidence
-        if is_new:
+            given, logged = (
+                "cannot tell" if grade is None else str(grade) for grade in (answer[1], line.grade)
+            )
+            who = f" by {shown(line.by)}" if line.by else ""
+            problem = f"is {given}, but the log has {logged}{who} for this passage"
+            hint = "empty the cell, or undo that on the page"
+            problems.append(place.error(f"{problem}; {hint}", GRADE))
+        elif answer.evidence and answer.evidence != line.evidence:
             new.append(answer)
     refuse(problems)
-    labelled = {line.item for line in drawn if line.was_drawn}
-    p = _probabilities(design, labelled | {one.item for one in new if one.source == PERSON})
+    labelled = {item for item, line in drawn.items() if line.was_drawn}
+    labelled |= {answer.item for answer in new}
+    touched = np.array([item in labelled for item in design.items], np.bool_)
+    p = dict(zip(design.items, design.drawn_probabilities(touched).tolist(), strict=True))
     return [
         LoggedJudgment(
-            *(*one.item, one.grade, one.status),
-            *(p[one.item] if one.source == PERSON else None, by, at),
-            source=one.source,
-            evidence=one.evidence,
+            *(*answer.item, answer.grade, answer.status, p[answer.item], by, at),
+            evidence=answer.evidence,
         )
-        for one in new
+        for answer in new
     ]
-
-
-def _conflict(answer: SheetAnswer, line: LoggedJudgment, place: Place) -> DataError:
-    given, logged = (
-        "cannot tell" if one.grade is None else str(one.grade) for one in (answer, line)
-    )
-    who = f" by {shown(line.by)}" if line.by else ""
-    problem = f"is {given}, but the log has {logged}{who} for this passage"
-    return place.error(f"{problem}; empty the cell, or undo that on the page", GRADE)
-
-
-def _probabilities(design: Design, answered: Collection[PooledUnit]) -> dict[PooledUnit, float]:
-    touched = np.array([item in answered for item in design.items], np.bool_)
-    return dict(zip(design.items, design.drawn_probabilities(touched).tolist(), strict=True))

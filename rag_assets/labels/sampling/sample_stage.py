@@ -150,9 +150,8 @@ class SampledEstimates(_OfAll):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, level = context.experiment, context.experiment.statistics.confidence
         depth = sampled_depth(experiment)
-        labels, passages = (
-            context.artifact(one).table() for one in (SAMPLED_LABELS_KEY, SAMPLED_PASSAGES_KEY)
-        )
+        labels = context.artifact(SAMPLED_LABELS_KEY).table()
+        passages = context.artifact(SAMPLED_PASSAGES_KEY).table()
         ids = question_ids(context.artifact)
         sample = stored_sample(labels, passages_of(passages, experiment.retrievers), ids, depth)
         clusters = clusters_of(experiment, context.artifact, ids)
@@ -205,32 +204,31 @@ def sampled_passages(
     Labels of the dataset are looked up, unless people drew them, or it is said whether they are.
     """
     has_labels = _has_earlier_labels(experiment) if with_labels is None else with_labels
-    names = experiment.retrievers if retrievers is None else retrievers
-    return {name: _passages(experiment, artifact, name, depth, has_labels) for name in names}
-
-
-def _passages(
-    experiment: Experiment, artifact: Artifacts, retriever: str, depth: int, has_labels: bool
-) -> pa.Table:
-    run = artifact(run_key(experiment, retriever, _cutoff(experiment, depth))).table()
-    top = run.filter(pc.less_equal(run["rank"], depth))
-    spans = _spans(experiment, artifact, retriever)
-    labels: dict[tuple[str, str], int] = {}
-    if has_labels:
-        table = artifact(relevant_units_key(retriever)).table().drop_null()
-        columns = (table[name].to_pylist() for name in ("query_id", "unit_id", "grade"))
-        for query_id, unit_id, grade in zip(*columns, strict=True):
-            labels[query_id, unit_id] = max(grade, labels.get((query_id, unit_id), grade))
-    rows = []
-    for query_id, unit_id, rank in zip(
-        *(top[name].to_pylist() for name in ("query_id", "unit_id", "rank")), strict=True
-    ):
-        if unit_id in spans:
-            place = dict(zip(("document_id", "start", "end"), spans[unit_id], strict=True))
-            label = labels.get((query_id, unit_id))
-            lead = {"retriever": retriever, "query_id": query_id, "rank": rank}
-            rows.append({**lead, **place, "label": label})
-    return SAMPLED_PASSAGES.from_rows(rows)
+    tables = {}
+    for name in experiment.retrievers if retrievers is None else retrievers:
+        run = artifact(run_key(experiment, name, _cutoff(experiment, depth))).table()
+        top = run.filter(pc.less_equal(run["rank"], depth))
+        spans = _spans(experiment, artifact, name)
+        labels: dict[tuple[str, str], int] = {}
+        for row in artifact(relevant_units_key(name)).table().to_pylist() if has_labels else ():
+            if row["unit_id"] is not None and row["grade"] is not None:
+                pair = (row["query_id"], row["unit_id"])
+                labels[pair] = max(row["grade"], labels.get(pair, row["grade"]))
+        columns = (top[column].to_pylist() for column in ("query_id", "unit_id", "rank"))
+        tables[name] = SAMPLED_PASSAGES.from_rows(
+            [
+                {
+                    "retriever": name,
+                    "query_id": query_id,
+                    "rank": rank,
+                    **dict(zip(("document_id", "start", "end"), spans[unit_id], strict=True)),
+                    "label": labels.get((query_id, unit_id)),
+                }
+                for query_id, unit_id, rank in zip(*columns, strict=True)
+                if unit_id in spans
+            ]
+        )
+    return tables
 
 
 def _spans(experiment: Experiment, artifact: Artifacts, retriever: str) -> Spans:

@@ -60,36 +60,38 @@ def sample_status(
 
     The pace is that of ``lines``, ``clusters`` has one name a question (None: each is its own), and
     ``level`` is of each interval, and of each pair over all looks together.
-
-    Raises:
-        NotEstimable: the metric is neither ``dcg@k`` nor ``precision@k``.
     """
     if not sample.is_estimable:
         return SampleStatus()
     estimates = estimate_rows(sample, metric, clusters, level)
     order = [str(row["retriever"]) for row in estimates]
-    found = decisions(sample, metric, level=level, pairs=list(combinations(order, 2)))
+    pairs = decisions(sample, metric, level=level, pairs=list(combinations(order, 2)))
     differences: list[Row] = [
         {
             "metric": str(metric),
             "retriever_a": first,
             "retriever_b": second,
-            "value": one.value,
-            "low": finite(one.low),
-            "high": finite(one.high),
-            "decided": one.decided,
-            "outside": one.is_outside,
-            "more_judgments_low": one.more_low,
-            "more_judgments_high": one.more_high,
-            "more_minutes_low": minutes(lines, one.more_low),
-            "more_minutes_high": minutes(lines, one.more_high),
+            "value": decision.value,
+            "low": finite(decision.low),
+            "high": finite(decision.high),
+            "decided": decision.decided,
+            "outside": decision.is_outside,
+            **_more(lines, decision.more_low, decision.more_high),
         }
-        for (first, second), one in found.items()
+        for (first, second), decision in pairs.items()
     ]
-    low = max((one.more_low for one in found.values()), default=0)
-    high = max((one.more_high for one in found.values()), default=0)
-    times = minutes(lines, low), minutes(lines, high)
-    return SampleStatus(tuple(estimates), tuple(differences), low, high, *times)
+    low = max((decision.more_low for decision in pairs.values()), default=0)
+    high = max((decision.more_high for decision in pairs.values()), default=0)
+    return SampleStatus(tuple(estimates), tuple(differences), **_more(lines, low, high))
+
+
+def _more(lines: Sequence[LoggedJudgment], low: int, high: int) -> dict[str, int | None]:
+    return {
+        "more_judgments_low": low,
+        "more_judgments_high": high,
+        "more_minutes_low": minutes(lines, low),
+        "more_minutes_high": minutes(lines, high),
+    }
 
 
 def estimate_rows(

@@ -24,7 +24,7 @@ from rag_assets.labels.sampling.label_sample import (
 )
 from tests.labels.page.served import moment, session_of
 from tests.labels.sampling.made_pool import DCG, collection, design_of, drawn_line
-from tests.labels.sampling.test_sample_sheet import AT, Sheet
+from tests.labels.sampling.test_sample_sheet import Sheet
 from tests.labels.sampling.test_stored_sample import passages
 
 POOL, LABELS = collection()
@@ -102,42 +102,14 @@ def test_an_evaluation_keeps_them() -> None:
     assert old.verdicts is None
 
 
-def test_a_sheet_brings_them_into_the_log(tmp_path: Path) -> None:
+def test_a_sheet_is_of_people_alone(tmp_path: Path) -> None:
+    """What has another source is no label, and must not become one."""
     sheet = Sheet(tmp_path)
     for row in sheet.rows:
-        row["source"] = ""
-    sheet.fill({"grade": "1"}, {"grade": "2", "source": "judge:tiny"}, {"grade": "0"})
-    sheet.read()
-    lines = sheet.lines()
-    assert [(one.source, one.grade, one.was_drawn, one.by) for one in lines] == [
-        ("person", 1, True, "ada"),
-        ("judge:tiny", 2, False, "ada"),
-        ("person", 0, True, "ada"),
-    ]
-    assert int(sheet.sample().judged.sum()) == 2
-    # A judge may say something else later, and two may differ from each other and from people.
-    sheet.fill(
-        {"grade": "3", "source": "judge:tiny"},
-        {"grade": "0", "source": "judge:tiny"},
-        {"grade": "?", "source": "vote: help desk"},
-    )
-    assert len(sheet.read()) == 3
-    assert sheet.read() == []
-    assert int(sheet.sample().judged.sum()) == 2
-    assert source_counts(sheet.lines()) == {"judge:tiny": 2, "person": 2}
-    assert sheet.written(1)[0]["item"] != ""
-    assert sheet.units[0] not in {one.item for one in lines if one.was_drawn}
-
-
-@pytest.mark.parametrize("source", ["judge:", "vote:", "judge", "search", "Person"])
-def test_another_source_is_refused_in_a_sheet(tmp_path: Path, source: str) -> None:
-    sheet = Sheet(tmp_path)
-    for row in sheet.rows:
-        row["source"] = source
-    sheet.fill({"grade": "1"})
-    with pytest.raises(DataError, match=r"sheet.csv:2: `source`: is .*allowed: person, judge:<n"):
+        row["source"] = "person"
+    sheet.fill({"grade": "1"}, {"grade": "2", "source": "judge:tiny"})
+    with pytest.raises(DataError, match=r":3: `source`: is 'judge:tiny'; verdicts and votes are"):
         sheet.read()
-    assert AT
     assert not sheet.log.exists()
 
 
