@@ -43,6 +43,10 @@ class TableSchema:
         """Return the Arrow schema of the declared columns."""
         return pa.schema([pa.field(c.name, c.type, c.nullable) for c in self.columns])
 
+    def items(self) -> pa.DataType:
+        """Return the type of a list of rows, as a column of another table."""
+        return pa.list_(pa.struct(list(self.arrow())))
+
     def empty(self) -> pa.Table:
         """Return a table of this schema without rows."""
         return self.arrow().empty_table()
@@ -114,16 +118,8 @@ CHUNKS = TableSchema(
     end=Column(COUNT, "character after the last one"),
     title=Column(TEXT, "the document's title, indexed before the text"),
     text=Column(TEXT, "exactly text[start:end] of the document"),
-    heading_path=Column(
-        TEXT,
-        "headings above the chunk, outermost first, as 'A > B'; empty: none, or not looked "
-        "for; indexed between title and text where the chunking says so",
-    ),
-    parent_chunk_id=Column(
-        TEXT,
-        "the unit that is returned and judged in place of the chunk; null: the chunk itself",
-        True,
-    ),
+    heading_path=Column(TEXT, "headings above the chunk as 'A > B'; empty: none, or not read"),
+    parent_chunk_id=Column(TEXT, "the unit returned in its place; null: the chunk itself", True),
     parent_start=Column(COUNT, "first character of that unit, null without one", True),
     parent_end=Column(COUNT, "character after its last one, null without one", True),
 )
@@ -262,9 +258,7 @@ RETRIEVER_CONTEXTS = TableSchema(
     "retriever_contexts",
     "one text that a retriever can return",
     ("context_id",),
-    context_id=Column(
-        TEXT, "the unit (`unit_id` of a run); where documents are judged, their chunk (`chunk_id`)"
-    ),
+    context_id=Column(TEXT, "the unit; where documents are judged, their chunk"),
     **_CONTEXT,
 )
 
@@ -310,11 +304,7 @@ ANSWERS = TableSchema(
     query_id=Column(TEXT, "the question"),
     answer=Column(TEXT, "empty: refused; null: failed", True),
     abstained=Column(BOOL, "what the generator says; null: the text tells", True),
-    cited=Column(
-        pa.list_(INT),
-        "numbers of units of the context, from 1; null: the generator cites nothing",
-        True,
-    ),
+    cited=Column(pa.list_(INT), "numbers of units of the context; null: it cites nothing", True),
     spans=Column(
         pa.list_(pa.struct([("unit", INT), ("start", INT), ("end", INT)])),
         "characters [start, end) of the text of units of the context; null: it copies nothing",
@@ -330,11 +320,7 @@ ANSWERS = TableSchema(
 
 _VERDICT = dict(
     problem=Column(TEXT, "why it is missing; null: it is not", True),
-    reply=Column(
-        TEXT,
-        "the raw reply it was read in: its key among the replies, or a line of a file; null: none",
-        True,
-    ),
+    reply=Column(TEXT, "key of the raw reply, or a line of a file; null: none", True),
 )
 
 RELEVANCE_VERDICTS = TableSchema(
@@ -430,9 +416,7 @@ ANSWERABILITY = TableSchema(
     split=Column(TEXT, "the queries that the numbers are over: all, dev or test"),
     n_answerable=Column(COUNT, "queries with a relevant judgment"),
     n_unanswerable=Column(COUNT, "queries of which the data says that they have none"),
-    auroc=Column(
-        FLOAT, "chance that an answerable query's best score is above an unanswerable one's", True
-    ),
+    auroc=Column(FLOAT, "chance that an answerable query scores above an unanswerable one", True),
     threshold=Column(FLOAT, "least best score of a query that is answered", True),
     threshold_from=Column(TEXT, "the split whose balanced accuracy it maximises"),
     coverage=Column(FLOAT, "share of the answerable queries that are answered", True),
@@ -454,11 +438,7 @@ OVERLAPS = TableSchema(
     ("retriever_a", "retriever_b"),
     retriever_a=Column(TEXT, "name from experiment.yaml; before retriever_b in it"),
     retriever_b=Column(TEXT, "name from experiment.yaml"),
-    compared=Column(
-        TEXT,
-        "unit: what is judged; document: each document's best chunk, because the two search "
-        "different chunkings",
-    ),
+    compared=Column(TEXT, "unit; or document (its best chunk), of two chunkings"),
     n_queries=Column(COUNT, "queries for which at least one of the two retrieved anything"),
     overlap=Column(FLOAT, "mean share of common units, of the longer list", True),
     rbo=Column(FLOAT, "mean extrapolated rank-biased overlap, p = 0.9", True),
@@ -495,9 +475,7 @@ COMPARISONS = TableSchema(
     difference=Column(FLOAT, "mean_b - mean_a, averaged query by query", True),
     low=Column(FLOAT, "lower bound of the difference; null: under two units", True),
     high=Column(FLOAT, "upper bound of the difference, null as low is", True),
-    p_randomisation=Column(
-        FLOAT, "two-sided paired randomisation test, with what shared documents add to it", True
-    ),
+    p_randomisation=Column(FLOAT, "paired randomisation test, counting shared documents", True),
     p_t=Column(FLOAT, "two-sided paired t-test; null: no spread to compare with", True),
     p_wilcoxon=Column(FLOAT, "two-sided signed-rank test, zeros as Pratt", True),
     p_adjusted=Column(FLOAT, "p_randomisation after Holm over all pairs of the split", True),
@@ -505,9 +483,7 @@ COMPARISONS = TableSchema(
     won=Column(COUNT, "queries on which b is above a"),
     tied=Column(COUNT, "queries on which they are equal"),
     lost=Column(COUNT, "queries on which b is below a"),
-    detectable=Column(
-        FLOAT, "smallest difference that so many units show at level 0.05 with power 0.8", True
-    ),
+    detectable=Column(FLOAT, "smallest difference shown at level 0.05 with power 0.8", True),
 )
 
 ANSWER_SUMMARY = TableSchema(
@@ -544,9 +520,7 @@ ANSWER_LABELS = TableSchema(
     query_id=Column(TEXT, "the question"),
     answer=Column(TEXT, "the answer, as it was written"),
     correct=Column(BOOL, "whether it is right; null: it cannot be told", True),
-    probability=Column(
-        FLOAT, "chance with which the question was drawn; null: it was chosen by hand", True
-    ),
+    probability=Column(FLOAT, "chance that the question was drawn; null: by hand", True),
     by=Column(TEXT, "who says so; null: not said", True),
     at=Column(TEXT, "when, as it was written; null: not said", True),
 )
@@ -562,11 +536,7 @@ _ESTIMATE = dict(
     n_labels=Column(COUNT, "questions that people labelled; of a sample of passages, passages"),
     n_cannot_tell=Column(COUNT, "those on which people could not tell; left out"),
     n_missing=Column(COUNT, "those without a usable verdict"),
-    weight=Column(
-        FLOAT,
-        "of the verdicts in the estimate; 0: it is of labels alone; null: fitted a passage",
-        True,
-    ),
+    weight=Column(FLOAT, "of the verdicts; 0: labels alone; null: fitted a passage", True),
     method=Column(TEXT, "how it was estimated"),
     reason=Column(TEXT, "why there is no estimate, or no interval; null: there is", True),
 )
@@ -666,9 +636,7 @@ ATTRIBUTIONS = TableSchema(
     rank=Column(INT, "first rank in the stored ranking; null: not in it", True),
     n_relevant_units=Column(INT, "units of the retriever that satisfy the evidence"),
     inputs=Column(TAGS, "retrievers that this one reads; empty for a base retriever"),
-    input_ranks=Column(
-        pa.list_(INT), "first rank in each of them, in that order; null: not among its candidates"
-    ),
+    input_ranks=Column(pa.list_(INT), "first rank in each of them; null: not a candidate"),
 )
 
 TUNING = TableSchema(
@@ -701,9 +669,7 @@ HISTORY_METRICS = TableSchema(
     retriever=Column(TEXT, "name from experiment.yaml"),
     split=Column(TEXT, "dev or test; all where the queries are not split"),
     top_k=Column(INT, "cut-off"),
-    metric=Column(
-        TEXT, "the metric's column in query_metrics; cost_time: ms of a query, of split all"
-    ),
+    metric=Column(TEXT, "its column in query_metrics; cost_time: ms of a query, split all"),
     value=Column(FLOAT, "its weighted mean"),
     n_queries=Column(COUNT, "queries that are averaged"),
 )
@@ -766,19 +732,13 @@ HISTORY = TableSchema(
     configuration=Column(TEXT, "the experiment with defaults filled in, as JSON"),
     code_versions=Column(TEXT, "stage -> code version, as JSON"),
     packages=Column(TEXT, "package -> version, as JSON"),
-    retrievers=Column(
-        pa.list_(pa.struct(list(HISTORY_RETRIEVERS.arrow()))), "what computed each retriever"
-    ),
-    metrics=Column(
-        pa.list_(pa.struct(list(HISTORY_METRICS.arrow()))), "every metric of every cell"
-    ),
+    retrievers=Column(HISTORY_RETRIEVERS.items(), "what computed each retriever"),
+    metrics=Column(HISTORY_METRICS.items(), "every metric of every cell"),
     answers=Column(
-        pa.list_(pa.struct(list(HISTORY_ANSWERS.arrow()))),
-        "every metric of every answerer; null: of an older version",
-        True,
+        HISTORY_ANSWERS.items(), "every metric of every answerer; null: of an older version", True
     ),
     judged=Column(
-        pa.list_(pa.struct(list(HISTORY_JUDGED.arrow()))),
+        HISTORY_JUDGED.items(),
         "every calibrated mean of every judge; null: of an older version",
         True,
     ),

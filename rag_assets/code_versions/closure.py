@@ -154,7 +154,9 @@ class Closure:
             if not name.endswith("]"):
                 self._add_root(module, name)
         for package in packages:
-            self._add_package(package)
+            for source in self.graph.modules_of(package):
+                self._reach_module(source)
+            self.data_packages.add(package)
         self._follow()
 
     def _choose(self, module: str, table: str, key: str) -> None:
@@ -180,11 +182,6 @@ class Closure:
         else:
             raise LookupError(f"no {name} in {module}")
 
-    def _add_package(self, package: str) -> None:
-        for module in self.graph.modules_of(package):
-            self._reach_module(module)
-        self.data_packages.add(package)
-
     @property
     def digest(self) -> str:
         """SHA-256 of everything that is reached; where it stands does not count."""
@@ -193,19 +190,14 @@ class Closure:
             for definition, foreign in self.definitions.items()
         )
         digest = hashlib.sha256("\n".join(parts).encode())
-        own = (one for one in self.data_packages if one.partition(".")[0] in self.graph.packages)
-        for package in sorted(own):
-            digest.update(self._data(package))
+        for package in sorted(self.data_packages):
+            if package.partition(".")[0] in self.graph.packages:
+                folder = self.graph.folder_of(package)
+                data = [f for f in folder.rglob("*") if is_source(f) and f.suffix != ".py"]
+                digests = {f: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(data)}
+                lines = [f"{file.relative_to(folder)} {one}" for file, one in digests.items()]
+                digest.update("\n".join(lines).encode())
         return digest.hexdigest()
-
-    def _data(self, package: str) -> bytes:
-        folder = self.graph.folder_of(package)
-        files = (file for file in folder.rglob("*") if is_source(file) and file.suffix != ".py")
-        lines = [
-            f"{file.relative_to(folder)} {hashlib.sha256(file.read_bytes()).hexdigest()}"
-            for file in sorted(files)
-        ]
-        return "\n".join(lines).encode()
 
     def _follow(self) -> None:
         while self._waiting:
@@ -215,7 +207,14 @@ class Closure:
             foreign = self.definitions[definition]
             for name in sorted(mentions.used):
                 for target in self.graph.resolve(module, name, mentions.imports):
-                    self._reach_target(target, foreign)
+                    if isinstance(target, str):
+                        foreign.add(target)
+                    elif isinstance(target, SourceModule):
+                        self._reach_module(target)
+                    elif isinstance(target, Class):
+                        self._reach_class(target, made=True)
+                    else:
+                        self._reach(target)
             self._follow_annotations(module, mentions.annotated, mentions.imports)
             for attribute in sorted(mentions.attributes):
                 self._use_attribute(attribute)
@@ -226,18 +225,6 @@ class Closure:
         if module is None:
             raise LookupError(f"no module {name}")
         return module
-
-    def _reach_target(
-        self, target: Definition | Class | SourceModule | str, foreign: set[str]
-    ) -> None:
-        if isinstance(target, str):
-            foreign.add(target)
-        elif isinstance(target, SourceModule):
-            self._reach_module(target)
-        elif isinstance(target, Class):
-            self._reach_class(target, made=True)
-        else:
-            self._reach(target)
 
     def _follow_annotations(
         self, module: SourceModule, names: Iterable[str], local: Mapping[str, Imported]
@@ -314,7 +301,7 @@ class Closure:
     def _offer_methods(self, found: Class) -> None:
         for name, method in found.methods.items():
             self._methods[name].append(method)
-            if name in self._attributes or _is_dunder(name):
+            if name in self._attributes or (name.startswith("__") and name.endswith("__")):
                 self._reach(method)
 
     def _bases(self, module: SourceModule, found: Class) -> Iterator[Class]:
@@ -344,7 +331,3 @@ def is_source(file: Path) -> bool:
 
 def _is_counted(module: str) -> bool:
     return not any(module == one or module.startswith(f"{one}.") for one in UNCOUNTED)
-
-
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,25 +25,6 @@ class Imported:
 
     module: str
     name: str | None = None
-
-
-@dataclass(frozen=True)
-class Mentions:
-    """What a definition names.
-
-    Attributes:
-        used: dotted names, the first part of which is a name of the module or of an import.
-        annotated: the same, in annotations and type checks: their objects come from elsewhere.
-        attributes: every attribute that is read or called, whatever its object.
-        imports: imports in the body of a function.
-        resources: packages whose data files are read.
-    """
-
-    used: frozenset[str]
-    annotated: frozenset[str]
-    attributes: frozenset[str]
-    imports: Mapping[str, Imported]
-    resources: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +50,10 @@ class Definition:
     @cached_property
     def mentions(self) -> Mentions:
         """What it names."""
-        visitor = _Visitor(self.module)
+        mentions = Mentions(self.module)
         for node in self.nodes:
-            visitor.statement(node)
-        return Mentions(
-            frozenset(visitor.used),
-            frozenset(visitor.annotated),
-            frozenset(visitor.attributes),
-            visitor.imports,
-            frozenset(visitor.resources),
-        )
+            mentions.add(node)
+        return mentions
 
 
 @dataclass
@@ -249,47 +224,36 @@ def _names(*targets: ast.expr) -> Iterator[str]:
         yield from (part.id for part in ast.walk(target) if isinstance(part, ast.Name))
 
 
-class _Visitor:
-    """Collects what statements name."""
+class Mentions:
+    """What statements name.
+
+    Attributes:
+        used: dotted names, the first part of which is a name of the module or of an import.
+        annotated: the same, in annotations and type checks: their objects come from elsewhere.
+        attributes: every attribute that is read or called, whatever its object.
+        imports: imports in the body of a function.
+        resources: packages whose data files are read.
+    """
 
     def __init__(self, module: str) -> None:
-        self.module = module
+        """Start without any, in a module."""
+        self._package = module.rpartition(".")[0]
         self.used: set[str] = set()
         self.annotated: set[str] = set()
         self.attributes: set[str] = set()
         self.imports: dict[str, Imported] = {}
         self.resources: set[str] = set()
 
-    def statement(self, node: ast.AST) -> None:
+    def add(self, node: ast.AST) -> None:
+        """Add what a statement, or a part of one, names."""
         if isinstance(node, Function):
-            self._arguments(node)
-        if isinstance(node, ast.ClassDef):
-            for part in node.body:
-                if isinstance(part, ast.AnnAssign):
-                    self._annotation(part.annotation)
-        self._children(node)
-
-    def _arguments(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        given = node.args
-        everything = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-        for one in everything:
-            if one is not None and one.annotation is not None:
-                self._annotation(one.annotation)
-        if node.returns is not None:
+            given = node.args
+            others = [given.vararg, given.kwarg]
+            for one in [*given.posonlyargs, *given.args, *given.kwonlyargs, *others]:
+                self._annotation(one.annotation if one is not None else None)
             self._annotation(node.returns)
-
-    def _annotation(self, node: ast.expr) -> None:
-        for part in ast.walk(node):
-            if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                try:
-                    self._annotation(ast.parse(part.value, mode="eval").body)
-                except SyntaxError:
-                    continue
-            name = dotted(part) if isinstance(part, ast.expr) else None
-            if name is not None:
-                self.annotated.add(name)
-
-    def _children(self, node: ast.AST) -> None:
+        for member in node.body if isinstance(node, ast.ClassDef) else ():
+            self._annotation(member.annotation if isinstance(member, ast.AnnAssign) else None)
         for field_name, value in counted_children(node):
             if isinstance(node, ast.Raise) and field_name == "exc":
                 continue
@@ -300,9 +264,20 @@ class _Visitor:
                 if isinstance(part, ast.AST):
                     self._node(part)
 
+    def _annotation(self, node: ast.expr | None) -> None:
+        for part in ast.walk(node) if node is not None else ():
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                try:
+                    self._annotation(ast.parse(part.value, mode="eval").body)
+                except SyntaxError:
+                    continue
+            name = dotted(part) if isinstance(part, ast.expr) else None
+            if name is not None:
+                self.annotated.add(name)
+
     def _node(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            self.imports |= dict(imported(node, self.module.rpartition(".")[0]))
+            self.imports |= dict(imported(node, self._package))
         elif isinstance(node, ast.Name):
             self.used.add(node.id)
         elif isinstance(node, ast.Attribute):
@@ -316,7 +291,7 @@ class _Visitor:
         elif isinstance(node, ast.Call):
             self._call(node)
         else:
-            self.statement(node)
+            self.add(node)
 
     def _call(self, node: ast.Call) -> None:
         called = dotted(node.func) or ""
@@ -328,7 +303,7 @@ class _Visitor:
             self.attributes |= set(_texts(node.args[1:2]))
         if called.endswith("resources.files"):
             self.resources |= set(_texts(node.args))
-        self.statement(node)
+        self.add(node)
 
 
 def _texts(nodes: Iterable[ast.expr]) -> Iterator[str]:

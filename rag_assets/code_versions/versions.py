@@ -30,10 +30,6 @@ class CodeVersions:
         """Remember in ``folder`` what was found; None remembers nothing across processes.
 
         Nothing is written before the folder's parent exists: loading definitions makes no store.
-
-        Args:
-            folder: where it is remembered.
-            source: the folder of the package's source.
         """
         self._folder = folder
         self._source = source

@@ -66,12 +66,7 @@ class Attempts:
         return self._settled[name]
 
     def numbered(self, recipe: Recipe, first: Recipe | None = None) -> Recipe:
-        """Return a recipe with the number of its latest attempt.
-
-        Args:
-            recipe: without a number.
-            first: what is counted; ``recipe`` itself if None.
-        """
+        """Return a recipe with the number of the latest attempt at ``first``, else at itself."""
         return _with(recipe, self.of(first or recipe))
 
     def before(self, recipe: Recipe) -> Recipe | None:
@@ -80,20 +75,12 @@ class Attempts:
         return _with(recipe, number - 1) if number else None
 
     def add(self, recipe: Recipe) -> None:
-        """Count a further attempt at a recipe, numbered or not.
-
-        Raises:
-            StoreError: the folder cannot be written.
-        """
+        """Count a further attempt at a recipe, numbered or not."""
         first = _with(recipe, 0)
         self._keep(first, self._next(first, self.of(first) + 1))
 
     def own(self, recipe: Recipe) -> None:
-        """Record an incomplete attempt as this experiment's own.
-
-        Raises:
-            StoreError: the folder cannot be written.
-        """
+        """Record an incomplete attempt as this experiment's own."""
         self._keep(_with(recipe, 0), int(recipe.config.get(ATTEMPT, 0)))
 
     def _next(self, first: Recipe, number: int) -> int:
@@ -130,11 +117,6 @@ def _with(recipe: Recipe, number: int) -> Recipe:
 
 
 def _number(file: Path) -> int:
-    """Return the number in a file.
-
-    Raises:
-        StoreError: it holds none.
-    """
     try:
         return int(file.read_text(encoding="ascii"))
     except ValueError as error:
@@ -165,11 +147,7 @@ class Revisions:
             return ""
 
     def keep(self, search: Mapping[str, Any], revision: str) -> None:
-        """Keep an answer in place of the last one.
-
-        Raises:
-            StoreError: the folder cannot be written.
-        """
+        """Keep an answer in place of the last one."""
         self._write(self._file(search), revision, lambda _: revision)
 
     def _file(self, search: Mapping[str, Any]) -> Path:

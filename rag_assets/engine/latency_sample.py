@@ -43,15 +43,7 @@ def measure_latency(
     """Time a sample of queries one at a time, and keep what is found for a ranking.
 
     A retriever with a ranking a cell (``candidates: top_k``) is timed at the largest cut-off only.
-
-    Args:
-        context: what a stage may ask for.
-        ranker: the stage that computes this retriever's rankings.
-        retriever: its name.
-        fingerprint: of the ranking.
-        top_k: the cell for which the ranking was made.
-        depth: how many ranks are searched for.
-        served: what a server took to rank; None: nothing was asked of one, so it is timed here.
+    ``served`` is what a server took to rank; None: nothing was asked of one, so it is timed here.
     """
     experiment = context.experiment
     candidates = getattr(experiment.retrievers[retriever], "candidates", None)

@@ -141,11 +141,7 @@ class Measurements:
         return max(matching, key=lambda one: one["measured"] or "", default=None)
 
     def cost_time(self, cell: str) -> tuple[float, int] | None:
-        """Return the mean time of a query of a cell in milliseconds, and of how many it is.
-
-        Args:
-            cell: fingerprint of the cell.
-        """
+        """Return the mean milliseconds of a query of a cell, and of how many, by its print."""
         measured = self.find("cell", cell)
         if measured is None or measured["seconds"] is None or not measured["amount"]:
             return None
@@ -193,13 +189,7 @@ class Durations:
     def __init__(
         self, folder: Path, experiment: str, models: Mapping[str, str | None] | None = None
     ) -> None:
-        """Look into the measurements of a store; each kind is read when it is asked for.
-
-        Args:
-            folder: of the measurements.
-            experiment: its name.
-            models: retriever -> the model that it asks.
-        """
+        """Look into a folder of measurements; ``models`` has the model that a retriever asks."""
         self._folder, self._experiment, self._models = folder, experiment, models or {}
         self._by_kind: dict[str, list[Measurement]] = {}
 
@@ -216,10 +206,7 @@ class Durations:
     def text(self, retriever: str | None, model: str | None = None) -> float | None:
         """Return the seconds that one text takes to be embedded; None: it was not measured.
 
-        Args:
-            retriever: of the experiment; its own measurements count where there are any, else
-                those of its model. Another model's say nothing.
-            model: the model, in place of the retriever's.
+        A retriever's own measurements count where there are any, else those of its model.
         """
         return self._each("embed", retriever, model)
 
@@ -269,10 +256,8 @@ def expected_time(
 ) -> ExpectedTime:
     """Return how long partitions take.
 
-    Args:
-        durations: what was measured.
-        work: a partition; whether it is computed in any case; how many ``texts`` it embeds and
-            ``pairs`` it scores at most, where that is known.
+    Each is a partition; whether it is computed in any case; how many ``texts`` it embeds and
+    ``pairs`` it scores at most, where that is known.
     """
     sums = {True: 0.0, False: 0.0}
     unknown: dict[str, None] = {}

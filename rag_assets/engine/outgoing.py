@@ -97,12 +97,7 @@ def llm_work(lines: Iterable[Outgoing]) -> ExpectedWork:
 
 
 def llm_line(experiment: Experiment, name: str | None) -> Outgoing | None:
-    """Return a language model with its limits, and nothing counted yet; None: there is none.
-
-    Args:
-        experiment: whose model.
-        name: one of its ``llms``; None: its ``llm``.
-    """
+    """Return one of ``llms`` (None: ``llm``) with its limits, nothing counted; None: none."""
     client, llm = llm_client(experiment, name), experiment.language_model(name)
     if client is None or llm is None:
         return None

@@ -146,12 +146,7 @@ class StageContext(Protocol):
         """Return what determines a partition now; None while an input is missing."""
 
     def workspace(self, retriever: str, key: ArtifactKey | None = None) -> Workspace:
-        """Return the caches and the progress of one retriever.
-
-        Args:
-            retriever: its name.
-            key: the artifact for which measurements are kept; None keeps none.
-        """
+        """Return caches and progress of a retriever; measurements are kept for ``key``, if any."""
 
     def cache_folder(self, name: str) -> Path:
         """Return the folder of one cache of computed values."""
@@ -160,28 +155,17 @@ class StageContext(Protocol):
         """Return the version of all code that these roots reach."""
 
     def versions_of(self, retriever: str) -> Mapping[str, str]:
-        """Return what computes a retriever: its engines, the files that it names.
-
-        Raises:
-            DataError: a file cannot be read.
-        """
+        """Return what computes a retriever: its engines, the files that it names."""
 
     def file_digest(self, file: Path) -> str:
-        """Return the digest of a file's content.
-
-        Raises:
-            DataError: it cannot be read.
-        """
+        """Return the digest of a file's content."""
 
     def completions(
         self, label: str, total: int, llm: str | None = None
     ) -> AbstractContextManager[Completions]:
-        """Open a language model with its replies; its budget holds for the whole evaluation.
+        """Open one of the ``llms`` (None: ``llm``) with its replies, for ``total`` requests.
 
-        Args:
-            label: of the progress bar.
-            total: requests.
-            llm: one of the experiment's ``llms``; None: its ``llm``.
+        Its budget holds for the whole evaluation.
         """
 
     def check_source(self, part: str) -> None:

@@ -55,13 +55,9 @@ def open_experiment(
 ) -> Experiment:
     """Load the experiment at ``path`` under the name that it has in the store.
 
-    Without a `name` of its own it keeps the one that the store lists it by.
-
-    Args:
-        path: as for :func:`load_experiment`.
-        settings: the store.
-        take_over: the name now belongs to this experiment, whoever had it: it is a copy that goes
-            on with the evaluations of the original.
+    Without a `name` of its own it keeps the one that the store lists it by. With ``take_over``
+    the name now belongs to this experiment, whoever had it: it is a copy that goes on with the
+    evaluations of the original.
 
     Raises:
         UsageError: another experiment, which still exists, has its name in the store.
@@ -102,12 +98,7 @@ def open_to_read(path: Path | str, settings: StoreSettings) -> Experiment:
 
 
 def register(experiment: Experiment, settings: StoreSettings, *, take_over: bool = False) -> None:
-    """Add the experiment to the list.
-
-    Raises:
-        UsageError: another experiment, which still exists, has its name, and is not taken over.
-        StoreError: the store cannot be written.
-    """
+    """Add the experiment to the list; its name must be free, its own, or taken over."""
     with locked(settings.locks / "experiments.lock"):
         if not take_over:
             check_name(experiment, settings)

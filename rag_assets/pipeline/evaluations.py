@@ -197,15 +197,7 @@ def pointer_text(content: bytes | None) -> str | None:
 
 
 def fetch_experiments(settings: StoreSettings, *names: str) -> None:
-    """Bring the records of some experiments, and what their current evaluations name, from S3.
-
-    Args:
-        settings: the store; of a local one nothing is brought.
-        names: of the experiments; all when empty.
-
-    Raises:
-        StoreError: the remote store cannot be used.
-    """
+    """Bring the records of experiments (all without names) and what is current in them from S3."""
     if settings.remote is not None:
         for name in settings.remote.pull(names):
             pointer = settings.store / name / CURRENT
@@ -218,9 +210,6 @@ def fetch_evaluation(settings: StoreSettings, name: str, evaluation_id: str) -> 
     """Bring the tables that an evaluation names from a remote store, and their measurements.
 
     A ranking is brought when something is cut from it anew, an index when it is searched.
-
-    Raises:
-        StoreError: the remote store cannot be used.
     """
     remote = settings.remote
     entries = list(named_entries(snapshot_file(settings.store / name, evaluation_id)))
@@ -234,7 +223,7 @@ def named_entries(snapshot: Path) -> Iterator[dict[str, Any]]:
     """Yield the entries of a snapshot, rankings too; none where it cannot be read."""
     try:
         content = json.loads(snapshot.read_text(encoding="utf-8"))
-        yield from [*content["entries"], *content[RANKINGS]]
+        yield from [*content["entries"], *content.get(RANKINGS, ())]
     except (OSError, ValueError, KeyError, TypeError):
         return
 
@@ -260,12 +249,12 @@ def read_evaluation(file: Path) -> Evaluation:
             raise ValueError(f"schema version {version}, this program writes {SCHEMA_VERSION}")
         if data.pop(CHECKSUM, None) not in (None, fingerprint(data)):  # older ones have none
             raise ValueError("it is damaged")
-        del data["content"]
+        data.pop("content", None)
         for name in ("entries", RANKINGS):
-            data[name] = tuple(SnapshotEntry(**fields) for fields in data[name])
+            data[name] = tuple(SnapshotEntry(**fields) for fields in data.get(name, ()))
         for name in ("dagster_runs", "remarks"):
-            data[name] = tuple(data[name])
-        return Evaluation(**{**data, "origin": Origin(**data["origin"])})
+            data[name] = tuple(data.get(name, ()))
+        return Evaluation(**{**data, "origin": Origin(**data.get("origin", {}))})
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(
             f"{file}: is not a readable evaluation ({error}); to write a new one: "

@@ -49,21 +49,19 @@ def failed_answers(pipeline: Pipeline) -> dict[str, int]:
 
     Another evaluation may have them; what a file lacks is a finding.
     """
-    return _open_in(pipeline, Answers.name, "answerer")
+    return _open_in(pipeline, Answers.name)
 
 
 def failed_index_texts(pipeline: Pipeline) -> dict[str, int]:
     """Return chunking -> how many texts of its chunks a server did not give; only if some."""
-    return _open_in(pipeline, IndexTexts.name, "chunking")
+    return _open_in(pipeline, IndexTexts.name)
 
 
-def _open_in(pipeline: Pipeline, asset: str, dimension: str) -> dict[str, int]:
-    failures: dict[str, int] = {}
-    for key in STAGES[asset].keys(pipeline.experiment):
-        artifact = pipeline.current(key)
-        if artifact is not None and artifact.manifest.facts.get(UNANSWERED):
-            failures[key[dimension]] = artifact.manifest.facts[UNANSWERED]
-    return failures
+def _open_in(pipeline: Pipeline, asset: str) -> dict[str, int]:
+    keys = STAGES[asset].keys(pipeline.experiment)
+    current = {key.partition[0][1]: pipeline.current(key) for key in keys}
+    open_in = {n: one.manifest.facts.get(UNANSWERED, 0) for n, one in current.items() if one}
+    return {name: n_open for name, n_open in open_in.items() if n_open}
 
 
 def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[str]]:

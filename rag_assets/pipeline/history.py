@@ -95,21 +95,12 @@ _INTACT: RecentFiles[bool] = RecentFiles(lambda _: 1, 1, 4096)
 
 
 def evaluations_sql(rows: str) -> str:
-    """Return the statement for one row an evaluation, without the lists.
-
-    Args:
-        rows: a relation with the columns of the history, in which a row may stand twice.
-    """
+    """Return the statement for one row an evaluation of a relation, without the lists."""
     return _once(rows, [name for name in _NAMES if name not in LISTS])
 
 
 def items_sql(rows: str, column: str) -> str:
-    """Return the statement for one row an item of a list of an evaluation.
-
-    Args:
-        rows: as for :func:`evaluations_sql`.
-        column: one of :data:`LISTS`.
-    """
+    """Return the statement for one row an item of one of :data:`LISTS` of an evaluation."""
     lead, names = ", ".join(_LEAD), LISTS[column].arrow().names
     items = ", ".join(f"item.{name} AS {name}" for name in names)
     lists = f"SELECT {lead}, unnest({column}) AS item FROM ({_once(rows, [*_LEAD, column])})"
@@ -296,14 +287,7 @@ class HistoryFiles:
         self._lock = None if locks is None else locks / root.name / "history.lock"
 
     def add(self, rows: pa.Table) -> None:
-        """Add evaluations.
-
-        Args:
-            rows: a table of :data:`rag_assets.schemas.HISTORY`, in the order of time.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
+        """Add rows of :data:`rag_assets.schemas.HISTORY`, in the order of time."""
         step = 1 if rows.num_rows < COMPACTED else rows.num_rows
         for begin in range(0, rows.num_rows, step):
             self._write(rows.slice(begin, step))
@@ -374,7 +358,7 @@ def as_rows(table: pa.Table) -> list[Row]:
 
 
 def _read(path: Path, names: Sequence[str]) -> pa.Table:
-    """Return columns of a file.
+    """Return the columns that a file has of some: one of before 0.1.0 may lack some.
 
     Raises:
         StoreError: it cannot be read.
@@ -389,10 +373,11 @@ def _read(path: Path, names: Sequence[str]) -> pa.Table:
         if not _INTACT.get(path, is_intact):
             raise OSError("it is damaged")
         with pq.ParquetFile(path) as file:
-            missing = set(names) - set(file.schema_arrow.names)
-            if missing:
-                raise OSError(f"no column {', '.join(sorted(missing))}")
-            return file.read(list(names)).select(list(names))
+            present = [name for name in names if name in file.schema_arrow.names]
+            missing = [name for name in names if name not in present]
+            if any(not HISTORY.arrow().field(name).nullable for name in missing):
+                raise OSError(f"no column {', '.join(missing)}")
+            return file.read(present)
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -415,9 +400,10 @@ def _is_readable(path: Path) -> bool:
 
 def _merged(parts: list[pa.Table], names: Sequence[str]) -> pa.Table:
     """Return each evaluation once, in the order of time."""
-    if not parts:
-        return pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table()
-    rows = pa.concat_tables(parts)
+    if not parts or any(part.num_columns < len(names) for part in parts):
+        # Only then: an empty table is made of Python lists, for which pyarrow imports pandas.
+        parts.append(pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table())
+    rows = pa.concat_tables(parts, promote_options="permissive").select(names)
     first: dict[str, int] = {}
     for number, name in enumerate(rows.column("evaluation_id").to_pylist()):
         first.setdefault(name, number)
@@ -467,11 +453,7 @@ class History:
             fill_in(root, locks)
 
     def evaluations(self, last: int | None = None) -> list[Row]:
-        """Return the evaluations, the oldest first: rows of HISTORY without its lists.
-
-        Args:
-            last: so many of the newest; None: all.
-        """
+        """Return evaluations (the ``last`` ones), the oldest first: HISTORY without its lists."""
         rows = self._files.table([name for name in _NAMES if name not in LISTS])
         return as_rows(rows if last is None else rows.slice(max(0, rows.num_rows - last)))
 

@@ -95,14 +95,7 @@ class Pipeline:
         *,
         allow_code: bool = False,
     ) -> None:
-        """Bind an experiment to a store; nothing is read or written yet, but of a remote store.
-
-        Args:
-            experiment: what is evaluated.
-            settings: where its store lies.
-            progress: where progress is shown.
-            allow_code: run code that the experiment names, even if it is somebody else's.
-        """
+        """Bind an experiment to a store; nothing is read or written yet, but of a remote store."""
         self.experiment = experiment
         self.allow_code = allow_code
         self.settings = settings
@@ -123,7 +116,6 @@ class Pipeline:
         self._budgets: dict[str | None, Budget] = {}
         self._current: dict[ArtifactKey, Artifact] = {}
         self._caches: set[str] = set()
-        self._computed: set[ArtifactKey] = set()
         self._told: set[ArtifactKey] = set()
 
     @cached_property
@@ -160,11 +152,7 @@ class Pipeline:
 
     @property
     def compute(self) -> Compute:
-        """Where models and searches are computed.
-
-        Raises:
-            UsageError: ``RAG_ASSETS_COMPUTE`` is wrong.
-        """
+        """Where models and searches are computed."""
         return compute_of(self.experiment.config.compute)
 
     def _measure_for(self, retriever: str, key: ArtifactKey) -> Measure:
@@ -202,11 +190,7 @@ class Pipeline:
             raise unreadable(file, error) from error
 
     def chat_model(self, llm: str | None = None) -> ChatModel:
-        """Return a language model of the experiment, opened once.
-
-        Raises:
-            UsageError: none is configured, an extra is not installed, or its key is not set.
-        """
+        """Return a language model of the experiment, opened once."""
         from rag_assets.llm.budget import Budget
 
         if llm not in self._chat_models:
@@ -269,7 +253,7 @@ class Pipeline:
             if artifact is None or not STAGES[key.asset].is_complete(self, key):
                 return None
             self._current[key] = artifact
-            if key not in self._computed and key not in self._told:
+            if key not in self._told:
                 self._told.add(key)
                 _log.debug("reuse    %s", key)
         return self._current[key]
@@ -284,11 +268,7 @@ class Pipeline:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Keep what is up to date, and what is computed, from being removed meanwhile.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
+        """Keep what is up to date, and what is computed, from being removed meanwhile."""
         with shared_lease(self.settings, f"an evaluation of {self.experiment.name}"):
             if self.settings.remote is not None:
                 self.settings.remote.refresh()
@@ -365,6 +345,7 @@ class Pipeline:
             return seconds
         check_unchanged()
         _log.debug("compute  %s", ", ".join(map(str, keys)))
+        self._told.update(keys)
         self.at_work = str(keys[0]) if len(keys) == 1 else f"{stage.name}: {len(keys)} partitions"
         started = time.perf_counter()
         for key, product in stage.compute(self, keys):
@@ -376,7 +357,6 @@ class Pipeline:
             if manifest.facts.get(UNANSWERED):
                 self.attempts.own(recipe)
             self.n_computed += 1
-            self._computed.add(key)
             seconds[key] = time.perf_counter() - started
             _log.info("computed %s: %d rows in %.2f s", key, manifest.rows, seconds[key])
             self.measurements.add(

@@ -16,18 +16,23 @@ is computed, no model is loaded and no server asked.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from rag_assets.engine.measurements import NO_TIME, Durations, ExpectedTime, expected_time
 from rag_assets.engine.outgoing import NO_WORK, Outgoing, summed
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.stage import Stage
+from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.hosts import all_clients, retriever_client
 from rag_assets.pipeline.evaluation_record import named_files
-from rag_assets.pipeline.evaluations import read_current
+from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.plan_sources import StoredArtifacts, is_readable, read_source
 from rag_assets.pipeline.reasons import (
     DAMAGED,
     DELETED,
@@ -35,18 +40,19 @@ from rag_assets.pipeline.reasons import (
     Reason,
     Wanted,
     file_changes,
+    row_changes,
 )
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.progress import Progress
+from rag_assets.query_sets.stage import reads_fields
 from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
 from rag_assets.retrieval.external.stage import ExternalRankings
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
 from rag_assets.retrieval.runs_stage import RunsStage, has_one_ranking
-from rag_assets.store.artifacts import Artifact, ArtifactKey
-from rag_assets.store.settings import StoreSettings
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
+from rag_assets.store.file_stamps import modified
 
 COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
 ACTIONS = (COMPUTE, CHECK, REUSE)
@@ -122,11 +128,7 @@ class Plan:
 
 
 def plan(pipeline: Pipeline, selection: Selection) -> Plan:
-    """Say what an evaluation of the selection would do now.
-
-    Args:
-        pipeline: the experiment and its store; it is only read.
-        selection: retrievers and cut-offs.
+    """Say what an evaluation of the selection would do now; the store is only read.
 
     Raises:
         RagAssetsError: what the evaluation itself would meet first: files that break their format,
@@ -202,9 +204,9 @@ class _PlannedPipeline(Pipeline):
     again under each lock.
     """
 
-    def __init__(self, experiment: Experiment, settings: StoreSettings, progress: Progress) -> None:
-        super().__init__(experiment, settings, progress)
-        self._misses: set[ArtifactKey] = set()
+    @cached_property
+    def _misses(self) -> set[ArtifactKey]:
+        return set()
 
     def current(self, key: ArtifactKey) -> Artifact | None:
         """Return the up-to-date artifact of a partition; None when it would be computed."""
@@ -226,13 +228,125 @@ class _PlannedPipeline(Pipeline):
         self._misses.clear()
 
 
+SOURCES = ("documents", "queries", "qrels")
+_READABLE = (*SOURCES, "query_facts", "document_fields")
+"""Assets that are read from files in a moment, and so for a plan too."""
+
+
+class _Reference(NamedTuple):
+    """The artifact of the last evaluation; ``lost`` is the fingerprint of one that is unreadable.
+
+    ``damaged`` says whether that one is still there.
+    """
+
+    artifact: Artifact | None
+    lost: str | None = None
+    damaged: bool = False
+
+
+class _StoredArtifacts:
+    """The artifacts of a store, as one experiment sees them."""
+
+    def __init__(self, store: ArtifactStore, root: Path) -> None:
+        self._store, self._root = store, root
+        self._artifacts: dict[str, list[Artifact]] = {}
+
+    @cached_property
+    def _entries(self) -> dict[ArtifactKey, SnapshotEntry]:
+        try:
+            return {entry.key: entry for entry in read_current(self._root).entries}
+        except (NotEvaluated, StoreError):
+            return {}
+
+    def artifacts(self, asset: str) -> list[Artifact]:
+        """Return all readable artifacts of an asset, the newest first, whoever wanted them."""
+        if asset not in self._artifacts:
+            paths = [self._store.objects / asset / name for name in self._store.names(asset)]
+            artifacts = [artifact for path in paths if (artifact := self._store.read(path))]
+            artifacts.sort(key=lambda each: (-modified(each.path), each.path.name))
+            self._artifacts[asset] = artifacts
+        return self._artifacts[asset]
+
+    def reference(self, key: ArtifactKey) -> _Reference:
+        """Return what is compared with what is wanted now."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return _Reference(None)
+        path = self._store.root / entry.path
+        artifact = self._store.read(path)
+        if artifact is None:
+            return _Reference(None, entry.fingerprint, path.exists())
+        return _Reference(artifact)
+
+
+@dataclass(frozen=True)
+class _TableInMemory(Artifact):
+    """An artifact that an evaluation would write, in memory."""
+
+    content: pa.Table = None
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        return self.content if columns is None else self.content.select(list(columns))
+
+
+def _is_readable(experiment: Experiment, key: ArtifactKey) -> bool:
+    """Return whether a plan reads a partition: also the chunks that a model or server is sent."""
+    if key.asset != "chunks":
+        return key.asset in _READABLE
+    return key["chunking"] in _sent_chunkings(experiment)
+
+
+def _sent_chunkings(experiment: Experiment) -> set[str]:
+    """Return the chunkings whose chunks a language model or server is sent, and that no model cuts.
+
+    Unless these are cut, nobody can say how often it is asked.
+    """
+    chunkings = experiment.chunkings
+    names = {n for n in chunkings if any(text.asks for text in chunkings[n].index_texts or ())}
+    for name in experiment.retrievers:
+        if retriever_client(experiment, name) and not experiment.located_of(name):
+            names.update(experiment.chunkings_of(name))
+    if experiment.questions is not None:
+        names.add(str(experiment.questions.chunking))
+    return {name for name in names if chunkings[name].by_blocks}
+
+
+def _read_source(
+    pipeline: Pipeline, stage: Stage, key: ArtifactKey, recipe: Recipe, stored: Artifact | None
+) -> list[Reason] | None:
+    """Read a table as an evaluation would, and make it the up-to-date one of ``pipeline``.
+
+    Returns which of its rows differ from what is ``stored``; of sources alone. None where it was
+    not read: with nothing stored there is nothing to compare with, neither here nor below. Queries,
+    chunks, and what a prompt says of documents, are read also then where they tell how often a
+    model or server is asked.
+    """
+    experiment = pipeline.experiment
+    asking = {"queries"} if all_clients(experiment) else set()
+    asking |= {"documents", "document_fields"} if reads_fields(experiment) else set()
+    asking |= {"documents", "chunks"} if _sent_chunkings(experiment) else set()
+    if stored is None and stage.name not in asking:
+        return None
+    product = stage.compute_one(pipeline, key)
+    if not isinstance(product, TableProduct):
+        raise TypeError(f"{key} is no table")
+    product = checked(stage, product)
+    path = pipeline.store.path(key.asset, recipe.fingerprint)
+    # Blocks are read from a file, and this table has none.
+    manifest = replace(table_manifest(stage, product, recipe), blocks=())
+    pipeline.assume(key, _TableInMemory(path, manifest, content=product.table))
+    if stored is None or stage.schema is None or stage.name not in SOURCES:
+        return []
+    return row_changes(stage.name, stored.table(), product.table, stage.schema.key)
+
+
 class _Planner:
     """Goes through the partitions in the order of the graph."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._experiment = pipeline.experiment
-        self._stored = StoredArtifacts(pipeline.store, pipeline.root)
+        self._stored = _StoredArtifacts(pipeline.store, pipeline.root)
         self._sources: set[ArtifactKey] = set()
         self._pending_ancestors: dict[ArtifactKey, bool] = {}
         self._objects: dict[ArtifactKey, int] = {}
@@ -254,43 +368,33 @@ class _Planner:
         wanted = self._wanted(stage, key, inputs, pending)
         action, why = self._decide(stage, key, wanted, pending)
         is_sure = action == COMPUTE and not pending and not wanted.unknown
-        if is_sure and is_readable(self._experiment, key):
+        if is_sure and _is_readable(self._experiment, key):
             artifact = self._stored.reference(key).artifact
-            rows = read_source(self._pipeline, stage, key, wanted.recipe, artifact)
+            rows = _read_source(self._pipeline, stage, key, wanted.recipe, artifact)
             if rows is not None:
                 self._sources.add(key)
                 if FILES in why:  # what became of rows says more
                     why = [*rows, *(reason for reason in why if reason != FILES)]
         work = stage.expected_work(self._pipeline, key)
-        if key.asset in RERANKED_RUNS and self._is_ranked(key):
-            work = NO_WORK
+        if key.asset in RERANKED_RUNS and has_one_ranking(self._experiment, key["retriever"]):
+            # An earlier cell makes the ranking of which this one is cut.
+            work = NO_WORK if self._has_new_cell(key) else work
         unclear = wanted.unknown - {item.role for item in pending}
         same = self._same(key, "" if unclear else wanted.recipe.fingerprint, pending)
         reasons = tuple(dict.fromkeys(why))
         self.steps[key] = Step(key, action, reasons, work.amounts, work.requests, same)
 
-    def _is_ranked(self, key: ArtifactKey) -> bool:
-        """Whether an earlier cell of a reranker makes the ranking of which this one is cut."""
-        is_one = has_one_ranking(self._experiment, key["retriever"])
-        return is_one and self._has_new_cell(key)
-
     def _has_new_cell(self, key: ArtifactKey) -> bool:
         """Whether an earlier cell of the same retriever is computed."""
-        return any(
-            (other.asset, other["retriever"]) == (key.asset, key["retriever"])
-            for other, step in self.steps.items()
-            if step.action != REUSE and other.asset == key.asset
-        )
+        new = (other for other, step in self.steps.items() if step.action != REUSE)
+        return any(o.asset == key.asset and o["retriever"] == key["retriever"] for o in new)
 
     def _same(
         self, key: ArtifactKey, fingerprint: str, pending: Sequence[Input]
     ) -> ArtifactKey | None:
         """Return the first partition that has the same artifact, whatever that will be.
 
-        Args:
-            key: the partition.
-            fingerprint: of what is known of its recipe; empty: it stands for itself.
-            pending: the inputs that are not known yet.
+        ``fingerprint`` is of what is known of its recipe; empty: it stands for itself.
         """
         inputs = {(item.role, self._objects.get(item.key, item.key)) for item in pending}
         name: Hashable = (key.asset, fingerprint, frozenset(inputs)) if fingerprint else key

@@ -145,9 +145,7 @@ def file_changes(
 ) -> Iterator[Reason]:
     """Yield which files have another content: ``retrievers.mine.path: run.trec changed``.
 
-    Args:
-        old: key of the YAML -> ``name`` and ``sha256``.
-        new: likewise. Of a block that is new or gone that is said, not which files it names.
+    Of a block that is new or gone that is said, not which files it names.
     """
     for key, file in new.items():
         before = old.get(key)

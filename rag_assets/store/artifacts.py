@@ -177,11 +177,7 @@ class Artifact:
         return self.path / TABLE
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the table of an artifact that is one, or some columns of a large one.
-
-        Raises:
-            StoreError: the file is gone, or a part of it is damaged.
-        """
+        """Return the table of an artifact that is one, or some columns of a large one."""
         try:
             if columns is not None:
                 return _read_table(self.file, columns)
@@ -284,15 +280,8 @@ class ArtifactStore:
         """Keep what ``fill`` writes; of two who write at once, both get what the first one kept.
 
         Models and servers give other bytes for the same inputs, so that may be another content.
-
-        Args:
-            asset: its asset.
-            fingerprint: its fingerprint.
-            fill: writes files into an empty folder and returns their manifest; one without a digest
-                ``all`` gets that of the files.
-
-        Raises:
-            StoreError: the store cannot be written.
+        ``fill`` writes files into an empty folder and returns their manifest; one without a digest
+        ``all`` gets that of the files.
         """
         path = self.path(asset, fingerprint)
         if path.exists() and self.find(asset, fingerprint) is None:

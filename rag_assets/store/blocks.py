@@ -225,14 +225,7 @@ def similar_artifacts(
 ) -> Iterator[Artifact]:
     """Yield the newest artifacts of an asset that the same code made the same way.
 
-    On S3, only artifacts that are already downloaded.
-
-    Args:
-        store: where they are.
-        asset: its name.
-        code_version: of the code that computes the partition.
-        config: the partition's; which files are read need not be the same.
-        versions: of the engines that compute it.
+    On S3, only artifacts that are already downloaded. Which files are read need not be the same.
     """
 
     def made(config: Mapping[str, Any], *others: object) -> list[object]:

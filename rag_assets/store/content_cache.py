@@ -79,9 +79,7 @@ class ContentCache:
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         """Use ``folder``; it is created by the first entry.
 
-        Args:
-            folder: where the segments lie.
-            schema: the columns beside ``key``; a list stands for lists of any fixed size.
+        The ``schema`` has the columns beside ``key``; a list stands for lists of any fixed size.
         """
         self.folder = folder
         self.schema = schema
@@ -90,12 +88,7 @@ class ContentCache:
         self._keys: pa.Array = pa.array([], KEY)
 
     def find(self, keys: pa.Array, columns: Sequence[str] = ()) -> Iterator[SegmentHits]:
-        """Look keys up, one segment at a time; those that are not given are not known.
-
-        Args:
-            keys: of entries.
-            columns: those that are wanted; all when empty.
-        """
+        """Look keys up, one segment at a time; without ``columns``, all are read."""
         self._refresh()
         names = list(columns) or self.schema.names
         pending = np.arange(len(keys), dtype=np.int64)
@@ -122,15 +115,7 @@ class ContentCache:
                 yield table
 
     def put(self, keys: pa.Array, columns: Sequence[pa.Array]) -> None:
-        """Add entries whose keys are not known; of equal ones the first wins.
-
-        Args:
-            keys: of them.
-            columns: those of the schema, in its order.
-
-        Raises:
-            StoreError: the folder cannot be written.
-        """
+        """Add entries whose keys are not known, with the schema's columns; the first one wins."""
         self._refresh()
         new = np.flatnonzero(self._places(keys) < 0)
         if not new.size:
@@ -263,15 +248,7 @@ def _segment(root: Path, path: Path) -> CacheSegment:
 
 
 def write_without(segment: CacheSegment, dropped: pa.BooleanArray) -> Path:
-    """Write a segment without some rows beside one, and return where it lies.
-
-    Args:
-        segment: the one to replace.
-        dropped: of each row whether it goes.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
+    """Write a segment without the rows that are dropped beside one, and return where it lies."""
     # The time at the beginning of the name decides which of two equal keys is read.
     stamp = segment.path.name.partition("-")[0]
     path = segment.path.with_name(f"{stamp}-{uuid.uuid4().hex[:12]}.parquet")

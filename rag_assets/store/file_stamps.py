@@ -144,12 +144,7 @@ class VerifiedFiles:
         self._damaged: set[Path] = set()
 
     def holds(self, path: Path, files: Mapping[str, str]) -> bool:
-        """Return whether an artifact has the stamp under which it was verified.
-
-        Args:
-            path: of it.
-            files: name -> SHA-256 of its files.
-        """
+        """Return whether an artifact with these SHA-256 has the stamp it was verified under."""
         if self._known is None:
             self._known = _read_json(self._file)
         stamp, name = _stamps(path, files), self._name(path)
@@ -168,11 +163,7 @@ class VerifiedFiles:
             _log.warning("%s is damaged; it is not used and will be computed again", path)
 
     def save(self) -> None:
-        """Keep for other processes what was verified; what is gone is forgotten.
-
-        Raises:
-            StoreError: the folder cannot be written.
-        """
+        """Keep for other processes what was verified; what is gone is forgotten."""
         if not self._new:
             return
         with locked(self._file.with_suffix(".lock")):

@@ -76,14 +76,8 @@ def locked(file: Path) -> Iterator[None]:
 def shared_lease(settings: StoreSettings, what: str) -> Iterator[None]:
     """Keep all that is in a store, and comes to it, from being removed.
 
-    Waits while something is removed. In a block of one process another costs nothing.
-
-    Args:
-        settings: the store.
-        what: for people: ``an evaluation of handbook``.
-
-    Raises:
-        StoreError: the store cannot be used.
+    Waits while something is removed. In a block of one process another costs nothing. ``what`` is
+    for people: ``an evaluation of handbook``.
     """
     with _leased(settings, _EVALUATES, what):
         yield
@@ -94,7 +88,7 @@ def exclusive_lease(settings: StoreSettings, what: str) -> Iterator[None]:
     """Have a store alone, to remove something from it.
 
     Raises:
-        StoreError: an evaluation runs, or something else removes; or the store cannot be used.
+        StoreError: an evaluation runs, or something else removes.
     """
     with _leased(settings, _REMOVES, what):
         yield
@@ -238,7 +232,7 @@ def _is_dead(fields: dict[str, Any]) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
+        pass
     return False
 
 

@@ -105,9 +105,6 @@ class Address:
         """Return the address that a text is, with the endpoint in force; None: a local path.
 
         A path that was made of an address, and so lost a slash, counts as the address.
-
-        Raises:
-            UsageError: another scheme, no bucket, or an endpoint that is no URL.
         """
         scheme = _SCHEME.match(text)
         if scheme is None:
@@ -174,13 +171,7 @@ class Objects:
     """
 
     def __init__(self, address: Address, *, seconds: float = 120.0, silence: float = 30.0) -> None:
-        """Use an address; nothing is asked yet.
-
-        Args:
-            address: of the store.
-            seconds: for one request, to the last byte of its answer.
-            silence: seconds of it in which no byte comes.
-        """
+        """Use an address: so many seconds a request, and so many of them in which no byte comes."""
         self.address = address
         self._bounds = (seconds, silence)
 
@@ -231,10 +222,7 @@ class Objects:
     def write(self, name: str, content: bytes, expected: str = ANY) -> str | None:
         """Write a small object, and return its tag; None: something else is there than expected.
 
-        Args:
-            name: of the object.
-            content: of it.
-            expected: what it replaces: :data:`ANY`, :data:`ABSENT`, or what has a tag.
+        It replaces :data:`ANY`, :data:`ABSENT`, or what has a tag.
         """
         for number in range(_TRIES):
             try:
@@ -312,12 +300,7 @@ class Objects:
     def _ask(
         self, operation: str, name: str | None = None, expected: str = ANY, **parameters: object
     ) -> Answer:
-        """Return the answer to one request, its body read.
-
-        Raises:
-            Refused: the server answered with an error.
-            StoreError: there is no answer that can be read.
-        """
+        """Return the answer to one request, its body read."""
         if name is not None:
             parameters["Key"] = self._key(name)
         if expected != ANY:
@@ -337,10 +320,7 @@ class Objects:
 
 
 def each(do: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Do something with each item, many at a time, and return what came of it.
-
-    What is in flight when one fails is finished; the first failure is raised.
-    """
+    """Do something with each item, many at a time; what is in flight when one fails is finished."""
     with ThreadPoolExecutor(MAX_AT_ONCE) as threads:
         return list(threads.map(do, items))
 
@@ -365,11 +345,7 @@ class LocalCopy:
         self.written: set[Path] = set()
 
     def name(self, path: Path) -> str:
-        """Return the name of an object by its path here.
-
-        Raises:
-            StoreError: whoever wrote it into the store leads out of the folder.
-        """
+        """Return the name of an object by its path here; no name leads out of the folder."""
         if ".." in path.parts or not path.is_relative_to(self.folder):
             where = self.objects.address.url
             raise StoreError(f"the store {where} holds a name that leads out of it: {path}")
@@ -674,12 +650,12 @@ def _failure(address: Address, error: Exception) -> StoreError:
         problem = f"no answer in time {at}"
     elif isinstance(error, exceptions.EndpointConnectionError):
         problem = f"nothing answers {at}"
-    elif isinstance(error, exceptions.HTTPClientError | ResponseParserError) or not isinstance(
-        error, exceptions.BotoCoreError
+    elif isinstance(error, exceptions.BotoCoreError) and not isinstance(
+        error, exceptions.HTTPClientError | ResponseParserError
     ):
-        problem = f"what answers {at} does not speak S3"
-    else:
         problem = _hidden(" ".join(str(error).split()))
+    else:
+        problem = f"what answers {at} does not speak S3"
     return StoreError(f"the store {address.url} cannot be used: {problem[:300]}")
 
 

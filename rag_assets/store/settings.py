@@ -40,16 +40,8 @@ class StoreSettings:
         """Return the settings in force.
 
         Order: the argument (holds both), the environment variables ``RAG_ASSETS_STORE`` and
-        ``RAG_ASSETS_STATE_DIR``, ``data/store`` below the working directory. The local copy of
+        ``RAG_ASSETS_STATE_DIR``, ``data/store`` ``below`` the working directory. The local copy of
         ``s3://bucket/prefix`` lies in ``RAG_ASSETS_STATE_DIR``, else below ``data/store``.
-
-        Args:
-            store: a folder or such an address.
-            below: where ``data/store`` lies, in place of the working directory.
-
-        Raises:
-            UsageError: the store is neither a folder nor such an address.
-            StoreError: a folder is none, or cannot be.
         """
         state = os.environ.get("RAG_ASSETS_STATE_DIR")
         default = (below or Path()) / DEFAULT_STORE
@@ -91,16 +83,8 @@ class StoreSettings:
     def write_record(self, path: Path, text: str, merged: Callable[[bytes | None], str]) -> str:
         """Write a small file that other machines write too, to the remote store first.
 
-        Args:
-            path: of the file.
-            text: what is to be in it, if there is no remote store.
-            merged: given what the remote store has (None: nothing), returns what is to be there.
-
-        Returns:
-            What was written.
-
-        Raises:
-            StoreError: the file or the remote store cannot be written; or ``merged`` raised it.
+        Without one, ``text`` is written. Else ``merged`` is given what the remote store has (None:
+        nothing), and returns what is to be there. Returns what was written.
         """
         if self.remote is not None:
             there = self.remote.merge(path, lambda content: merged(content).encode())
@@ -109,11 +93,7 @@ class StoreSettings:
         return text
 
     def remove(self, paths: Iterable[Path]) -> None:
-        """Remove files and folders: in the remote store, and here in the order given.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
+        """Remove files and folders: in the remote store, and here in the order given."""
         doomed = list(dict.fromkeys(paths))
         if self.remote is not None:
             self.remote.delete(doomed)

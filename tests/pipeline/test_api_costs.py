@@ -7,11 +7,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from rag_assets.engine.measurements import MEASUREMENTS
-from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.formats import Row
 from rag_assets.report.latency import latency_rows
 from rag_assets.report.page.leaderboard import charts
@@ -24,12 +22,6 @@ from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 
 PAUSE = 60.0
 """Milliseconds that the language model takes to write."""
-
-OVER_TIME = """
-SELECT evaluation_id, retriever, p50_ms, cost / amount AS money_a_query
-FROM measurements JOIN evaluations USING (experiment, evaluation_id)
-WHERE what = 'latency' AND NOT cached AND measured <= finished ORDER BY retriever, finished
-"""
 
 
 @pytest.fixture
@@ -139,17 +131,6 @@ def test_latency_and_cost_of_a_query_count_what_servers_take(tiny: Tiny, server:
     assert not {"hyde", "hyde2", "both", "asked"} & set(chart["front"][:1])
 
 
-def test_measurements_are_kept_with_what_was_measured(tiny: Tiny, server: Server) -> None:
-    """Another experiment of the store asks nothing again, and knows what it took."""
-    first, n_asked = rows_of(tiny), len(server.received)
-    tiny.config["name"] = "again"
-    tiny.write_config()
-    assert rows_of(tiny) == first
-    assert len(server.received) == n_asked
-    for name in ("hyde", "asked", "vectors", "scored"):
-        assert first[name]["n_asked"]
-
-
 def test_times_of_answers_are_kept_with_them(tiny: Tiny) -> None:
     """Where only the caches are left, nothing is asked again, and what answers took is known."""
     first = rows_of(tiny)
@@ -163,28 +144,6 @@ def test_times_of_answers_are_kept_with_them(tiny: Tiny) -> None:
     for name in ("vectors", "scored"):
         assert (second[name]["p50_ms"], second[name]["query_cost"]) == (None, None)
         assert first[name]["p50_ms"] is not None
-
-
-def test_time_and_evaluation_of_measurements(tiny: Tiny) -> None:
-    """What a query takes can be drawn over evaluations."""
-    evaluations = []
-    for k1 in (1.2, 0.9):
-        tiny.configure("bm25", k1=k1)
-        evaluations.append(evaluated(tiny.pipeline()).evaluation)
-    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
-        rows = connection.sql(OVER_TIME).fetchall()
-    assert [(row[0], row[1]) for row in rows if row[1] == "bm25"] == [
-        (one.evaluation_id, "bm25") for one in evaluations
-    ]
-    assert all(row[2] > 0 for row in rows)
-    assert {row[3] for row in rows if row[1] == "hyde"} == {10.0}
-
-
-def test_prices_change_no_result(tiny: Tiny) -> None:
-    tiny.run()
-    tiny.configure("vectors", price=1.0)
-    tiny.configure("asked", prompt_price=2.0)
-    assert tiny.run() == set()
 
 
 def test_what_is_known_is_not_paid_again(tiny: Tiny, server: Server) -> None:

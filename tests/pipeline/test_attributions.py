@@ -7,7 +7,7 @@ import pytest
 from rag_assets.evaluation.attributions_stage import attributions_key, places
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.retrieval.runs_stage import run_key
-from tests.tiny_experiment import QUERIES, Tiny, matching
+from tests.tiny_experiment import QUERIES, Tiny
 
 
 def attributed(tiny: Tiny, retriever: str) -> dict[str, dict[str, Any]]:
@@ -113,22 +113,3 @@ def test_an_evidence_in_no_chunk(fresh: Tiny) -> None:
     (of_whole,) = attributed(fresh, "bm25-whole").values()
     assert (of_parts["lost_at"], of_parts["n_relevant_units"]) == ("no_chunk", 0)
     assert of_whole["n_relevant_units"] == 1
-
-
-def test_a_new_name_of_an_input_is_in_the_table(tiny: Tiny) -> None:
-    retrievers = tiny.config["retrievers"]
-    retrievers["zebra"] = retrievers.pop("okapi")
-    retrievers["shallow"]["inputs"] = ["bm25", "zebra"]
-    tiny.write_config()
-    tiny.run()
-    assert {tuple(row["inputs"]) for row in attributed(tiny, "shallow").values()} == {
-        ("bm25", "zebra")
-    }
-
-
-def test_the_primary_cut_off_makes_new_attributions_and_no_metric(tiny: Tiny) -> None:
-    tiny.config["primary"] = "ndcg@3"
-    tiny.write_config()
-    assert tiny.run() == matching(
-        tiny.pipeline(), "attributions/*/3", "leaderboard", "comparisons", "answerability"
-    )

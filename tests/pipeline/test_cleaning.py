@@ -110,11 +110,6 @@ def test_the_anchor_stays_and_can_be_compared(tiny: Tiny) -> None:
     assert len(Retrieval(new.primary).pair_on(old, new, {"q1", "q2"}).rows()) == 5
 
 
-def test_an_evaluation_after_cleaning_computes_nothing(edited: Tiny) -> None:
-    clean(edited, 0.0, orphans=True)
-    assert edited.run() == set()
-
-
 def test_unfinished_files_go(tiny: Tiny) -> None:
     unfinished = tiny.objects("chunks") / "0.tmp-0123456789ac"
     unfinished.write_bytes(b"half")

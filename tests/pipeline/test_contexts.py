@@ -1,25 +1,18 @@
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key
-from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.report.answerability import answerability_sheet
-from rag_assets.report.leaderboard import leaderboard_rows
-from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from tests.context_tokens import word_tokenizer
 from tests.evaluation.answer_text import holds
-from tests.tiny_experiment import QUERIES, Tiny, materialize
+from tests.tiny_experiment import QUERIES, Tiny
 
 DECLARED = {"tags": ["unanswerable"]}
 SMALL = {"strategy": "fixed", "max_characters": 40, "overlap": 0}
@@ -103,16 +96,6 @@ def test_the_text_of_a_parent_is_of_the_documents(family: Tiny) -> None:
     assert not {"contexts/small", "retriever_contexts/alone"} & computed
 
 
-def test_only_the_chunking_whose_chunks_changed_is_counted_again(tiny: Tiny) -> None:
-    tiny.config["chunking"]["parts"]["max_tokens"] = 12
-    tiny.write_config()
-    computed = tiny.run()
-    assert "contexts/parts" in computed
-    assert "contexts/whole" not in computed
-    assert "retriever_contexts/bm25-whole" not in computed
-    assert not any(name.startswith("metrics/bm25-whole/") for name in computed)
-
-
 def test_without_labels_nothing_is_counted(fresh: Tiny) -> None:
     (fresh.folder / "judgments.jsonl").unlink()
     pipeline = fresh.pipeline()
@@ -174,47 +157,3 @@ def test_scores_that_are_made_of_ranks_tell_no_unanswerable_query(fresh: Tiny) -
     fresh.run()
     found = [row["retriever"] for row in rows_of(fresh, ArtifactKey.of("answerability"))]
     assert found == sorted(name for name in fresh.config["retrievers"] if name != "bare")
-
-
-def test_a_cell_that_is_not_evaluated_has_no_answerability(fresh: Tiny) -> None:
-    fresh.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "zebras"} | DECLARED])
-    pipeline = fresh.pipeline()
-    materialize(pipeline, Selection.of(pipeline.experiment, ["bm25", "okapi"], [3]))
-    assert rows_of(fresh, ArtifactKey.of("answerability")) == []
-    pipeline = fresh.pipeline()
-    materialize(pipeline, Selection.of(pipeline.experiment, ["bm25"], [5]))
-    assert [r["retriever"] for r in rows_of(fresh, ArtifactKey.of("answerability"))] == ["bm25"]
-
-
-def test_the_digest_of_all_contexts_is_of_texts_that_of_tokens_is_not(tiny: Tiny) -> None:
-    key = retriever_contexts_key("bm25")
-    before = tiny.pipeline().artifact(key).manifest.digests
-    tiny.replace("fares.md", "free of charge", "safe of charge")
-    tiny.run()
-    after = tiny.pipeline().artifact(key).manifest.digests
-    assert after["all"] != before["all"]
-    assert after["tokens"] == before["tokens"]
-
-
-def test_no_answerability_where_all_are_answerable(tiny: Tiny) -> None:
-    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
-    shown = leaderboard_rows(result.leaderboard, Selection.of(tiny.pipeline().experiment), "all")
-    assert result.rows_of("answerability") == []
-    assert answerability_sheet(result, [row["retriever"] for row in shown]) is None
-
-
-def test_a_text_is_counted_once_in_all_experiments_of_a_store(fresh: Tiny) -> None:
-    def counted() -> list[int]:
-        cache = fresh.settings.store / "cache" / "token_counts"
-        return sorted(pq.ParquetFile(file).metadata.num_rows for file in cache.rglob("*.parquet"))
-
-    fresh.run()
-    before = sum(counted())
-    texts = fresh.pipeline().artifact(chunks_key("parts")).table()["text"].to_pylist()
-    assert before >= len(set(texts))
-    shutil.rmtree(fresh.objects("contexts"))
-    fresh.run()
-    assert sum(counted()) == before
-    fresh.replace("crew.md", "A crew of five", "A crew of exactly five")
-    fresh.run()
-    assert sum(counted()) == before + 2  # the chunk, and the whole document

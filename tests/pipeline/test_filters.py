@@ -194,26 +194,6 @@ def test_one_line_for_what_is_wrong(seasons: Tiny) -> None:
         load_experiment(seasons.folder)
 
 
-def test_a_model_on_this_machine(with_minilm: Tiny) -> None:
-    """Also a CSV file, whose cells are texts."""
-    tiny = with_minilm
-    minilm = tiny.config["retrievers"].pop("minilm")
-    tiny.config["retrievers"] = {"minilm": minilm, "some": {**minilm, "filters": True}}
-    tiny.config |= {"baseline": "minilm", "top_k": [3, 100], "primary": "ndcg@3"}
-    tiny.write_config()
-    tiny.replace("crew.md", "# Crew", "---\npage: 1\n---\n# Crew")
-    tiny.replace("safety/fire.md", "# Fire", "---\npage: 2\n---\n# Fire")
-    (tiny.folder / "queries.jsonl").unlink()
-    cells = [f'{q["query_id"]},{q["text"]},"{{""page"": [1, 2]}}"' for q in QUERIES]
-    (tiny.folder / "queries.csv").write_text("\n".join(["query_id,text,filter", *cells]))
-    tiny.run()
-    everything, some = ranked(tiny, "minilm", 100), ranked(tiny, "some", 3)
-    for query_id, rows in everything.items():
-        wanted = [one for one in rows if document(one) in ("crew.md", "safety/fire.md")]
-        assert some[query_id] == wanted[:3]
-        assert len(some[query_id]) == 3
-
-
 def test_the_example_of_the_page(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "filters.md").read_text("utf-8")
     row, config = re.findall(r"```(?:json|yaml)\n(.*?)```", page, re.S)

@@ -102,15 +102,6 @@ def test_a_row_says_all_that_made_the_numbers(tiny: Tiny) -> None:
     }
 
 
-def test_an_evaluation_without_change_is_a_row(tiny: Tiny) -> None:
-    before = len(files_of(tiny).ids())
-    one, other = tiny.snapshot(), tiny.snapshot()
-    assert len(files_of(tiny).ids()) == before + 2
-    rows = history_of(tiny).evaluations(2)
-    assert [row["evaluation_id"] for row in rows] == [one.evaluation_id, other.evaluation_id]
-    assert rows[0]["content_digest"] == rows[1]["content_digest"]
-
-
 def test_a_cell_that_is_missing_makes_it_incomplete(tiny: Tiny) -> None:
     tiny.configure("bm25", k1=0.4)
     tiny.snapshot()
@@ -245,12 +236,6 @@ def test_a_configuration_keeps_no_path_and_no_password(fresh: Tiny) -> None:
     assert str(fresh.root) not in text
 
 
-def test_a_moved_folder_is_the_same_experiment(fresh: Tiny, tmp_path: Path) -> None:
-    moved = Tiny(tmp_path / "moved", fresh.config).write()
-    digests = {origin_of(one.pipeline().experiment, {}).experiment_digest for one in (fresh, moved)}
-    assert len(digests) == 1
-
-
 def file_types(options: type[FileOptions] = FileOptions) -> Iterator[type[FileOptions]]:
     """Types of blocks that name a file."""
     for one in options.__subclasses__():
@@ -361,12 +346,6 @@ def test_rows_are_in_the_order_of_time_whenever_they_were_added(files: HistoryFi
     assert files.table().equals(whole)
 
 
-def test_many_rows_at_once_are_one_file(files: HistoryFiles) -> None:
-    files.add(made_rows(range(20)))
-    (path,) = files.paths()
-    assert path.name.startswith(f"{evaluation_id(0)}--{evaluation_id(19)}.")
-
-
 def test_files_that_a_killed_process_left_lose_and_double_nothing(files: HistoryFiles) -> None:
     """It was killed when a new file was there, and some of those that it replaces were gone."""
     for number in range(2):
@@ -386,21 +365,6 @@ def test_files_that_a_killed_process_left_lose_and_double_nothing(files: History
             files.add(made_rows([number]))
         assert files.table().equals(made_rows(range(6)))
         assert sum(not is_compacted(path) for path in files.paths()) < 3
-
-
-def test_a_store_of_an_older_program_is_read_and_compacted(files: HistoryFiles) -> None:
-    """Its files have no digest in their names."""
-    files.folder.mkdir(parents=True)
-    for begin in range(0, 50, 5):
-        name = f"{evaluation_id(begin)}--{evaluation_id(begin + 4)}.parquet"
-        pq.write_table(made_rows(range(begin, begin + 5)), files.folder / name)
-    for number in range(50, 58):
-        pq.write_table(made_rows([number]), files.folder / f"{evaluation_id(number)}.parquet")
-    whole = made_rows(range(58))
-    assert files.table().equals(whole)
-    files.add(made_rows([58]))
-    assert files.table().equals(made_rows(range(59)))
-    assert len(files.paths()) == 10 + 3
 
 
 def test_a_file_that_is_damaged_stays_and_takes_nothing_with_it(files: HistoryFiles) -> None:

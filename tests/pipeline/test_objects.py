@@ -163,16 +163,6 @@ def test_a_snapshot_has_the_checksum_of_each_file_rankings_too(tiny: Tiny) -> No
             assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == stated
 
 
-def test_one_more_of_a_grid_analyses_no_text(one: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert computed(grid(one, 5))
-    one.snapshot()
-    grid(one, 7)
-    monkeypatch.setattr("rag_assets.retrieval.lexical.tokens.analyze_all", None)
-    actions = {step.key.asset: step.action for step in planned(one).artifacts}
-    assert (actions["term_counts"], actions["lexical_index"]) == (REUSE, COMPUTE)
-    assert computed(one) > 0
-
-
 def test_a_plan_says_which_partition_an_equal_one_is_computed_with(one: Tiny) -> None:
     found = planned(grid(one, 3))
     same = {short(step.key): step.same_as and short(step.same_as) for step in found.steps}

@@ -26,7 +26,6 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-from tests.all_measurements import all_measurements
 from tests.llm.server import Server, error, refuses, serving
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny, matching, materialize, short
@@ -74,28 +73,6 @@ def test_two_empty_stores_become_the_same_byte_for_byte(
     assert len(ours) > 60
 
 
-def test_embeddings_are_the_same_byte_for_byte_for_the_same_vectors(with_minilm: Tiny) -> None:
-    everything = matching(with_minilm.pipeline(), "*")
-    assert with_minilm.run() == everything
-    assert with_minilm.run() == set()
-    before = contents(with_minilm.objects(""))
-    shutil.rmtree(with_minilm.objects(""))
-    assert with_minilm.run() == everything
-    assert contents(with_minilm.objects("")) == before
-    with_minilm.replace("queries.jsonl", '"wind"', '"storm"')
-    assert with_minilm.run() == {"queries", "query_facts"}
-
-
-def test_measurements_are_in_no_digest(tiny: Tiny) -> None:
-    before = tiny.snapshot().content
-    pipeline = tiny.pipeline()
-    assert len(all_measurements(pipeline.measurements)) > 50
-    shutil.rmtree(tiny.settings.store / "measurements")
-    pipeline.measurements.add("search", "0" * 64, 12345.0)
-    assert tiny.run() == set()
-    assert tiny.snapshot().content == before
-
-
 def test_a_ranking_is_measured_with_its_number_of_queries(tiny: Tiny) -> None:
     pipeline = tiny.pipeline()
     run = pipeline.artifact(ArtifactKey.of("lexical_runs", retriever="okapi", top_k=3))
@@ -134,7 +111,7 @@ def test_outcomes_come_in_the_order_asked_for(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize(
     ("asset", "name"),
-    [("documents", "crew.md"), ("queries", "queries.jsonl"), ("qrels", "judgments.jsonl")],
+    [("documents", "crew.md"), ("qrels", "judgments.jsonl")],
 )
 def test_a_file_that_is_edited_between_hash_and_reading_is_refused(
     fresh: Tiny, asset: str, name: str

@@ -43,11 +43,6 @@ def files_of(tiny: Tiny) -> set[str]:
     return {str(path) for path in tiny.settings.store.rglob("*")}
 
 
-def replace_document(tiny: Tiny) -> None:
-    (tiny.folder / "lost.md").unlink()
-    tiny.write_document("new.md", "# New")
-
-
 def add_query(tiny: Tiny) -> None:
     rows = [*QUERIES, {"query_id": "q7", "text": "passports and the police"}]
     tiny.write_rows("queries.jsonl", rows)
@@ -55,11 +50,6 @@ def add_query(tiny: Tiny) -> None:
 
 def add_top_k(tiny: Tiny) -> None:
     tiny.config["top_k"] = [1, 3, 5, 10]
-    tiny.write_config()
-
-
-def drop_shallow(tiny: Tiny) -> None:
-    del tiny.config["retrievers"]["shallow"]
     tiny.write_config()
 
 
@@ -86,32 +76,6 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
             ],
         },
     ),
-    "a document is edited": (
-        lambda tiny: tiny.replace("fares.md", "free of charge", "safe of charge"),
-        ("documents", "qrels", "chunks/*"),
-        ("term_counts/*", "lexical_index/*", "relevant_units/*", *RUNS, "metrics/*"),
-        {
-            "documents": ["1 document changed"],
-            "qrels": ["documents changed"],
-            "chunks/parts": ["documents changed"],
-            "term_counts/parts:english": ["upstream chunks[chunking=parts] is computed again"],
-            "lexical_index/bm25": [
-                "upstream term_counts[analysis=parts:english] may be computed again"
-            ],
-        },
-    ),
-    "the front matter of a document is edited": (
-        lambda tiny: tiny.write_document("crew.md", f"---\nowner: a\n---\n{DOCUMENTS['crew.md']}"),
-        ("documents",),
-        (),
-        {"documents": ["1 document changed"]},
-    ),
-    "a document is removed, another one added": (
-        replace_document,
-        ("documents", "qrels", "chunks/*", "contexts/*", "attributions/*"),
-        ("term_counts/*", "lexical_index/*", *RUNS, "metrics/*", "leaderboard"),
-        {"documents": ["1 document added, 1 removed"], "qrels": ["documents changed"]},
-    ),
     "a query is added": (
         add_query,
         (
@@ -136,23 +100,6 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
             ],
         },
     ),
-    "a grade is changed": (
-        lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
-        (
-            "qrels",
-            "relevant_units/*",
-            "metrics_summary/*",
-            "answerability",
-            "attributions/*",
-            "comparisons",
-        ),
-        ("metrics/*", "leaderboard"),
-        {
-            "qrels": ["1 judgment changed"],
-            "relevant_units/okapi": ["qrels changed"],
-            "metrics/okapi/1": ["upstream relevant_units[retriever=okapi] is computed again"],
-        },
-    ),
     "a top_k is added": (
         add_top_k,
         (
@@ -170,24 +117,6 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
                 "upstream metrics[retriever=bm25, top_k=10] is computed again",
             ],
         },
-    ),
-    "a retriever is removed": (
-        drop_shallow,
-        ("leaderboard", "comparisons", "answerability"),
-        (),
-        {
-            "leaderboard": ["summary of shallow is no longer read"],
-            "comparisons": [
-                "retrievers: shallow removed",
-                "metrics of shallow is no longer read",
-            ],
-        },
-    ),
-    "an artifact is deleted": (
-        lambda tiny: tiny.lose("lexical_index", "bm25"),
-        ("lexical_index/bm25",),
-        ("lexical_runs/bm25/*", "fused_runs/*"),
-        {"lexical_index/bm25": ["artifact was deleted"]},
     ),
     "a ranking is deleted": (
         lambda tiny: tiny.lose("rankings", "bm25"),

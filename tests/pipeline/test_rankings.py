@@ -103,19 +103,6 @@ def test_candidates_deeper_than_top_k_are_fused_by_the_formula(tiny: Tiny) -> No
         assert [row["score"] for row in rows] == pytest.approx([scores[i] for i in best[:5]])
 
 
-def test_a_larger_top_k_makes_a_deeper_ranking_and_leaves_smaller_cells(tiny: Tiny) -> None:
-    before = {k: cell(tiny.pipeline(), "okapi", k).file.read_bytes() for k in (1, 3, 5)}
-    tiny.config["top_k"] = [1, 3, 5, 8]
-    tiny.write_config()
-    tiny.run()
-    pipeline = tiny.pipeline()
-    assert set(rankings(tiny, "okapi")) == {15, 18}
-    assert {k: cell(pipeline, "okapi", k).file.read_bytes() for k in (1, 3, 5)} == before
-    shallow, deep = (by_query(cell(pipeline, "okapi", k).table()) for k in (5, 8))
-    assert shallow == {query: rows[:5] for query, rows in deep.items()}
-    assert max(len(rows) for rows in deep.values()) > 5
-
-
 def test_a_new_top_k_is_cut_from_a_deeper_ranking_without_a_search(tiny: Tiny) -> None:
     searches = {
         m["fingerprint"]: m

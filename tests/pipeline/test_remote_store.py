@@ -26,8 +26,6 @@ from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.cleaning import removable, to_forget
 from rag_assets.pipeline.evaluations import CURRENT, Evaluation, snapshot_ids
 from rag_assets.pipeline.history import HistoryFiles
-from rag_assets.pipeline.required_partitions import required_partitions
-from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.report.result import EvaluationResult
@@ -36,7 +34,6 @@ from rag_assets.store.atomic import TABLE, write_text
 from rag_assets.store.locks import shared_lease
 from rag_assets.store.remote import ANY, MAX_AT_ONCE, Objects
 from rag_assets.store.settings import StoreSettings
-from tests.all_measurements import all_measurements
 from tests.llm.requests import store_replies
 from tests.remote_machines import Evaluated, Machine, Machines, names_sent
 from tests.s3_server import VARIABLES
@@ -117,30 +114,6 @@ def test_the_pointer_is_sent_last_and_nothing_twice(
     assert without_digest(sent) == last(evaluation.evaluation_id)
 
 
-def test_measurements_are_brought_with_what_was_measured(
-    evaluated: Evaluated, machines: Machines
-) -> None:
-    measured = evaluated.machines["first"].pipeline().measurements
-    found = machines["b"]
-    found.names().find(evaluated.evaluation.evaluation_id)
-    assert all_measurements(found.pipeline().measurements) == all_measurements(measured)
-
-
-@pytest.mark.slow
-def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machines) -> None:
-    experiment = unsent["a"].pipeline().experiment
-    for asset, keys in required_partitions(experiment, Selection.of(experiment)).items():
-        outcomes = unsent[asset].pipeline().materialize(asset, keys)
-        assert not outcomes[0].reused, asset  # the others may equal it
-    # What is searched, and only that, was brought whole.
-    searching, fusing = (unsent[name].settings.store for name in ("lexical_runs", "fused_runs"))
-    assert len(list(searching.glob("objects/lexical_index/*/units.parquet"))) == 2
-    assert not list(fusing.glob("objects/lexical_index/*/units.parquet"))
-    computed, evaluation = unsent["end"].evaluate()
-    assert computed == set()
-    assert evaluation.content == evaluated.evaluation.content
-
-
 KILLED = """
 import os, signal, sys
 from datetime import UTC, datetime
@@ -194,7 +167,7 @@ def test_a_process_that_is_stopped_after_the_pointer(
     assert len(b.history()) == 1
 
 
-@pytest.mark.parametrize("part", ["rankings", "history", "evaluations", "current"])
+@pytest.mark.parametrize("part", ["rankings", "history", "current"])
 def test_an_evaluation_that_was_not_sent_whole(
     unsent: Machines, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -507,24 +480,3 @@ def test_a_cache_is_counted_and_pruned_where_it_is(
     assert not new.there().listed("cache")
     b.current()
     assert answers(b).get(MODEL, [REQUEST]) == [None]
-
-
-def test_all_experiments_of_the_store_are_in_the_warehouse(
-    unsent: Machines, two: tuple[Machine, Machine]
-) -> None:
-    new = unsent["new"]
-    done = command(new, "warehouse", "rebuild")
-    assert done.exit_code == 0, done.output
-    assert (new.root / "current").is_file()
-
-
-def test_what_is_wrong_is_one_line(unsent: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    done = CliRunner().invoke(
-        main, ["leaderboard", str(unsent.tiny.folder), "--store", "s3://ferries/nightly"]
-    )
-    assert done.exit_code == 3
-    assert done.output == (
-        "error: the store s3://ferries/nightly cannot be used: nothing answers at "
-        "http://127.0.0.1:9 (AWS_ENDPOINT_URL)\n"
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -137,13 +136,6 @@ def test_a_dev_label_that_changes_no_choice_changes_no_run(tiny: Tiny) -> None:
     assert version == before.data_version(before.artifact(key), key)
 
 
-def test_dev_labels_that_change_the_choice_change_the_runs(tiny: Tiny) -> None:
-    write_labels(tiny, {**RELEVANT, "q1": "lost", "q2": "lost"})
-    computed = tiny.run()
-    assert computed >= matching(tiny.pipeline(), "tuning/*", "fused_runs/tuned/*")
-    assert weights(tiny) == (0.5, 0.5)
-
-
 def test_a_query_counts_by_its_weight(tiny: Tiny) -> None:
     write_labels(tiny, {**RELEVANT, "q2": "lost"})
     rows = [
@@ -218,11 +210,3 @@ def test_without_labels_nothing_can_be_chosen(tiny: Tiny) -> None:
         ConfigError, match=r"`retrievers\.tuned\.weights`: tuned weights need label"
     ):
         load_experiment(tiny.folder)
-
-
-def test_a_second_store_gives_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
-    first = tiny.snapshot().content
-    again = tiny.copy_to(tmp_path / "again")
-    shutil.rmtree(again.root / "store")
-    again.run()
-    assert again.snapshot().content == first

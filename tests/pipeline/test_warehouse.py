@@ -138,25 +138,6 @@ def test_without_measurements_their_table_is_empty(tiny: Tiny) -> None:
     assert [row["column_name"] for row in described] == names
 
 
-def test_attributions_of_all_retrievers(tiny: Tiny) -> None:
-    rows = ask(
-        rebuild(tiny.settings),
-        "SELECT retriever, top_k, count(*) AS n FROM attributions GROUP BY ALL",
-    )
-    assert {row["retriever"] for row in rows} == set(tiny.config["retrievers"])
-    assert {(row["top_k"], row["n"]) for row in rows} == {(5, 7)}
-
-
-def test_a_rebuild_shows_the_new_state_only(tiny: Tiny) -> None:
-    rebuild(tiny.settings)
-    del tiny.config["retrievers"]["shallow"]
-    tiny.write_config()
-    tiny.run()
-    tiny.snapshot()
-    names = ask(rebuild(tiny.settings), "SELECT DISTINCT retriever FROM leaderboard")
-    assert {row["retriever"] for row in names} == {"bm25", "bm25-whole", "okapi", "hybrid"}
-
-
 def test_two_experiments_share_it(tiny: Tiny) -> None:
     tiny.config["name"] = "second"
     tiny.write_config()

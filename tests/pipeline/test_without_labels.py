@@ -109,11 +109,6 @@ def test_stages_that_need_labels_do_not_exist(unlabelled: Tiny) -> None:
     assert unlabelled.pipeline().experiment.judge == "evidence"
 
 
-def test_with_labels_there_are_no_overlaps(tmp_path: Path) -> None:
-    tiny = Tiny(tmp_path / "tiny").write()
-    assert STAGES["overlaps"].keys(tiny.pipeline().experiment) == []
-
-
 def test_every_pair_is_compared_on_the_runs_of_its_cut_off(unlabelled: Tiny) -> None:
     pipeline = unlabelled.pipeline()
     materialize(pipeline)
@@ -145,16 +140,6 @@ def test_a_change_of_one_retriever_makes_overlaps_stale_and_nothing_else(
         "overlaps",
     }
     assert not any("okapi" in name for name in computed)
-
-
-def test_some_retrievers_alone(unlabelled: Tiny) -> None:
-    pipeline = unlabelled.pipeline()
-    chosen = Selection.of(pipeline.experiment, ["bm25", "okapi"], [3])
-    computed = materialize(pipeline, chosen)
-    assert "overlaps/3" in computed
-    assert not any("bm25-whole" in name or name.endswith("/5") for name in computed)
-    table = pipeline.artifact(overlaps_key(3)).table()
-    assert [row["retriever_b"] for row in table.to_pylist()] == ["okapi"]
 
 
 def test_dagster_knows_exactly_the_parents(unlabelled: Tiny) -> None:

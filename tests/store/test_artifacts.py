@@ -15,7 +15,6 @@ from rag_assets.store.artifacts import (
     ArtifactKey,
     ArtifactStore,
     Manifest,
-    read_manifest,
 )
 from rag_assets.store.canonical import fingerprint
 
@@ -58,12 +57,6 @@ def test_table_comes_back_with_its_manifest(store: ArtifactStore) -> None:
     assert found.table().schema.metadata is None
     first = TABLE.column_names[:1]
     assert found.table(first).equals(TABLE.select(first))
-
-
-def test_path_names_asset_and_fingerprint_alone(store: ArtifactStore) -> None:
-    path = store.write_table(TABLE, MANIFEST).path
-    name = MANIFEST.fingerprint[:16]
-    assert path.relative_to(store.root).as_posix() == f"objects/runs/{name}"
 
 
 def test_the_manifest_lies_beside_the_table_and_has_its_checksum(store: ArtifactStore) -> None:
@@ -175,37 +168,8 @@ def test_a_damaged_page_is_our_own_error(store: ArtifactStore) -> None:
         artifact.table()
 
 
-@pytest.mark.parametrize("keep", [0, 10, -1, -20])
-def test_truncated_file_is_not_found_and_is_replaced(store: ArtifactStore, keep: int) -> None:
-    path = store.write_table(TABLE, MANIFEST).file
-    path.write_bytes(path.read_bytes()[:keep])
-    assert store.find(KEY.asset, MANIFEST.fingerprint) is None
-    store.write_table(TABLE, MANIFEST)
-    found = store.find(KEY.asset, MANIFEST.fingerprint)
-    assert found is not None
-    assert found.table().equals(TABLE)
-
-
-@pytest.mark.parametrize("damage", ["{", "{}", "[]", '{"asset": "runs"}', "null", "\xff"])
-def test_folder_with_a_damaged_manifest_is_not_found_and_is_replaced(
-    store: ArtifactStore, damage: str
-) -> None:
-    path = store.path(KEY.asset, MANIFEST.fingerprint)
-    path.mkdir(parents=True)
-    (path / "manifest.json").write_text(damage, encoding="latin-1")
-    assert store.find(KEY.asset, MANIFEST.fingerprint) is None
-    write_folder(store)
-    assert store.find(KEY.asset, MANIFEST.fingerprint) is not None
-
-
 def test_file_of_another_fingerprint_is_not_found(store: ArtifactStore) -> None:
     """The first 16 digits name the file; all of them must agree."""
     store.write_table(TABLE, MANIFEST)
     other = MANIFEST.fingerprint[:16] + "0" * 48
     assert store.find(KEY.asset, other) is None
-
-
-def test_parquet_without_a_manifest_has_none(tmp_path: Path) -> None:
-    pq.write_table(TABLE, tmp_path / "x.parquet")
-    assert read_manifest(tmp_path / "x.parquet") is None
-    assert read_manifest(tmp_path / "absent.parquet") is None

@@ -55,10 +55,6 @@ def test_texts_are_hashed_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     assert table_digest(parts, ("id",)) == whole
 
 
-def test_json_has_sorted_keys_and_no_blanks() -> None:
-    assert canonical_json({"b": [1, 2.5, None], "a": "ü"}) == '{"a":"ü","b":[1,2.5,null]}'
-
-
 def test_json_refuses_nan() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical_json({"a": float("nan")})
@@ -67,14 +63,6 @@ def test_json_refuses_nan() -> None:
 def test_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
     assert len(fingerprint({})) == 64
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [({"a": 1}, {"a": 1.0}), ({"a": 1}, {"a": "1"}), ({"a": None}, {}), ([1, 2], [2, 1])],
-)
-def test_fingerprints_differ(one: object, other: object) -> None:
-    assert fingerprint(one) != fingerprint(other)
 
 
 @given(st.lists(values, max_size=8), st.randoms())
@@ -120,10 +108,6 @@ def test_types_nulls_and_boundaries_count(one: pa.Array, other: pa.Array) -> Non
         for column in (one, other)
     }
     assert len(digests) == 2
-
-
-def test_names_of_columns_count() -> None:
-    assert table_digest(pa.table({"a": [1]}), ["a"]) != table_digest(pa.table({"b": [1]}), ["b"])
 
 
 def test_projection_ignores_other_columns() -> None:

@@ -32,17 +32,6 @@ def test_file_appears_at_the_end(tmp_path: Path) -> None:
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    def work() -> None:
-        with atomic_file(tmp_path / "file") as temporary:
-            temporary.write_text("half")
-            raise InterruptedWork
-
-    with pytest.raises(InterruptedWork):
-        work()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("old")
@@ -66,17 +55,6 @@ def test_directory_appears_at_the_end(tmp_path: Path) -> None:
         assert not folder.exists()
     assert (folder / "sub" / "file").read_text() == "content"
     assert list(folder.parent.iterdir()) == [folder]
-
-
-def test_failed_directory_leaves_nothing(tmp_path: Path) -> None:
-    def work() -> None:
-        with atomic_directory(tmp_path / "folder") as temporary:
-            (temporary / "file").write_text("half")
-            raise InterruptedWork
-
-    with pytest.raises(InterruptedWork):
-        work()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_directory_that_is_already_there_stays(tmp_path: Path) -> None:
@@ -106,12 +84,6 @@ def test_read_only_folder_is_a_store_error(tmp_path: Path) -> None:
             write_text(tmp_path / "sub" / "file", "content")
     finally:
         tmp_path.chmod(0o700)
-
-
-def test_text_is_utf8_and_replaces(tmp_path: Path) -> None:
-    write_text(tmp_path / "file", "old")
-    write_text(tmp_path / "file", "größer")
-    assert (tmp_path / "file").read_bytes() == "größer".encode()
 
 
 def test_what_is_removed_is_gone_whatever_it_is(tmp_path: Path) -> None:

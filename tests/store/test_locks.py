@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from filelock import FileLock, Timeout
 
 from rag_assets.errors import StoreError
 from rag_assets.store.artifacts import ArtifactStore
@@ -33,20 +32,6 @@ def test_two_processes_never_hold_one_lock(tmp_path: Path) -> None:
     processes = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
     assert [process.wait(60) for process in processes] == [0, 0]
     assert (tmp_path / "number").read_text() == "40"
-
-
-def test_locks_of_two_keys_are_independent(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path, tmp_path / "locks")
-    with store.lock("metrics", ["aa", "bb"]), store.lock("metrics", ["cc"]):
-        pass
-
-
-def test_a_lock_that_is_held_is_taken(tmp_path: Path) -> None:
-    file = tmp_path / "locks" / "x.lock"
-    with locked(file), pytest.raises(Timeout):
-        FileLock(file).acquire(timeout=0)
-    with FileLock(file).acquire(timeout=0):
-        pass
 
 
 def test_lock_is_free_after_an_exception(tmp_path: Path) -> None:

@@ -275,14 +275,6 @@ def test_a_process_that_used_it_ends_in_silence(s3_store: str) -> None:
     assert (done.stdout, done.stderr) == ("{}\n", "")
 
 
-def test_a_profile_that_is_not_there_is_one_line(
-    s3_store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "nobody")
-    with pytest.raises(StoreError, match=r"cannot be used: The config profile \(nobody\)"):
-        objects(s3_store).listed("")
-
-
 def test_an_empty_object_and_odd_names_come_back(s3_store: str, tmp_path: Path) -> None:
     store = objects(s3_store)
     for name in ("a/empty", "a/x=1/ü #?%2F&+.txt"):
