@@ -195,9 +195,6 @@ def removable(
         cache_age: also entries of caches that were stored longer ago; None: none of them.
         experiment: only snapshots of this one, what they alone name, and what lies in its folder.
         now: the present, in UTC.
-
-    Raises:
-        StoreError: a snapshot cannot be read, so it is not known what it names.
     """
     now = now or datetime.now(UTC)
     store = settings.store
@@ -307,11 +304,7 @@ class Forgotten:
         return [*self.files, *caches]
 
     def remove(self, settings: StoreSettings) -> None:
-        """Remove it all; the documents go last.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
+        """Remove it all; the documents go last."""
         partly = [entry for entry in self.entries.items() if not pc.all(entry[1]).as_py()]
         rest = [write_without(segment, rows) for segment, rows in partly]
         if settings.remote is not None:

@@ -335,11 +335,7 @@ class GateLooks:
     def add(
         self, subject: Subject, state: str, rules: Mapping[str, Any], checks: Sequence[Row]
     ) -> None:
-        """Keep a look and its answer.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
+        """Keep a look and its answer."""
         look = {
             "subject": subject.name,
             "metric": subject.metric,

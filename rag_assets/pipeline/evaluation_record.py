@@ -236,11 +236,7 @@ def record(
     computed: int,
     dagster_runs: tuple[str, ...] = (),
 ) -> Evaluation:
-    """Write the snapshot of what is current now and its row of the history, and make it current.
-
-    Raises:
-        StoreError: the store cannot be written, or what was found in it may be gone.
-    """
+    """Write the snapshot of what is current now and its row of the history, and make it current."""
     evaluation = snapshot(
         pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=dagster_runs
     )

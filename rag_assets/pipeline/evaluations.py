@@ -235,11 +235,7 @@ def snapshot_text(evaluation: Evaluation) -> str:
 
 
 def read_evaluation(file: Path) -> Evaluation:
-    """Read one snapshot.
-
-    Raises:
-        StoreError: it cannot be read, or is of another schema version.
-    """
+    """Read one snapshot."""
     source = "PATH"
     try:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -315,11 +315,7 @@ class HistoryFiles:
         return set(self.table(["evaluation_id"])[0].to_pylist())
 
     def table(self, columns: Sequence[str] = _NAMES) -> pa.Table:
-        """Return columns of evaluations, ``evaluation_id`` among them; each once, the oldest first.
-
-        Raises:
-            StoreError: a file cannot be read.
-        """
+        """Return columns of evaluations, each once, the oldest first; ``evaluation_id`` is one."""
         for _ in range(_TRIES):
             try:
                 return _merged([_read(path, columns) for path in self.paths()], columns)

@@ -38,9 +38,6 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     Args:
         path: the file.
         durable: whether it must survive a power failure from then on.
-
-    Raises:
-        StoreError: the folder cannot be written (read-only, full disk).
     """
     temporary = _temporary(path)
     try:
@@ -113,11 +110,7 @@ def _fsync(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder; one that is gone is no failure.
-
-    Raises:
-        StoreError: it cannot be removed.
-    """
+    """Remove a file or a folder; one that is gone is no failure."""
     try:
         if path.is_dir() and not path.is_symlink():
             # Renamed first: a folder of which half is gone must not be taken for an artifact.
@@ -146,11 +139,7 @@ def manifest_file(path: Path) -> Path:
 
 
 def append_line(file: Path, text: str) -> None:
-    """Append a line in one write; it is on the disk when this returns.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
+    """Append a line in one write; it is on the disk when this returns."""
     line = text.encode() + b"\n"
     try:
         regular(file)

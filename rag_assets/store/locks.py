@@ -53,11 +53,7 @@ _EVALUATES, _REMOVES = "evaluates", "removes"
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Hold the lock of ``file``; waits while another process holds it.
-
-    Raises:
-        StoreError: the folder cannot be written.
-    """
+    """Hold the lock of ``file``; waits while another process holds it."""
     from filelock import FileLock
 
     lock = FileLock(file)

@@ -182,8 +182,7 @@ class Objects:
         for page in self._pages(folder):
             for item in page.get("Contents", ()):
                 name, written = item["Key"][first:], int(item["LastModified"].timestamp() * 1e9)
-                # Others are no files below a folder, and somebody else's.
-                if all(part not in ("", ".", "..") for part in name.split("/")):
+                if _is_name(name):  # others are somebody else's
                     objects[name] = Listed(item["Size"], written, item["ETag"])
         return objects
 
@@ -359,7 +358,7 @@ class LocalCopy:
         self.listing = {name: one for part in parts_listed for name, one in part.items()}
         removed = _removed_names(self.objects.read(REMOVED))
         gone = [self.folder / name for name in removed if not self._is_there(name)]
-        remove_below(self.folder, (path for path in gone if self.name(path) and path.exists()))
+        remove_below(self.folder, (path for path in gone if path.exists()))
         for file in (self.folder / MANIFESTS_DIR).glob("*/*.json"):
             if not self._is_there(f"{OBJECTS_DIR}/{file.parent.name}/{file.stem}"):
                 remove(file)
@@ -512,8 +511,10 @@ class LocalCopy:
 
     def delete(self, paths: Iterable[Path]) -> None:
         """Delete files and artifacts there; other copies remove them when they are used next."""
-        doomed = {self.name(path) for path in paths}
-        names = [n for n in self.listing if n in doomed or not doomed.isdisjoint(_folders(n))]
+        asked = {self.name(path) for path in paths}
+        names = [name for name in self.listing if not asked.isdisjoint(_places(name))]
+        # What is in this copy alone, such as state of this machine, is no matter of others.
+        doomed = asked & set().union(*map(_places, names))
         now = time.time()
 
         def with_doomed(content: bytes | None) -> bytes:
@@ -546,9 +547,15 @@ def _is_same(path: Path, listed: Listed) -> bool:
 def _removed_names(content: bytes | None) -> dict[str, float]:
     """Return the names that were removed, and when; what is damaged counts as empty."""
     try:
-        return {str(name): float(at) for name, at in json.loads(content or b"{}").items()}
+        noted = {str(name): float(at) for name, at in json.loads(content or b"{}").items()}
+        return {n: at for n, at in noted.items() if _is_name(n)}
     except (ValueError, TypeError, AttributeError):
         return {}
+
+
+def _is_name(name: str) -> bool:
+    """Return whether a name is that of a file below a folder."""
+    return all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -556,9 +563,10 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def _folders(name: str) -> set[str]:
+def _places(name: str) -> set[str]:
+    """Return the name of a file, and those of its folders."""
     parts = name.split("/")
-    return {"/".join(parts[:n]) for n in range(1, len(parts))}
+    return {"/".join(parts[: n + 1]) for n in range(len(parts))}
 
 
 class _Content(BytesIO):

@@ -96,7 +96,7 @@ class StoreSettings:
         """Remove files and folders: in the remote store, and here in the order given."""
         doomed = list(dict.fromkeys(paths))
         if self.remote is not None:
-            self.remote.delete(doomed)
+            self.remote.delete(path for path in doomed if path.is_relative_to(self.store))
         remove_below(self.store, doomed)
 
     @property

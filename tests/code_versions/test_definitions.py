@@ -152,12 +152,6 @@ def test_what_cannot_be_resolved_counts_as_its_whole_module(close: Close) -> Non
     }  # fmt: skip
 
 
-def test_a_module_s_own_statements_count_with_any_of_its_definitions(close: Close) -> None:
-    source = "prepare()\ndef prepare(): return 1\ndef extra(route): return 0\n"
-    found = names(close("ferries.tables:extra", tables=source))
-    assert found == {"tables:", "tables:prepare", "tables:extra"}
-
-
 def test_a_foreign_name_is_part_of_the_version(close: Close) -> None:
     one = "from numpy import sum as total\ndef extra(route): return total(route)\n"
     other = one.replace("import sum", "import max")
@@ -187,13 +181,6 @@ def test_a_package_counts_with_all_its_files(tmp_path: Path) -> None:
     assert Closure(graph, (), ["ferries"]).digest == before
     page.write_text("two", encoding="utf-8")
     assert Closure(graph, (), ["ferries"]).digest != before
-
-
-def test_a_package_that_is_one_module(tmp_path: Path) -> None:
-    file = tmp_path / "quay.py"
-    file.write_text("def f(): return 1\n", encoding="utf-8")
-    graph = SourceGraph({"quay": file})
-    assert [module.name for module in graph.modules_of("quay")] == ["quay"]
 
 
 @pytest.mark.parametrize(

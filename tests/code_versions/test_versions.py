@@ -68,13 +68,6 @@ def test_a_plug_in_of_several_modules_counts_whole(tmp_path: Path, editable: boo
     assert len({first, second, version_of("plug.a:A", site)}) == 3
 
 
-def test_a_plug_in_of_one_file_counts(tmp_path: Path) -> None:
-    (tmp_path / "single.py").write_text("X = 1\nclass A: pass\n")
-    first = version_of("single:A", tmp_path)
-    (tmp_path / "single.py").write_text("X = 2\nclass A: pass\n")
-    assert version_of("single:A", tmp_path) != first
-
-
 def test_an_unchanged_start_parses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
 
@@ -92,16 +85,6 @@ def test_an_unchanged_start_parses_nothing(tmp_path: Path, monkeypatch: pytest.M
     parsed.clear()
     assert CodeVersions(tmp_path / "kept", copy).of([ROOT]) == first
     assert parsed == []
-
-
-def test_a_copy_of_the_source_has_the_same_versions(tmp_path: Path) -> None:
-    unwanted = shutil.ignore_patterns("__pycache__")
-    copy = Path(shutil.copytree(PACKAGE_DIR, tmp_path / "copy", ignore=unwanted))
-    first = CodeVersions(tmp_path / "kept", copy).of([ROOT])
-    assert first == CodeVersions().of([ROOT])
-    file = copy / "ordering.py"
-    file.write_text(f"{file.read_text()}\n\ndef top_k():\n    return 'planted'\n")
-    assert CodeVersions(tmp_path / "kept", copy).of([ROOT]) != first
 
 
 def test_caches_of_computed_values_carry_the_version_of_what_fills_them(

@@ -344,15 +344,6 @@ def test_a_fusion_takes_as_long_as_its_inputs_and_more(tiny: Tiny) -> None:
             assert total > sum((found[one] or {})[query_id] for one in inputs)
 
 
-def test_nothing_is_timed_again_when_nothing_is_ranked(tiny: Tiny) -> None:
-    before = latencies(tiny)
-    tiny.config["metrics"] = ["recall"]
-    tiny.config["primary"] = "recall@5"
-    tiny.write_config()
-    assert tiny.run()
-    assert latencies(tiny) == before
-
-
 def test_no_sample_and_a_slow_clock_change_no_result(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,12 +359,6 @@ def test_no_sample_and_a_slow_clock_change_no_result(
     slow.run()
     assert 0 < latencies(slow)["bm25", False]["amount"] < len(QUERIES)
     assert slow.snapshot().content == expected
-
-
-def test_turning_it_off_makes_nothing_stale(tiny: Tiny) -> None:
-    tiny.config["measurements"] = {"latency_sample": 0}
-    tiny.write_config()
-    assert tiny.run() == set()
 
 
 Amounts = dict[tuple[str, bool], int]

@@ -6,7 +6,6 @@ import pytest
 
 from rag_assets.evaluation.attributions_stage import attributions_key, places
 from rag_assets.evaluation.metrics_stage import metrics_key
-from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import QUERIES, Tiny
 
 
@@ -37,15 +36,6 @@ def test_the_share_found_is_the_recall_of_the_same_cell(at_1: Tiny) -> None:
         assert found.recall == pytest.approx(sum(recalls) / len(recalls), abs=1e-12)
         lost += found.n_evidences - found.counts["found"]
     assert lost >= len(at_1.config["retrievers"])  # q3 has two evidences, and one rank
-
-
-def test_a_rank_is_that_of_the_stored_ranking(at_1: Tiny) -> None:
-    (second,) = [row for row in attributed(at_1, "okapi").values() if row["lost_at"] != "found"]
-    assert (second["lost_at"], second["query_id"]) == ("cut_at_k", "q3")
-    pipeline = at_1.pipeline()
-    run = pipeline.artifact(run_key(pipeline.experiment, "okapi", 5)).table().to_pylist()
-    ranks = {row["document_id"]: row["rank"] for row in run[::-1] if row["query_id"] == "q3"}
-    assert second["rank"] == ranks["crew.md"] > 1
 
 
 def test_what_no_input_hands_over_is_below_the_candidates(at_1: Tiny) -> None:
@@ -84,13 +74,6 @@ def test_what_a_fusion_moves_down_is_lost_in_it(fresh: Tiny) -> None:
     assert row["input_ranks"][1] == row["input_ranks"][2] > 1
     assert (row["lost_at"], row["rank"]) == ("lost_in_fusion", 2)
     assert attributed(fresh, "odd")["q2 harbours.md#51-122"]["lost_at"] == "cut_at_k"
-
-
-def test_a_base_retriever_that_finds_nothing_lost_it_below_its_candidates(tiny: Tiny) -> None:
-    tiny.replace("queries.jsonl", "last ferry in winter", "opera")
-    tiny.run()
-    row = attributed(tiny, "okapi")["q5 timetable.md#39-94"]
-    assert (row["lost_at"], row["rank"], row["n_relevant_units"]) == ("below_candidates", None, 1)
 
 
 def test_an_evidence_in_no_chunk(fresh: Tiny) -> None:

@@ -134,29 +134,6 @@ def test_a_check_that_could_look_at_nothing_does_not_pass(
     assert (result.passed, result.severity, result.blocks) == (False, "warning", False)
 
 
-def test_one_retriever_cannot_be_worse_than_another(tiny: Tiny) -> None:
-    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
-    tiny.write_config()
-    tiny.run()
-    pipeline = tiny.pipeline()
-    stage = STAGES["comparisons"]
-    for key in stage.keys(pipeline.experiment):
-        assert results(tiny, key) == {}
-
-
-def test_few_ties_are_told_and_pass(tiny: Tiny) -> None:
-    """A tenth of the queries or fewer: of eleven queries one."""
-    rows = [{"query_id": f"q{n}", "text": "dog ticket"} for n in range(1, 12)]
-    tiny.write_rows("queries.jsonl", rows)
-    tiny.run()
-    damage(tiny, METRICS, set_cell("ties_at_cut", 0, 4))
-    for row in range(1, 11):
-        damage(tiny, METRICS, set_cell("ties_at_cut", row, 0))
-    result = results(tiny, METRICS)["ties_at_the_cut"]
-    assert result.passed
-    assert len(result.outcome.problems) == 1
-
-
 def test_two_documents_with_one_text_are_a_warning(tiny: Tiny) -> None:
     tiny.write_document("copy.md", (tiny.folder / "lost.md").read_text())
     result = results(tiny, DOCUMENTS_KEY)["label_health"]

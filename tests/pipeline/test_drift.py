@@ -143,13 +143,6 @@ def test_strange_queries_are_named(tiny: Tiny, retriever: str, quantity: str) ->
     assert result.outcome.numbers["far_share"] == len(named) / len(ASKED)
 
 
-def test_queries_without_a_hit_are_the_farthest(tiny: Tiny) -> None:
-    strange(tiny, 0.5)
-    first, *_ = drift(tiny, "bm25").outcome.shown["far_queries"].splitlines()
-    assert first == "- query 'q0': nothing was retrieved"
-    assert "| nothing retrieved | 0% |" in drift(tiny, "bm25").outcome.shown["distribution"]
-
-
 def test_a_corpus_that_shrank_drifts_too(tiny: Tiny) -> None:
     for name in list(DOCUMENTS)[2:]:
         (tiny.folder / name).unlink()
@@ -219,17 +212,3 @@ def test_scores_of_another_configuration_are_not_compared(tiny: Tiny) -> None:
     assert found.skipped == (
         "drift of bm25, both: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6",
     )
-
-
-def test_what_the_anchor_lacks_is_not_compared(tiny: Tiny) -> None:
-    tiny.configure("new", type="bm25", chunking="whole")
-    assert "the anchor has no cell new at 5" in drift(tiny, "new").summary
-    anchor = tiny.artifacts / "anchor"
-    snapshot = tiny.artifacts / "evaluations" / f"{anchor.read_text()}.json"
-    snapshot.unlink()
-    assert "the anchor cannot be read: " in drift(tiny, "bm25").summary
-
-
-def test_few_queries_are_not_compared(tiny: Tiny) -> None:
-    ask(tiny, ASKED[:19])
-    assert drift(tiny, "bm25").summary == "Not checked: 19 queries are too few, 20 are needed."

@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.assets.execution import SERVER_POOL, pool_of, retry_policy_of
-from rag_assets.checks.validation import validate
 from rag_assets.chunking.stage import chunks_key, index_texts_key, indexed_rows
 from rag_assets.cli import main
 from rag_assets.errors import DataError
@@ -226,18 +225,6 @@ def test_requests_are_planned_and_sent_once(asking: Tiny, server: Server) -> Non
     assert len(server.received) == before
 
 
-def test_what_two_models_took_is_one_measurement(asking: Tiny, server: Server) -> None:
-    """Of questions and contexts together, since they are one artifact."""
-    asking.run()
-    pipeline = asking.pipeline()
-    recipe = pipeline.recipe(index_texts_key("parts"))
-    assert recipe is not None
-    usage = pipeline.measurements.find("ask", recipe.fingerprint)
-    assert usage is not None
-    assert usage["amount"] == len(server.received) == 2 * n_chunks(asking)
-    assert usage["asset"] == "index_texts"
-
-
 def test_the_budget_stops_before_it_is_passed(asking: Tiny, server: Server) -> None:
     asking.config["llm"]["max_calls"] = 5
     asking.write_config()
@@ -341,18 +328,6 @@ def test_the_page_for_labels_searches_chunks(tmp_path: Path) -> None:
     hits = search("dog on board", 50)
     assert hits[0].document_id == "fares.md"
     assert len(set(hits)) == len(hits)
-
-
-def test_a_bad_file_is_found_by_validate(tmp_path: Path) -> None:
-    tiny = Tiny(tmp_path / "tiny")
-    write_questions(tiny)
-    with_texts(tiny, ["text", {"kind": "questions", "file": "questions.jsonl"}])
-    assert validate(tiny.pipeline()).n_errors == 0
-    tiny.replace("questions.jsonl", '"end": 130', '"end": 7')
-    found = validate(tiny.pipeline())
-    (row,) = (one for one in found.findings.to_pylist() if one["severity"] == "error")
-    assert row["file"].endswith("questions.jsonl")
-    assert (row["line"], row["message"]) == (2, "end: is 7; must be above start, 50")
 
 
 def test_servers_are_asked_again_in_dagster(asking: Tiny, tmp_path: Path) -> None:

@@ -73,15 +73,6 @@ def test_two_empty_stores_become_the_same_byte_for_byte(
     assert len(ours) > 60
 
 
-def test_a_ranking_is_measured_with_its_number_of_queries(tiny: Tiny) -> None:
-    pipeline = tiny.pipeline()
-    run = pipeline.artifact(ArtifactKey.of("lexical_runs", retriever="okapi", top_k=3))
-    measured = pipeline.measurements.find("search", run.manifest.facts["ranking"])
-    assert measured is not None
-    assert measured["amount"] == 6
-    assert (measured["seconds"] or 0) > 0
-
-
 def test_a_missing_input_is_named(fresh: Tiny) -> None:
     pipeline = fresh.pipeline()
     key = ArtifactKey.of("chunks", chunking="parts")
@@ -90,13 +81,6 @@ def test_a_missing_input_is_named(fresh: Tiny) -> None:
     with pytest.raises(MissingArtifact, match=r"chunks\[chunking=parts\] is not in the store"):
         pipeline.artifact(key)
     assert not fresh.settings.store.joinpath("tiny", "chunks").exists()
-
-
-@pytest.mark.parametrize("asset", ["lexical_runs", "fused_runs", "metrics", "lexical_index"])
-def test_no_stage_computes_without_its_inputs(fresh: Tiny, asset: str) -> None:
-    pipeline = fresh.pipeline()
-    with pytest.raises(MissingArtifact):
-        pipeline.materialize(asset, STAGES[asset].keys(pipeline.experiment))
 
 
 def test_outcomes_come_in_the_order_asked_for(tiny: Tiny) -> None:

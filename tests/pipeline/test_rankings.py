@@ -66,16 +66,6 @@ def test_a_cell_is_exactly_the_first_k_of_the_ranking(
     assert max(map(len, ranks)) <= top_k
 
 
-def test_rankings_are_as_deep_as_their_deepest_reader(tiny: Tiny) -> None:
-    """Ten ranks below the deepest cut, where ties are looked for, or as deep as a fusion reads."""
-    depths = {name: set(rankings(tiny, name)) for name in ("bm25", "bm25-whole", "okapi", "hybrid")}
-    assert depths == {"bm25": {100}, "bm25-whole": {100}, "okapi": {15}, "hybrid": {15}}
-
-
-def test_a_fusion_of_lists_cut_at_top_k_has_a_ranking_a_cell(tiny: Tiny) -> None:
-    assert set(rankings(tiny, "shallow")) == {11, 13, 15}
-
-
 def test_candidates_below_every_top_k_count(tiny: Tiny) -> None:
     """What an input ranks below the cut adds to the score of what the other ranks above it."""
     shallow = by_query(cell(tiny.pipeline(), "shallow", 3).table())

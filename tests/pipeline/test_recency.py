@@ -98,16 +98,6 @@ def test_every_score_is_weighted_before_the_cut(dated: Tiny) -> None:
     assert max(table["age"].to_pylist()) == 100 * (len(DOCUMENTS) - 1)
 
 
-def test_a_weight_of_zero_changes_nothing(dated: Tiny) -> None:
-    dated.config["retrievers"] = {
-        "bm25": {**BM25},
-        "same": {**BM25, "recency": {"half_life": "1d", "weight": 0}},
-    }
-    dated.write_config()
-    dated.run()
-    assert ranked(dated, "same", DEEP) == ranked(dated, "bm25", DEEP)
-
-
 def test_a_question_that_stands_in_no_file(dated: Tiny) -> None:
     dated.config["retrievers"] = {"bm25": {**BM25}, "fresh": {**BM25, "recency": RECENCY}}
     dated.write_config()

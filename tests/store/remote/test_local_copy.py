@@ -145,12 +145,14 @@ def test_names_of_what_was_removed_are_kept_for_a_time(
     for number in range(3):
         here.objects.write(f"a/{number}.parquet", b"")
     removed(here, "a/0.parquet")
+    here.delete([here.folder / "dagster"])  # state of this machine alone
     assert set(json.loads(here.objects.read(REMOVED) or b"")) == {"a/0.parquet"}
     monkeypatch.setattr(remote, "REMEMBERED_S", -1.0)
     removed(here, "a/1.parquet")
     assert set(json.loads(here.objects.read(REMOVED) or b"")) == {"a/1.parquet"}
-    here.objects.write(REMOVED, b"damaged")
-    here.refresh()
+    for content in (b"damaged", b'{"": 1, "..": 2, "../other": 3, "a/./2.parquet": 4}'):
+        here.objects.write(REMOVED, content)
+        here.refresh()
     removed(here, "a/2.parquet")
     assert set(json.loads(here.objects.read(REMOVED) or b"")) == {"a/2.parquet"}
 
