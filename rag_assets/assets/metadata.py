@@ -26,8 +26,8 @@ from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, printable
-from rag_assets.report.board_columns import LEADING
 from rag_assets.report.html import REPORT_FILE
+from rag_assets.report.leaderboard import LEADING
 from rag_assets.schemas import QUERY_METRICS, TableSchema
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact

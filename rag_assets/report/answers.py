@@ -17,7 +17,6 @@ from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.answer_waterfall import answer_flows, waterfall_rows, waterfall_sheet
 from rag_assets.report.comparison_views import oriented_pair, p_texts
 from rag_assets.report.judged import judged_rows
-from rag_assets.report.notebook import Tabular
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
@@ -144,35 +143,23 @@ def answer_sheets(result: EvaluationResult, split: str) -> list[Sheet]:
     return [replace(sheet, notes=notes)]
 
 
-class AnswerTable(Tabular):
-    """A row an answerer at a cut-off, a split and a group of questions: means with intervals."""
+def answers_table(result: EvaluationResult) -> pa.Table:
+    """Return the rows of :func:`answer_rows` of all splits and groups of questions.
 
-    def __init__(self, result: EvaluationResult) -> None:
-        """Read the answerers of an evaluation.
-
-        Raises:
-            NotEvaluated: there are none.
-        """
-        self.result = result
-        splits = dict.fromkeys(result.answer_summary["split"].to_pylist())
-        self.rows: list[Row] = [
-            {**row, "questions": group}
-            for split in splits
-            for group in GROUPS
-            for row in answer_rows(result, split, group)
-        ]
-        if not self.rows:
-            name = result.evaluation.experiment
-            raise NotEvaluated(f"the last evaluation of {name} has no answers")
-
-    def to_arrow(self) -> pa.Table:
-        """Return the rows of :func:`answer_rows`, of all questions."""
-        names = list(dict.fromkeys(name for row in self.rows for name in row))
-        return pa.table({name: [row.get(name) for row in self.rows] for name in names})
-
-    def _sheets(self) -> list[Sheet]:
-        sheet = answers_sheet(self.result, self.result.chosen_split())
-        return [sheet] if sheet is not None else []
+    Raises:
+        NotEvaluated: there are none.
+    """
+    rows = [
+        {**row, "questions": group}
+        for split in dict.fromkeys(result.answer_summary["split"].to_pylist())
+        for group in GROUPS
+        for row in answer_rows(result, split, group)
+    ]
+    if not rows:
+        name = result.evaluation.experiment
+        raise NotEvaluated(f"the last evaluation of {name} has no answers")
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
 COMPARED = ("answer_f1", "answer_em", "evidence_cited")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
 
-import pyarrow as pa
-
 from rag_assets.evaluation.attributions_stage import FOUND, PLACES, Places, places
-from rag_assets.report.result import EvaluationResult, Row
+from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
 from rag_assets.report.slices import members_by
 from rag_assets.report.view import Context, View
@@ -85,26 +83,27 @@ def lost_rows(
         UsageError: the queries are not split.
     """
     chosen = result.chosen_split(split)
-    texts = {row["query_id"]: row["text"] for row in result.queries.to_pylist()}
+    texts = pairs_of(result.queries, "query_id", "text")
     rows: list[Row] = []
     for name, table in result.attributions.items():
-        if name in retrievers:
-            counted = result.attributed_weights(name, chosen)
-            lost = [row for row in _lost(name, table, texts) if row["query_id"] in counted]
-            rows += sorted(lost, key=_order)
-    return rows
-
-
-def _lost(retriever: str, table: pa.Table, texts: dict[str, str]) -> Iterator[Row]:
-    for row in table.to_pylist():
-        if row["lost_at"] != FOUND:
-            ranks = zip(row["inputs"], row["input_ranks"], strict=True)
-            yield {
-                "retriever": retriever,
-                **{name: row[name] for name in ("query_id", "evidence_id", "lost_at", "rank")},
+        if name not in retrievers:
+            continue
+        counted = result.attributed_weights(name, chosen)
+        lost = [
+            {
+                "retriever": name,
+                **{key: row[key] for key in ("query_id", "evidence_id", "lost_at", "rank")},
                 "query": texts.get(row["query_id"], ""),
-                **{f"{RANK_IN}{name}": rank for name, rank in ranks},
+                **{
+                    f"{RANK_IN}{read}": rank
+                    for read, rank in zip(row["inputs"], row["input_ranks"], strict=True)
+                },
             }
+            for row in table.to_pylist()
+            if row["lost_at"] != FOUND and row["query_id"] in counted
+        ]
+        rows += sorted(lost, key=_order)
+    return rows
 
 
 def _order(row: Row) -> tuple[int, str, str]:

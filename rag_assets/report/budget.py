@@ -55,16 +55,16 @@ def budget_rows(
 def _row(
     result: EvaluationResult, retriever: str, budget: int, measures: list[str], split: str
 ) -> Row:
-    entry = _deepest_run(result, retriever)
-    depth = int(entry.partition["top_k"])
+    keys = result.run_keys(retriever)
+    depth = max(keys)
     contexts_entry = _partition(result, "retriever_contexts", retriever)
     manifest = result.manifest_of(contexts_entry)
     column = context_column(str(manifest.config["judge"])) if manifest else ""
     contexts = result.table(contexts_entry.key)
-    within = within_budget(result.table(entry.key), contexts, budget, column=column)
+    within = within_budget(result.table(keys[depth]), contexts, budget, column=column)
     relevant_units = result.table(relevant_units_key(retriever))
     # The run of a query that failed holds what its original text finds: it counts nowhere.
-    failed = result.failures(entry.key)
+    failed = result.failures(keys[depth])
     weights = {
         query: weight for query, weight in result.weights(split).items() if query not in failed
     }
@@ -120,15 +120,6 @@ def _answer_hits(
     return hits[cell]["answer_hit"]
 
 
-def _deepest_run(result: EvaluationResult, retriever: str) -> SnapshotEntry:
-    runs = [
-        entry
-        for entry in result.evaluation.entries
-        if entry.asset.endswith("_runs") and entry.partition["retriever"] == retriever
-    ]
-    return max(runs, key=lambda entry: int(entry.partition["top_k"]))
-
-
 def _partition(result: EvaluationResult, asset: str, retriever: str) -> SnapshotEntry:
     for entry in result.evaluation.entries_of(asset):
         if entry.partition["retriever"] == retriever:
@@ -176,20 +167,16 @@ def budget_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
 
 
 def _remarks(rows: Sequence[Row]) -> Iterator[str]:
+    texts = {
+        "n_failed": "failed on {n}, which are in no mean",
+        "n_short": "all {depth} stored units of {n} fit; a larger top_k might score more",
+        "n_nothing_fits": "the first unit of {n} alone exceeds the budget, so nothing is kept",
+    }
     for row in rows:
-        name = row["retriever"]
-        if row["n_failed"]:
-            yield f"{name}: failed on {_queries(row['n_failed'])}, which are in no mean"
-        if row["n_short"]:
-            yield (
-                f"{name}: all {row['depth']} stored units of {_queries(row['n_short'])} fit; a "
-                "larger top_k might score more"
-            )
-        if row["n_nothing_fits"]:
-            yield (
-                f"{name}: the first unit of {_queries(row['n_nothing_fits'])} alone exceeds the "
-                "budget, so nothing is kept"
-            )
+        for name, text in texts.items():
+            if row[name]:
+                said = text.format(n=_queries(row[name]), depth=row["depth"])
+                yield f"{row['retriever']}: {said}"
 
 
 def _queries(count: int) -> str:

@@ -109,7 +109,7 @@ class Compared:
         """
         source = source or Retrieval(result.primary)
         source.check_mean()
-        source.check_single("compared by `rag-assets compare` and `judged.differences`")
+        source.check_single("compared by `rag-assets compare` and `judged_differences`")
         source.check(result)
         return cls(result, source, result.counted_split(split))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -9,9 +10,14 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.report.answer_waterfall import waterfall_rows, waterfall_sheet
-from rag_assets.report.answers import AnswerTable, answer_sheets, headline_sentences
+from rag_assets.report.answers import answer_sheets, answers_table, headline_sentences
 from rag_assets.report.findings import incomplete_parts
-from rag_assets.report.judged import JudgedTable, judged_rows
+from rag_assets.report.judged import (
+    judged_rows,
+    judged_sheets_with_checks,
+    judged_table,
+    stored_rows,
+)
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.notebook import Tabular, bars, figure, plain
@@ -49,22 +55,27 @@ class EvaluationTable(EvaluationResult, Tabular):
         return pa.concat_tables(tables)
 
     @property
-    def answers(self) -> AnswerTable:
-        """The answerers as a table of their own.
+    def answers(self) -> pa.Table:
+        """A row an answerer at a cut-off, a split and a group of questions: means with intervals.
 
         Raises:
-            NotEvaluated: there are none.
+            NotEvaluated: there are no answers.
         """
-        return AnswerTable(self)
+        return answers_table(self)
 
     @property
-    def judged(self) -> JudgedTable:
-        """What judges say of the answerers, calibrated with labels of people.
+    def judged(self) -> pa.Table:
+        """A row a judge, an answerer and a split: judge, calibrated, interval, labels.
 
         Raises:
             NotEvaluated: there is no judge of answers, or no label.
         """
-        return JudgedTable(self)
+        return judged_table(self)
+
+    @property
+    def judged_differences(self) -> pa.Table:
+        """All pairs: :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge."""
+        return pa.Table.from_pylist(stored_rows(self, "calibrated_differences"))
 
     @property
     def sampled(self) -> pa.Table:
@@ -114,14 +125,10 @@ class EvaluationTable(EvaluationResult, Tabular):
         return [
             _board(view) if named.has_metrics else _overlaps(named),
             *sampled_sheets(self)[:1],
-            *(_with_lead(sheet, headline_sentences(view)) for sheet in answers),
+            *(replace(sheet, lead=headline_sentences(view)) for sheet in answers),
             *([waterfall_sheet("From corpus to answer", classes)] if classes else []),
-            *(self.judged._sheets() if judged_rows(self) else []),
+            *(judged_sheets_with_checks(self) if judged_rows(self) else []),
         ]
-
-
-def _with_lead(sheet: Sheet, lead: list[str]) -> Sheet:
-    return Sheet(sheet.title, sheet.columns, sheet.rows, lead, sheet.notes)
 
 
 def _title(result: EvaluationResult, what: str) -> str:

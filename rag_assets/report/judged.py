@@ -20,7 +20,6 @@ from rag_assets.judges.calibration import (
     samples,
 )
 from rag_assets.report.evaluation_pairs import pair_sentence
-from rag_assets.report.notebook import Tabular
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import MEAN, TEXT, Column, Sheet, interval_of
 from rag_assets.report.view import Context, View
@@ -217,39 +216,27 @@ def differences_sheet(rows: Sequence[Row], title: str) -> Sheet:
     return Sheet(title, columns, pairs, notes=[difference_text(row) for row in rows])
 
 
-class JudgedTable(Tabular):
-    """A row a judge, an answerer and a split: judge, calibrated, interval, labels."""
+def judged_table(result: EvaluationResult) -> pa.Table:
+    """Return the rows of :func:`judged_rows`, of all splits.
 
-    def __init__(self, result: EvaluationResult) -> None:
-        """Read the calibrated means of an evaluation.
+    Raises:
+        NotEvaluated: there are none.
+    """
+    rows = judged_rows(result)
+    if not rows:
+        name = result.evaluation.experiment
+        problem = f"the last evaluation of {name} has no calibrated verdicts"
+        raise NotEvaluated(f"{problem}; {how(result)}")
+    return pa.Table.from_pylist(rows)
 
-        Raises:
-            NotEvaluated: there are none.
-        """
-        self.result = result
-        self.rows = judged_rows(result)
-        if not self.rows:
-            name = result.evaluation.experiment
-            raise NotEvaluated(
-                f"the last evaluation of {name} has no calibrated verdicts; {how(result)}"
-            )
 
-    def to_arrow(self) -> pa.Table:
-        """Return the rows of :func:`judged_rows`, of all splits."""
-        return pa.Table.from_pylist(self.rows)
+def judged_sheets_with_checks(result: EvaluationResult) -> list[Sheet]:
+    """Return what a notebook shows of judges: the metrics that decide, and how trials came out."""
+    from rag_assets.report.judge_check import kept_checks, outcome  # loads what runs judges
 
-    @property
-    def differences(self) -> pa.Table:
-        """All pairs: :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge."""
-        return pa.Table.from_pylist(stored_rows(self.result, "calibrated_differences"))
-
-    def _sheets(self) -> list[Sheet]:
-        from rag_assets.report.judge_check import kept_checks, outcome  # loads what runs judges
-
-        split = self.result.chosen_split()
-        first, *others = headline_sheets(self.result, split) or judged_sheets(self.result, split)
-        checks = [outcome(check) for check in kept_checks(self.result)]
-        return [replace(first, lead=checks), *others]
+    split = result.chosen_split()
+    first, *others = headline_sheets(result, split) or judged_sheets(result, split)
+    return [replace(first, lead=[outcome(check) for check in kept_checks(result)]), *others]
 
 
 MAX_PAIRS = 12

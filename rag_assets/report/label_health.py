@@ -7,13 +7,14 @@ number is over, what failed, and what is unsure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from rag_assets import schemas
 from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.labels.health.unusable_labels import queries_without_relevant
-from rag_assets.report.board_columns import accounting_columns
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.findings import likely_cause, unlabelled_findings
+from rag_assets.report.leaderboard import LEADING, MEANINGS
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
@@ -79,6 +80,38 @@ def pooling_advice(result: EvaluationResult) -> str | None:
         f"only {shares[name]:.0%} of what {name} retrieved at top_k {result.primary.cutoff} is "
         "judged, the rest counts as not relevant; pooling would help"
     )
+
+
+_COUNTS = {
+    "n_attempted": "queries",
+    "n_answered": "with results",
+    "n_empty": "empty",
+    "n_failed": "failed",
+    "n_unanswerable": "unanswerable",
+    "n_unlabelled": "without labels",
+    "n_queries": "averaged",
+    "n_unreachable": "unreachable evidences",
+    "n_not_in_corpus": "not in corpus",
+    "n_unjudged": "unjudged results",
+    "judged": "judged",
+    "n_tied": "tied at the cut",
+}
+"""Stored column -> its heading in the query accounting; others stand behind them."""
+
+_ELSEWHERE = {*LEADING, "tokens", "weight"}
+
+
+def accounting_columns(
+    stored: Iterable[schemas.Column] = schemas.LEADERBOARD.columns,
+) -> Iterator[Column]:
+    """Yield the columns that say what the means are over: all stored ones without a place."""
+    yield Column("retriever", "retriever", TEXT, help=MEANINGS["retriever"])
+    columns = {column.name: column for column in stored if column.name not in _ELSEWHERE}
+    for name in (*_COUNTS, *(name for name in columns if name not in _COUNTS)):
+        is_mean = columns[name].type in ("double", "float")
+        form = ".0%" if name == "judged" else ".4f" if is_mean else "d"
+        title = _COUNTS.get(name, name.removeprefix("n_").replace("_", " "))
+        yield Column(name, title, form, help=columns[name].meaning)
 
 
 MAX_FAILED = 20

@@ -73,16 +73,7 @@ class LabelStatus:
             clusters: one name a question; None: each is its own.
         """
         level = experiment.statistics.confidence
-        counted = sample.pool.counted
-        judged = sample.judged
-        counts = (
-            int(counted.sum()),
-            int(judged.sum()),
-            int((sample.asked & ~judged & counted).sum()),
-            int((sample.certain & counted).sum()),
-            len(sample.pool.question_ids),
-            level,
-        )
+        counted, judged = sample.pool.counted, sample.judged
         first, *rest = sampled_metrics(experiment.primary, depth)
         now = sample_status(sample, first, lines, clusters, level)
         notes = [*_notes(experiment, clusters), *_outside(now)]
@@ -90,8 +81,19 @@ class LabelStatus:
         if now.estimates:
             others = [row for one in rest for row in estimate_rows(sample, one, clusters, level)]
             notes.append(PRICE)
-        marks = mark_counts(read_marks(experiment.question_marks_file))
-        return LabelStatus(*counts, now, tuple(others), tuple(notes), marks, source_counts(lines))
+        return LabelStatus(
+            n_items=int(counted.sum()),
+            n_judged=int(judged.sum()),
+            n_missing=int((sample.asked & ~judged & counted).sum()),
+            n_certain=int((sample.certain & counted).sum()),
+            n_questions=len(sample.pool.question_ids),
+            level=level,
+            standing=now,
+            others=tuple(others),
+            notes=tuple(notes),
+            question_marks=mark_counts(read_marks(experiment.question_marks_file)),
+            sources=source_counts(lines),
+        )
 
     def as_row(self) -> Row:
         """Return everything as one mapping, for programs."""
@@ -133,7 +135,12 @@ def status_sheets(experiment: str, status: LabelStatus) -> list[Sheet]:
         f"{status.n_missing} asked without a grade, {status.n_certain} labelled before; "
         f"{status.n_questions} questions"
     )
-    heads = [counts, *_other_counts(status)]
+    heads = [counts]
+    if marks := status.question_marks:
+        n_out = sum(marks.get(mark, 0) for mark in LEFT_OUT)
+        heads.append(f"questions: {mark_counts_text(marks)}; {n_out} left out of evaluations")
+    if status.sources.keys() - {PERSON}:
+        heads.append(f"by source: {mark_counts_text(status.sources)}")
     notes = [f"note: {note}" for note in status.notes]
     now = status.standing
     if not now.estimates:
@@ -147,15 +154,6 @@ def status_sheets(experiment: str, status: LabelStatus) -> list[Sheet]:
     sheets += [_differences(now, status.level)] if now.differences else []
     last = replace(sheets[-1], notes=[*sheets[-1].notes, *notes])
     return [Sheet("", (), (), notes=heads), *sheets[:-1], last]
-
-
-def _other_counts(status: LabelStatus) -> Iterator[str]:
-    if status.question_marks:
-        n_out = sum(status.question_marks.get(mark, 0) for mark in LEFT_OUT)
-        counts = mark_counts_text(status.question_marks)
-        yield f"questions: {counts}; {n_out} left out of evaluations"
-    if status.sources.keys() - {PERSON}:
-        yield f"by source: {mark_counts_text(status.sources)}"
 
 
 def _estimates(metric: str, rows: Sequence[Row], level: float) -> Sheet:

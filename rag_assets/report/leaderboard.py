@@ -16,15 +16,6 @@ from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answerability import answerability_sheet
 from rag_assets.report.answers import answer_sheets
-from rag_assets.report.board_columns import (
-    CEILING,
-    CHOSEN_WEIGHTS,
-    COST_TIME,
-    LEADING,
-    POSITION,
-    RETRIEVER,
-    measured_columns,
-)
 from rag_assets.report.findings import likely_cause
 from rag_assets.report.formats import interval_name
 from rag_assets.report.judged import headline_sheets
@@ -35,7 +26,68 @@ from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, metric_column
 from rag_assets.report.slices import slices_of
 from rag_assets.report.view import View
+from rag_assets.schemas import LEADERBOARD
 from rag_assets.statistics.paired_tests import ALPHA
+
+MEANINGS = {column.name: column.meaning for column in LEADERBOARD.columns}
+
+LEADING = ("retriever", "split", "top_k", "position")
+"""The columns of a row that stand before its metrics."""
+
+CEILING = Column(
+    "ceiling",
+    "ceiling",
+    help="recall of the candidates; no order of them finds more",
+    missing="",
+    is_sparse=True,
+)
+"""In rows for programs at the primary cut-off; people read it in a table of its own."""
+
+COST_TIME = Column(
+    "cost_time",
+    "cost_time",
+    ".2f",
+    help="mean ms of a query at this top_k, from text to hits, rewriting included",
+    is_page_only=True,
+)
+"""In rows for programs too, where it was measured."""
+
+CHOSEN_WEIGHTS = Column(
+    "chosen_weights",
+    "chosen weights",
+    TEXT,
+    help="of a tuned fusion: the weights of its inputs that were chosen on dev",
+    is_page_only=True,
+    is_sparse=True,
+)
+"""In rows for programs too, and in a line below the table of a terminal."""
+
+POSITION = Column("position", "#", "d", help=MEANINGS["position"], mark="near")
+RETRIEVER = Column("retriever", "retriever", TEXT, help=MEANINGS["retriever"], mark="failed_mark")
+
+
+def measured_columns(top_k: int) -> tuple[Column, ...]:
+    """Return what stands behind the metrics at a cut-off."""
+    return (
+        Column("tokens", f"tokens@{top_k}", ".0f", help=MEANINGS["tokens"], is_sparse=True),
+        Column(
+            "speed",
+            "ms/query",
+            ".2f",
+            help="median of single queries, from text to hits, with all that they need",
+        ),
+        COST_TIME,
+        CHOSEN_WEIGHTS,
+        Column(
+            "n_failed",
+            "failed",
+            "d",
+            help=MEANINGS["n_failed"],
+            is_page_only=True,
+            is_sparse=True,
+        ),
+    )
+
 
 NEAR = "~"
 """Marks a retriever that is not shown to be worse than the best."""

@@ -35,10 +35,7 @@ _ASKING = frozenset((
 # fmt: on
 """English words that say nothing of what is asked; a search may still use them."""
 
-OPENING, CLOSING = (
-    "\N{RIGHT-POINTING DOUBLE ANGLE QUOTATION MARK}",
-    ("\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}"),
-)
+OPENING, CLOSING = "\u00bb", "\u00ab"
 """Around a marked word where there are no styles: no mark of Markdown."""
 
 Row = dict[str, Any]

@@ -125,13 +125,14 @@ def test_a_table_of_judge_calibrated_interval_and_labels(run: Invoke, tiny: Tiny
     assert headings.split()[:3] == ["answerer", "judge", "calibrated"]
     assert "a label is worth" in shown
     table = EvaluationTable.current(tiny.artifacts)
-    rows = {row["name"]: row for row in table.judged.to_arrow().to_pylist()}
+    rows = {row["name"]: row for row in table.judged.to_pylist()}
     truth = sum(map(is_right, EQUAL["plain"].values())) / N
     assert rows["plain@-"]["low"] < truth < rows["plain@-"]["high"]
     assert rows["plain@-"]["worth"] > rows["plain@-"]["n_labels"] == 80
-    assert table.judged.differences.num_rows == 1
-    assert "labels alone" in table.judged._repr_html_()
-    assert "judged_correct" in table._repr_html_()
+    assert table.judged_differences.num_rows == 1
+    shown = table._repr_html_()
+    assert "labels alone" in shown
+    assert "judged_correct" in shown
 
 
 def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:

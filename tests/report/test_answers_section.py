@@ -23,7 +23,6 @@ from rag_assets.report.answer_waterfall import (
     CLASS_NAMES,
     answer_flows,
     waterfall_rows,
-    waterfall_sheet,
 )
 from rag_assets.report.answers import answers, headline_sentences
 from rag_assets.report.attribution import (
@@ -39,7 +38,7 @@ from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.page import page
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import Sheet
-from rag_assets.report.terminal_table import sheet_view, sheets_view
+from rag_assets.report.terminal_table import sheets_view
 from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import CONFIG, GOLDS, PREDICTIONS, with_answers
@@ -123,20 +122,6 @@ def test_planted_predictions_are_in_their_classes_and_sum_to_all(result: Evaluat
         assert flow["found"] == sum(classes[n]["n"] for n in right if n in classes)
 
 
-def test_a_terminal_shows_the_classes(result: EvaluationResult) -> None:
-    text = io.StringIO()
-    rows = [row for row in waterfall_rows(result, "all") if row["answerer"] == "official@-"]
-    Console(file=text, width=80, highlight=False).print(
-        sheet_view(waterfall_sheet("tiny: from corpus to answer", rows))
-    )
-    lines = text.getvalue().splitlines()
-    assert lines[0].strip() == "tiny: from corpus to answer"
-    assert lines[2].split() == ["failed", "1", "14%"]
-    assert "right, context not known" in lines[4]
-    assert lines[4].split()[-2:] == ["3", "43%"]
-    assert lines[-1].split() == ["questions", "7", "100%"]
-
-
 def test_the_best_is_no_reference_and_the_test_is_told(
     result: EvaluationResult, section: Context
 ) -> None:
@@ -173,10 +158,6 @@ def test_what_perfect_retrieval_is_worth(result: EvaluationResult, section: Cont
     assert worth["copied_gold@-"]["refuses"], "q7 has no evidence, so its context is empty"
     others = {p["other"] for p in worth["random@3"]["sheet"].rows}
     assert "read@5" not in others, "units drawn by chance are compared at the same cut-off"
-
-
-def test_who_copies_sentences_is_named(section: Context) -> None:
-    assert section["sentences"] == ["copied", "copied_gold", "copied_chance"]
 
 
 def test_the_explorer_has_answers_and_contexts(result: EvaluationResult) -> None:
@@ -236,22 +217,6 @@ def test_places_where_nothing_is_are_left_out() -> None:
     lines = drawn(attribution_sheet("x", [row(found=3000, found_share=0.75, no_chunk=1000)]))
     assert lines[1].split() == ["evi-", "no", "ceil-"]
     assert lines[3].split() == ["bm25", "4000", "3000", "75%", "1000", "0%", "0.5000", "-"]
-
-
-def test_all_places_and_a_long_name_fit_a_terminal() -> None:
-    values = {place: 1234 for place in PLACES}
-    name = "hybrid_of_everything_reranked"
-    view = attribution_sheet("x", [row(**values, retriever=name, ceiling=0.5)])
-    lines = drawn(view)
-    assert max(map(len, lines)) <= 80
-    assert "".join(line[:14].strip() for line in lines).endswith("everything_reranked")
-    assert sum(line.count("1234") for line in lines) == len(PLACES)
-
-
-def test_a_heading_that_is_left_out_is_named_as_one_word() -> None:
-    values = {place: 1234 for place in PLACES}
-    lines = drawn(attribution_sheet("x", [row(**values)]), width=50)
-    assert lines[-1].endswith("recall, ceiling")
 
 
 def test_what_a_file_says_is_shown_and_not_obeyed() -> None:
@@ -417,20 +382,6 @@ def test_with_all_judged_everything_is_decided(experiment: Experiment) -> None:
     assert all(row["decided"] and not row["outside"] for row in status.standing.differences)
     assert (status.standing.more_judgments_low, status.standing.more_judgments_high) == (0, 0)
     assert "3 of 3 differences are decided\n" in shown(experiment, len(LABELS))
-
-
-def test_both_targets_and_the_price_are_named(experiment: Experiment) -> None:
-    text = shown(experiment, 2 * N)
-    for said in ("these questions", "questions", "however often", "effective", "dcg@10"):
-        assert said in text
-    assert "66 % of the pairs more than 5 % apart" in " ".join(text.split())
-    row = status_of(experiment, 2 * N).as_row()
-    assert row["targets"] == {
-        "items": "these questions and this pool",
-        "questions": "questions like these",
-    }
-    metrics = list(dict.fromkeys(one["metric"] for one in row["estimates"]))  # type: ignore[attr-defined]
-    assert metrics == ["dcg@10", "precision@10", "pool_recall@10"]
 
 
 def test_a_metric_that_is_no_sum_is_said_not_to_be_estimated(experiment: Experiment) -> None:

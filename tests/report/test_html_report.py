@@ -145,18 +145,6 @@ def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Pa
             assert float(cells[-1]) == round(times[cells[1], top_k], 2)
 
 
-def test_query_accounting_is_that_of_the_leaderboard(result: EvaluationResult, page: Page) -> None:
-    board = {(row["retriever"], row["top_k"]): row for row in result.leaderboard.to_pylist()}
-    (accounting,) = (t for t in page.tables if "unjudged results" in t[0])
-    names = ["attempted", "answered", "empty", "failed", "unanswerable", "unlabelled", "queries"]
-    names += ["unreachable", "not_in_corpus", "unjudged"]
-    for cells in accounting[1:]:
-        row = board[cells[0], 10]
-        assert cells[1:11] == [str(row[f"n_{name}"]) for name in names]
-        assert cells[11] == f"{100 * row['judged']:.0f} %"
-        assert cells[12] == str(row["n_tied"])
-
-
 def test_every_artifact_is_named(result: EvaluationResult, page: Page) -> None:
     (artifacts,) = (t for t in page.tables if t[0][0] == "partition")
     assert [cells[3] for cells in artifacts[1:]] == [

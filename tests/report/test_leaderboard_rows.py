@@ -19,13 +19,9 @@ from hypothesis import strategies as st
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import best_value, is_gain
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.board_columns import (
-    LEADING,
-    accounting_columns,
-    measured_columns,
-)
 from rag_assets.report.formats import columns_of, formatted, latex_text
-from rag_assets.report.leaderboard import leaderboard_rows
+from rag_assets.report.label_health import accounting_columns
+from rag_assets.report.leaderboard import LEADING, leaderboard_rows, measured_columns
 from rag_assets.report.paper_tables import score_table
 from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.report.slices import members_by, slices

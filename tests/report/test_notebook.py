@@ -147,17 +147,6 @@ def test_html_of_a_pair_has_the_verdict(changed: EvaluationTable) -> None:
     assert table.rows[1][1] == f"{pair.rows[0]['difference']:+.4f}"
 
 
-def test_a_pair_turned_round_has_the_other_sign(changed: EvaluationTable) -> None:
-    one, other = (
-        Comparison.of(changed, names).rows[0]
-        for names in (("bm25", "bm25-whole"), ("bm25-whole", "bm25"))
-    )
-    assert one["difference"] == -other["difference"] != 0
-    at_1 = Comparison.of(changed, ("bm25", "bm25-whole"), metric="mrr@1")
-    assert str(at_1.compared.metric) == "mrr@1"
-    assert str(Comparison.of(changed, metric="mrr").compared.metric) == "mrr@5"
-
-
 def test_what_cannot_be_compared_is_refused(changed: EvaluationTable) -> None:
     for names in (("bm25",), ("bm25", "bm25"), ("bm25", "bm25-whole", "bm25")):
         with pytest.raises(UsageError, match="two different retrievers"):
