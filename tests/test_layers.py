@@ -86,3 +86,31 @@ def test_dagster_is_known_at_the_top_alone() -> None:
             if known and not any(fnmatch(name, pattern) for pattern in DAGSTER):
                 found.append(name)
     assert found == []
+
+
+COMPUTES = {
+    "comparisons",
+    "drop_causes",
+    "evaluation_pairs",
+    "gate",
+    "judged_changes",
+    "metric_sources",
+    "query_changes",
+    "sampled",
+    "value_changes",
+    "winner",
+}
+"""Modules of ``report`` that compute; the others draw, or name what is drawn."""
+
+NAMED = {"comparison_views", "leaderboard", "paper_tables", "view"}
+"""Modules that name levels of tests, and whether a difference is significant."""
+
+
+def test_what_draws_computes_nothing() -> None:
+    statistics = {
+        module.removeprefix("rag_assets.report.")
+        for module, others in package_imports().items()
+        if module.startswith("rag_assets.report.")
+        and any(other.startswith("rag_assets.statistics") for other in others)
+    }
+    assert statistics == COMPUTES | NAMED

@@ -175,8 +175,8 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         for name, text in texts.items():
             if row[name]:
-                said = text.format(n=_queries(row[name]), depth=row["depth"])
-                yield f"{row['retriever']}: {said}"
+                line = text.format(n=_queries(row[name]), depth=row["depth"])
+                yield f"{row['retriever']}: {line}"
 
 
 def _queries(count: int) -> str:
