@@ -93,14 +93,12 @@ COMPUTES = {
     "drop_causes",
     "evaluation_pairs",
     "gate",
-    "judged_changes",
     "metric_sources",
     "query_changes",
-    "sampled",
     "value_changes",
     "winner",
 }
-"""Modules of ``report`` that compute; the others draw, or name what is drawn."""
+"""Modules of ``report`` that test or estimate; the others draw, or name what is drawn."""
 
 NAMED = {"comparison_views", "leaderboard", "paper_tables", "view"}
 """Modules that name levels of tests, and whether a difference is significant."""
