@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.cli import progress_bars
-from rag_assets.llm import endpoint
+from rag_assets.servers import secrets
 from tests.process_state import CACHES, PACKAGE, ModuleState, ProcessState
 
 
@@ -22,7 +22,7 @@ def test_what_a_process_is_left_with_is_told(
         patch.delenv("PATH")
         patch.chdir(tmp_path)
         patch.syspath_prepend(str(tmp_path))
-        with endpoint.given_keys({"KEY": "secret"}):
+        with secrets.given_keys({"KEY": "secret"}):
             told = "\n".join(before.changes())
     for what in (
         "'PATH'",

@@ -17,8 +17,8 @@ from pydantic import Field
 
 from rag_assets.assets.names import plain_name
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.llm.endpoint import given_keys
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.servers.secrets import given_keys
 from rag_assets.store.settings import StoreSettings
 
 

@@ -18,13 +18,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rag_assets.chunking.pieces import indexed_texts
 from rag_assets.errors import DataError
-from rag_assets.llm.client import Answer, ChatRequest, Failure
+from rag_assets.llm.client import Answer, ChatRequest
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.plain_text import without_obeyed
 from rag_assets.query_sets.model_output import Unusable, parsed_list, parsed_passage
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
+from rag_assets.servers.failures import Failed
 from rag_assets.sources.fields import Place, identifier, note, shown, type_name
 from rag_assets.sources.row_files import read_objects
 
@@ -283,7 +284,7 @@ def asked_texts(
         chunk_id, reason = next(iter(failures.items()))
         problem = f"the model wrote nothing usable for any of {len(answers)} chunks"
         raise DataError(f"index_texts {option.kind}: {problem}; of {chunk_id}: {reason}")
-    unanswered = sum(isinstance(answer, Failure) for answer in answers)
+    unanswered = sum(isinstance(answer, Failed) for answer in answers)
     return WrittenTexts(texts, _without(option, failures), unanswered, completions.served_models)
 
 

@@ -120,7 +120,7 @@ def needed(context: StageContext, llm: str | None, requests: Sequence[ChatReques
     config = context.experiment.language_model(llm)
     if config is None:
         raise TypeError(f"{context.experiment.name} has no language model")
-    return estimate(requests, config.identity(), context.replies, config.limits())
+    return estimate(requests, config.identity(), context.replies, config)
 
 
 def summed(lines: Iterable[Outgoing]) -> tuple[Outgoing, ...]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rag_assets.errors import UsageError
-from rag_assets.llm.budget import LimitOptions
+from rag_assets.llm.budget import Limits
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.endpoint import DEFAULT_BASE_URL, MODEL_VARIABLE, Endpoint, address_of
-from rag_assets.servers.client import ServedModelOptions
+from rag_assets.llm.endpoint import DEFAULT_BASE_URL, NO_MODEL, address_of, model_named
+from rag_assets.servers.client import ServedModelOptions, ServerAddress
 from rag_assets.servers.secrets import host_of, is_loopback
 
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -29,7 +27,7 @@ OF_TRANSFORMERS = frozenset({"beams", "sequences"})
 LIMIT = "`max_calls`, or `max_cost` with `prompt_price` and `completion_price`"
 
 
-class LlmConfig(ServedModelOptions, LimitOptions):
+class LlmConfig(ServedModelOptions, Limits):
     """A language model that writes query variants and questions.
 
     ``type: openai`` is any server that speaks that protocol, by ``base_url``, or OpenAI's own
@@ -43,7 +41,7 @@ class LlmConfig(ServedModelOptions, LimitOptions):
 
     type: Literal["openai", "transformers"] = "openai"
     model: str = ""
-    base_url: str | None = None  # type: ignore[assignment]
+    base_url: ServerAddress | None = None  # type: ignore[assignment]
     api_key_env: str | None = "OPENAI_API_KEY"
     beams: Count = 1
     sequences: Count = 1
@@ -56,10 +54,6 @@ class LlmConfig(ServedModelOptions, LimitOptions):
             raise ValueError(f"{', '.join(of_transformers)}: only for type: transformers")
         if self.type == "transformers":
             self._check_transformers(sorted(set(others) - {"model"}))
-        try:
-            self.limits()
-        except UsageError as error:
-            raise ValueError(str(error)) from error
         return self
 
     def _check_transformers(self, of_server: list[str]) -> None:
@@ -86,14 +80,10 @@ class LlmConfig(ServedModelOptions, LimitOptions):
             return None
         if not self.names_host:
             return f"names no host; add `base_url: {DEFAULT_BASE_URL}`, or another one"
-        address = self.base_url or DEFAULT_BASE_URL
         if not self.is_bounded:
-            return f"is at {host_of(address)}: limit how much may be sent, by {LIMIT}"
-        try:
-            Endpoint(self.model, address)
-        except UsageError as error:
-            return str(error)
-        return None
+            host = host_of(self.base_url or DEFAULT_BASE_URL)
+            return f"is at {host}: limit how much may be sent, by {LIMIT}"
+        return None if self.model else NO_MODEL
 
     def chat_model(self) -> ChatModel:
         """Return the model; nothing is sent or loaded yet.
@@ -119,14 +109,14 @@ class LlmConfig(ServedModelOptions, LimitOptions):
         """
         if self.type != "openai":
             return self.chat_model().identity
-        return self.endpoint().described
+        return self.endpoint().served_model
 
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ServedModelOptions:
         """Return the server.
 
         Raises:
-            UsageError: the address is none, or another machine's that only the environment
-                names; or no model is named.
+            UsageError: the address is another machine's that only the environment names; or no
+                model is named.
         """
-        named = {"model": self.model or os.environ.get(MODEL_VARIABLE, "")}
-        return Endpoint.of(self.model_copy(update={**named, "base_url": address_of(self.base_url)}))
+        named = {"model": model_named(self.model), "base_url": address_of(self.base_url)}
+        return self.model_copy(update=named)

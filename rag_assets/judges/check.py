@@ -174,7 +174,7 @@ def check_needs(pipeline: Pipeline, judge: str, rules: Rules) -> Estimate | None
     for key in _verdict_keys(pipeline, judge):
         once, twice = _items(_trials(pipeline, key, rules))
         requests += [*options.requests(once), *options.requests_again(twice)]
-    return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
+    return estimate(requests, llm.identity(), pipeline.replies, llm)
 
 
 def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> JudgeCheck:

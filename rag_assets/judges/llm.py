@@ -28,7 +28,7 @@ from rag_assets.judges.base import (
     Verdict,
     parse,
 )
-from rag_assets.llm.client import Answer, ChatRequest, Completion, Failure
+from rag_assets.llm.client import Answer, ChatRequest, Completion
 from rag_assets.llm.replies import reply_key
 from rag_assets.llm.templates import (
     Template,
@@ -37,6 +37,7 @@ from rag_assets.llm.templates import (
     read_template,
 )
 from rag_assets.options import Number
+from rag_assets.servers.failures import Failed
 from rag_assets.store.canonical import canonical_json
 
 PLACES: Mapping[Kind, tuple[str, ...]] = {
@@ -169,7 +170,7 @@ def _values(item: Item) -> Mapping[str, str]:
 
 
 def _read(reply: Answer, key: str, highest: int) -> Verdict:
-    if isinstance(reply, Failure):
+    if isinstance(reply, Failed):
         return Verdict(None, reply.reason, unanswered=True)
     grade = parse(reply.text, highest)
     return Verdict(grade, UNPARSED if grade is None else None, key)

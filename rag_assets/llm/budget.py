@@ -6,17 +6,16 @@ belong to the same call. Costs are in the unit of the prices, which is the user'
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Annotated, Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from rag_assets.errors import RagAssetsError, UsageError
-from rag_assets.llm.client import Answer, ChatRequest, Completion, Failure
+from rag_assets.errors import RagAssetsError
+from rag_assets.llm.client import Answer, ChatRequest, Completion
 from rag_assets.options import Number, Options
+from rag_assets.servers.failures import Failed
 
 Result = TypeVar("Result")
 
@@ -31,34 +30,23 @@ class BudgetReached(RagAssetsError):
     exit_code = 3
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What an evaluation may spend.
+class Limits(Options):
+    """What may be spent on a language model; prices are money a million tokens."""
 
-    Attributes:
-        max_calls: requests; None: any number.
-        max_cost: money, in the unit of the prices; None: any amount.
-        prompt_price: price of a million tokens of requests.
-        completion_price: price of a million tokens of answers.
-    """
+    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
+    max_cost: Annotated[Number, Field(ge=0)] | None = None
+    prompt_price: Annotated[Number, Field(ge=0)] | None = None
+    completion_price: Annotated[Number, Field(ge=0)] | None = None
 
-    max_calls: int | None = None
-    max_cost: float | None = None
-    prompt_price: float | None = None
-    completion_price: float | None = None
-
-    def __post_init__(self) -> None:
-        """Raise UsageError for what cannot be, for one price, and for ``max_cost`` without."""
-        for name in ("max_calls", "max_cost", "prompt_price", "completion_price"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"LLM {name} is {value}; it must be 0 or more")
+    @model_validator(mode="after")
+    def _prices_belong_together(self) -> Self:
         if (self.prompt_price is None) != (self.completion_price is None):
-            raise UsageError("LLM prompt_price and completion_price belong together; give both")
+            raise ValueError("prompt_price and completion_price belong together; give both")
         if self.max_cost is not None and not self.priced:
-            raise UsageError(
-                "LLM max_cost needs prompt_price and completion_price, in money per million tokens"
+            raise ValueError(
+                "max_cost needs prompt_price and completion_price, in money per million tokens"
             )
+        return self
 
     @property
     def priced(self) -> bool:
@@ -70,36 +58,9 @@ class Limits:
         prompt = prompt_tokens * (self.prompt_price or 0.0)
         return (prompt + completion_tokens * (self.completion_price or 0.0)) / MILLION
 
-    def cost_of(self, answers: Iterable[Completion]) -> float | None:
-        """Return what answers cost; None without prices, or where a server told no usage."""
-        total = 0.0
-        for answer in answers:
-            prompt, completion = answer.prompt_tokens, answer.completion_tokens
-            if not self.priced or prompt is None or completion is None:
-                return None
-            total += self.cost(prompt, completion)
-        return total
-
     def cost_at_most(self, request: ChatRequest) -> float:
         """Return more than a request will cost: a token for each byte, and the longest answer."""
         return self.cost(prompt_tokens_at_most(request), request.max_tokens)
-
-
-class LimitOptions(Options):
-    """What may be spent on a language model; prices are money a million tokens."""
-
-    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
-    max_cost: Annotated[Number, Field(ge=0)] | None = None
-    prompt_price: Annotated[Number, Field(ge=0)] | None = None
-    completion_price: Annotated[Number, Field(ge=0)] | None = None
-
-    def limits(self) -> Limits:
-        """Return what one evaluation, or one ranking, may spend.
-
-        Raises:
-            UsageError: ``max_cost`` without prices.
-        """
-        return Limits(self.max_calls, self.max_cost, self.prompt_price, self.completion_price)
 
 
 class Budget:
@@ -132,7 +93,7 @@ class Budget:
     def spend(self, request: ChatRequest, answer: Answer) -> None:
         """Count what a request cost; where the server tells no usage, the most that it can have."""
         self._sent.remove(request)
-        if isinstance(answer, Failure):
+        if isinstance(answer, Failed):
             self.cost += self.limits.cost_at_most(request) if answer.maybe_paid else 0.0
         elif answer.prompt_tokens is None or answer.completion_tokens is None:
             self.cost += self.limits.cost_at_most(request)
@@ -161,21 +122,15 @@ class CallLimit:
         self._calls = 0
 
     def results(
-        self,
-        works: Sequence[Callable[[], Result]],
-        n_requests: Sequence[int],
-        width: int,
-        after_block: Callable[[int], None] | None = None,
+        self, works: Sequence[tuple[Callable[[], Result], int]], width: int
     ) -> Iterator[tuple[int, Result]]:
         """Yield (number of a piece of work, its result), several at a time, while requests fit.
 
         What a piece raises is raised when the results of the others beside it were given.
 
         Args:
-            works: ask a server.
-            n_requests: of each piece of work, how many requests it takes.
+            works: what asks a server, and how many requests it takes.
             width: pieces at a time.
-            after_block: called with how many are done.
 
         Raises:
             BudgetReached: the next one does not fit.
@@ -183,22 +138,20 @@ class CallLimit:
         done = 0
         with ThreadPoolExecutor(width, thread_name_prefix="requests") as pool:
             while done < len(works):
-                block = works[done : done + self._n_fitting(n_requests[done : done + width])]
-                sent = [pool.submit(work) for work in block]
-                errors = [error for future in sent if (error := future.exception()) is not None]
+                block = works[done : done + width]
+                sent = [pool.submit(work) for work, n in block[: self._n_fitting(block)]]
+                wait(sent)
                 for number, future in enumerate(sent, start=done):
                     if future.exception() is None:
                         yield number, future.result()
-                if errors:
-                    raise errors[0]
-                done += len(block)
-                if after_block is not None:
-                    after_block(done)
+                for future in sent:
+                    future.result()
+                done += len(sent)
 
-    def _n_fitting(self, n_requests: Sequence[int]) -> int:
+    def _n_fitting(self, works: Sequence[tuple[object, int]]) -> int:
         """Count the requests of the first pieces of work that fit; return how many pieces."""
-        for n_pieces, requests in enumerate(n_requests):
-            if self._max_calls is not None and self._calls + requests > self._max_calls:
+        for n_pieces, (_, n_requests) in enumerate(works):
+            if self._max_calls is not None and self._calls + n_requests > self._max_calls:
                 if n_pieces:
                     return n_pieces
                 raise BudgetReached(
@@ -206,22 +159,27 @@ class CallLimit:
                     "requests); answers are stored, run again to get only the rest, or raise the "
                     "limit"
                 )
-            self._calls += requests
-        return len(n_requests)
+            self._calls += n_requests
+        return len(works)
 
 
 def taken(
     answers: Mapping[str, Sequence[Completion]], limits: Limits
 ) -> tuple[dict[str, float], float | None]:
-    """Return query id -> what its answers took when they were given, and what a query costs."""
-    seconds, costs = dict[str, float](), list[float]()
+    """Return query id -> what its answers took when they were given, and what a query costs.
+
+    The cost is None without prices, or where a server told no usage.
+    """
+    seconds, cost = dict[str, float](), 0.0
+    is_known = limits.priced and bool(answers)
     for query_id, completions in answers.items():
         times = [answer.seconds for answer in completions if answer.seconds is not None]
         if len(times) == len(completions):
             seconds[query_id] = sum(times)
-        cost = limits.cost_of(completions)
-        costs += [] if cost is None else [cost]
-    return seconds, sum(costs) / len(costs) if costs and len(costs) == len(answers) else None
+        for answer in completions:
+            is_known &= answer.prompt_tokens is not None and answer.completion_tokens is not None
+            cost += limits.cost(answer.prompt_tokens or 0, answer.completion_tokens or 0)
+    return seconds, cost / len(answers) if is_known else None
 
 
 def prompt_tokens_at_most(request: ChatRequest) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
+
+from rag_assets.servers.failures import Failed
 
 STOP = "stop"
 """The answer is whole."""
@@ -77,26 +79,14 @@ class Completion(NamedTuple):
     time: str | None = None
 
 
-FailureKind = Literal["answer", "transient", "endpoint"]
+Answer = Completion | Failed
 
 
-class Failure(NamedTuple):
-    """Why a request has no answer.
-
-    Attributes:
-        reason: one phrase, without any secret.
-        kind: ``answer``: this one request, or its answer, is bad. ``transient``: rate limits,
-            time-outs and server errors outlasted the retries. ``endpoint``: no request can
-            succeed, because of the address, the key or the name of the model.
-        maybe_paid: whether the server may have done the work and charged for it.
-    """
-
-    reason: str
-    kind: FailureKind = "answer"
-    maybe_paid: bool = False
-
-
-Answer = Completion | Failure
+def token_count(value: object) -> int | None:
+    """Return a number of tokens that a server tells; None where it is no count."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31:
+        return value
+    return None
 
 
 def now() -> str:
@@ -118,5 +108,9 @@ class ChatModel(Protocol):
         ...
 
     def answer(self, request: ChatRequest) -> Answer:
-        """Answer a request, in any thread; a bad answer is a :class:`Failure`, never an error."""
+        """Answer a request, in any thread; a bad answer is a :class:`Failed`, never an error.
+
+        Raises:
+            ModelUnavailable: no request can succeed.
+        """
         ...

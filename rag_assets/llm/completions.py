@@ -13,9 +13,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.budget import Budget, Limits, prompt_tokens_at_most
-from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Failure
+from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion
 from rag_assets.llm.replies import Journal, ReplyStore, request_text
 from rag_assets.progress import Advance
 from rag_assets.servers.client import Outage
@@ -44,7 +43,7 @@ class Counts(NamedTuple):
 
     def after(self, answer: Answer) -> Counts:
         """Return the counts when one more request has an answer, or failed."""
-        is_failure = isinstance(answer, Failure)
+        is_failure = isinstance(answer, Failed)
         done, failed = self.done + (not is_failure), self.failed + is_failure
         return Counts(done, failed, self.remaining - 1, self.cost)
 
@@ -129,7 +128,7 @@ class Completions:
     def complete(self, requests: Sequence[ChatRequest]) -> Iterator[tuple[int, Answer]]:
         """Yield (number of a request, its answer): first what is stored, then as it arrives.
 
-        Equal requests are asked once. A request without an answer has a :class:`Failure` with its
+        Equal requests are asked once. A request without an answer has a :class:`Failed` with its
         reason, and is asked again the next time.
 
         Raises:
@@ -158,7 +157,7 @@ class Completions:
         self, requests: Sequence[ChatRequest], missing: Sequence[int], journal: Journal, at: Counts
     ) -> Iterator[tuple[int, Answer]]:
         """Yield answers of the model as they arrive; the journal has each before."""
-        waiting, outage = deque(missing), Outage()
+        waiting, outage = deque(missing), Outage("LLM")
         sent: dict[Future[Answer], int] = {}
         width = self.model.concurrency
         with ThreadPoolExecutor(width, thread_name_prefix="llm") as pool:
@@ -174,7 +173,8 @@ class Completions:
                     self.budget.spend(requests[number], answer)
                     at = at.after(answer)
                     self._tell(at)
-                    _check_served(outage, answer)
+                    outage.note(answer if isinstance(answer, Failed) else None)
+                    outage.check()
                     yield number, answer
 
     def _stored_answer(self, request: ChatRequest, journal: Journal) -> Answer:
@@ -187,19 +187,3 @@ class Completions:
         if self._progress is not None:
             is_priced = self.budget.limits.priced
             self._progress(counts._replace(cost=self.budget.cost if is_priced else None))
-
-
-def _check_served(outage: Outage, answer: Answer) -> None:
-    """Note how a request ended.
-
-    Raises:
-        ModelUnavailable: no request can succeed, or the server serves no more.
-    """
-    if isinstance(answer, Completion):
-        outage.note(None)
-        return
-    if answer.kind == "endpoint":
-        raise ModelUnavailable(f"LLM: {answer.reason}")
-    outage.note(Failed(answer.reason, answer.kind == "transient"))
-    if outage.reason is not None:
-        raise NotServed(f"LLM: {outage.reason}; the answers so far are stored, run again later")

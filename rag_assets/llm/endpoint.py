@@ -1,123 +1,32 @@
-"""Where an OpenAI-compatible server is, and its key: by configuration, a program or variables."""
+"""Which language model is asked where the experiment, a program or variables say it together."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from types import MappingProxyType
-from urllib.parse import urlsplit
+from collections.abc import Mapping
 
 from rag_assets.errors import UsageError
-from rag_assets.servers.client import Retries, ServedModelOptions
+from rag_assets.servers.client import ServedModelOptions
 from rag_assets.servers.secrets import host_of, is_loopback
-from rag_assets.servers.transport import MEBIBYTE, Server
+from rag_assets.servers.transport import Server
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 MODEL_VARIABLE = "RAG_ASSETS_LLM_MODEL"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
+NO_MODEL = f"no LLM is named; give `model`, or set {MODEL_VARIABLE}"
 
-_GIVEN: ContextVar[Mapping[str, str]] = ContextVar("given_keys", default=MappingProxyType({}))
 
+def model_named(model: str | None, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the name of a model at its server: as it is given, else that of the variable.
 
-@dataclass(frozen=True)
-class Endpoint:
-    """A server that speaks the OpenAI protocol, or ``/rerank``, and how to treat it.
-
-    Attributes:
-        model: the model's name at the server.
-        base_url: address up to and with the version, as ``http://127.0.0.1:8080/v1``.
-        api_key_variable: the environment variable that holds the key; None: the server needs none.
-            Only the name is ever stored: the key is in no fingerprint, log or error.
-        timeout: seconds for one attempt, to the last byte of its answer.
-        concurrency: requests at a time.
-        retries: further attempts after a rate limit, a time-out or a server error.
-        backoff: seconds before the first retry; doubled for each further one.
+    Raises:
+        UsageError: there is neither.
     """
-
-    model: str
-    base_url: str = DEFAULT_BASE_URL
-    api_key_variable: str | None = API_KEY_VARIABLE
-    timeout: float = 60.0
-    concurrency: int = 4
-    retries: int = 4
-    backoff: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Raise UsageError for what is no address, and without a model."""
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(
-                f"LLM base_url '{self.place}' is no address; it must begin with http:// or https://"
-            )
-        if not self.model:
-            raise UsageError(f"no LLM is named; give `model`, or set {MODEL_VARIABLE}")
-
-    @classmethod
-    def of(cls, options: ServedModelOptions) -> Endpoint:
-        """Return the endpoint of options.
-
-        Raises:
-            UsageError: the address is none.
-        """
-        return cls(
-            options.model,
-            options.base_url,
-            options.api_key_env,
-            timeout=options.timeout,
-            concurrency=options.concurrency,
-            retries=options.retries,
-            backoff=options.backoff,
-        )
-
-    @property
-    def place(self) -> str:
-        """The address as it may be shown and stored: without user, password and query."""
-        return Server(self.base_url).place
-
-    @property
-    def described(self) -> dict[str, str]:
-        """The model's name and its server: what stands for them in caches and fingerprints."""
-        return {"model": self.model, "server": self.place}
-
-    def retrying(self, sleep: Callable[[float], None] = time.sleep) -> Retries:
-        """Return when a request is sent again; ``sleep`` waits."""
-        return Retries(self.retries, self.backoff, sleep=sleep)
-
-    def server(self, most_mebibytes: int = 16) -> Server:
-        """Return who is asked, with the key, and the bounds of a request.
-
-        Raises:
-            UsageError: the key's variable is not set, or holds what no header can.
-        """
-        key = self.api_key()
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise UsageError(
-                f"environment variable {self.api_key_variable} holds no API key: a key has "
-                "printable ASCII characters only"
-            )
-        most = most_mebibytes * MEBIBYTE
-        return Server(self.base_url, key, timeout=self.timeout, most_bytes=most)
-
-    def api_key(self) -> str | None:
-        """Return the key; None where none is sent.
-
-        Raises:
-            UsageError: the variable is not set.
-        """
-        if self.api_key_variable is None:
-            return None
-        key = key_of(self.api_key_variable)
-        if not key:
-            raise UsageError(
-                f"environment variable {self.api_key_variable} is not set; it must hold the API "
-                f"key of {self.place}"
-            )
-        return key
+    name = model or environ.get(MODEL_VARIABLE)
+    if not name:
+        raise UsageError(NO_MODEL)
+    return name
 
 
 def address_of(base_url: str | None, environ: Mapping[str, str] = os.environ) -> str:
@@ -147,8 +56,8 @@ def address_of(base_url: str | None, environ: Mapping[str, str] = os.environ) ->
 
 def endpoint_from_environment(
     model: str | None = None, environ: Mapping[str, str] = os.environ
-) -> Endpoint:
-    """Return the endpoint that ``OPENAI_BASE_URL`` and ``RAG_ASSETS_LLM_MODEL`` name.
+) -> ServedModelOptions:
+    """Return the model that ``OPENAI_BASE_URL`` and ``RAG_ASSETS_LLM_MODEL`` name.
 
     The key is that of ``OPENAI_API_KEY``. A server on this machine needs none: without the
     variable none is sent there.
@@ -158,28 +67,10 @@ def endpoint_from_environment(
         environ: the variables.
 
     Raises:
-        UsageError: no model is named, or the address is none, or that of another machine.
+        UsageError: no model is named, or the address is that of another machine.
     """
     base_url = address_of(None, environ)
     needs_key = bool(environ.get(API_KEY_VARIABLE)) or not is_loopback(base_url)
     variable = API_KEY_VARIABLE if needs_key else None
-    return Endpoint(model or environ.get(MODEL_VARIABLE, ""), base_url, variable)
-
-
-@contextmanager
-def given_keys(keys: Mapping[str, str]) -> Iterator[None]:
-    """Let models that are opened in a block use these keys.
-
-    Args:
-        keys: name of an environment variable -> the key that it would hold.
-    """
-    token = _GIVEN.set(keys)
-    try:
-        yield
-    finally:
-        _GIVEN.reset(token)
-
-
-def key_of(variable: str) -> str:
-    """Return the key that an experiment names by a variable; empty where there is none."""
-    return (_GIVEN.get().get(variable) or os.environ.get(variable, "")).strip()
+    name = model_named(model, environ)
+    return ServedModelOptions(model=name, base_url=base_url, api_key_env=variable)

@@ -14,10 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rag_assets.llm.client import LENGTH, STOP, Answer, ChatRequest, Completion, Failure, now
+from rag_assets.errors import ModelUnavailable
+from rag_assets.llm.client import LENGTH, STOP, Answer, ChatRequest, Completion, now
 from rag_assets.models.loading import default_device, loaded, quiet_models
 from rag_assets.models.model_names import resolve_model
 from rag_assets.package_versions import version
+from rag_assets.servers.failures import Failed
 
 
 class LocalTransformers:
@@ -61,11 +63,11 @@ class LocalTransformers:
         """Answer a request.
 
         Raises:
-            ModelUnavailable: the model cannot be loaded.
+            ModelUnavailable: the model cannot be loaded, or has no way to write so many sequences.
         """
         if self._sequences > self._beams and not request.temperature:
             needs = f"{self._sequences} sequences need as many beams, or a temperature above 0"
-            return Failure(needs, "endpoint")
+            raise ModelUnavailable(f"LLM: {needs}")
         tokenizer, model = self._load()
         with quiet_models():
             return generated(tokenizer, model, request, self._beams, self._sequences)
@@ -100,7 +102,7 @@ def generated(
     needed = longest if is_encoder_decoder else n_asked + request.max_tokens
     if positions is not None and needed > positions:
         needs = f"{n_asked} tokens and {request.max_tokens} of the answer"
-        return Failure(f"{needs} do not fit into the model's {positions}")
+        return Failed(f"{needs} do not fit into the model's {positions}")
     is_drawn = bool(request.temperature)
     sampling = {"temperature": request.temperature, "top_k": 0} if is_drawn else {}
     devices = [model.device] if model.device.type == "cuda" else []

@@ -16,20 +16,12 @@ import numpy as np
 
 from rag_assets.errors import ModelUnavailable, NotServed, UsageError
 from rag_assets.llm.budget import CallLimit
-from rag_assets.llm.client import (
-    REFUSAL,
-    STOP,
-    Answer,
-    ChatRequest,
-    Completion,
-    Failure,
-    FailureKind,
-    now,
-)
-from rag_assets.llm.endpoint import Endpoint
+from rag_assets.llm.client import REFUSAL, STOP, Answer, ChatRequest, Completion, now, token_count
 from rag_assets.models.cache_fill import Progress, Rows, ValueCache, filled
+from rag_assets.models.token_counts import in_batches
 from rag_assets.models.vectors import DENSE_VECTORS, Vectors, checked_lengths, to_unit_rows
-from rag_assets.servers.failures import ServerFailure, answered, malformed
+from rag_assets.servers.client import ModelClient, ServedModelOptions
+from rag_assets.servers.failures import Failed, malformed
 from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.content_cache import text_keys
@@ -38,61 +30,44 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 
-class OpenAICompatible:
-    """A model at an :class:`Endpoint`."""
+class OpenAICompatible(ModelClient):
+    """A chat model behind a server."""
 
-    def __init__(self, endpoint: Endpoint, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, options: ServedModelOptions, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
         """Read the key from its environment variable; nothing is sent yet.
 
         Raises:
             UsageError: the package ``openai`` is not installed, or the variable is not set.
         """
-        self._endpoint = endpoint
-        self._retries = endpoint.retrying(sleep)
-        server = endpoint.server()
-        self._secrets = server.secrets
-        self._client = open_client(server)
+        super().__init__(options, sleep=sleep)
+        self._client = open_client(self.server)
 
     @property
     def identity(self) -> Mapping[str, str]:
         """The model's name and its server."""
-        return self._endpoint.described
-
-    @property
-    def concurrency(self) -> int:
-        """As the endpoint says."""
-        return self._endpoint.concurrency
+        return self.options.served_model
 
     def answer(self, request: ChatRequest) -> Answer:
-        """Ask, and ask again where the server did not serve."""
-        try:
-            return self._retries.answer(lambda: self._attempt(request), self._endpoint.place)
-        except ServerFailure as failure:
-            return self._failed(failure)
+        """Ask, and ask again where the server did not serve.
 
-    def _attempt(self, request: ChatRequest) -> Answer:
+        Raises:
+            ModelUnavailable: no request can succeed.
+        """
+        return self.result(lambda: self._attempt(request))
+
+    def _attempt(self, request: ChatRequest) -> Completion:
         optional = {"temperature": request.temperature, "seed": request.seed}
         body: dict[str, Any] = {
-            "model": self._endpoint.model,
+            "model": self.options.model,
             "messages": [message._asdict() for message in request.messages],
             "max_tokens": request.max_tokens,
             **{name: value for name, value in optional.items() if value is not None},
         }
         started = time.perf_counter()
-        create = self._client.chat.completions.create
-        completion = answered(lambda: _completion(create(**body)), self._secrets)
+        completion = _completion(self._client.chat.completions.create(**body))
         return completion._replace(seconds=time.perf_counter() - started, time=now())
-
-    def _failed(self, failure: ServerFailure) -> Failure:
-        place, reason = self._endpoint.place, str(failure)
-        paid = failure.kind != "refused"  # also of an answer that ends too early
-        if failure.final is not None:
-            place = f"{place}, model '{self._endpoint.model}'"
-            return Failure(f"{place}: {failure.final} ({reason})", "endpoint")
-        if failure.kind == "unconnected":
-            reason = f"{place}: {reason}"
-        kind: FailureKind = "transient" if failure.retryable else "answer"
-        return Failure(reason, kind, paid)
 
 
 def open_client(server: Server) -> OpenAI:
@@ -132,7 +107,8 @@ def _completion(response: Any) -> Completion:  # noqa: ANN401  (servers send wha
     filtered = choice.finish_reason == "content_filter"
     text = refusal or message.content
     usage = getattr(response, "usage", None)
-    counts = (_count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+    names = ("prompt_tokens", "completion_tokens")
+    prompt, written = (token_count(getattr(usage, name, None)) for name in names)
     reason = str(choice.finish_reason or STOP)
     if refusal or filtered:
         text, reason = str(text or ""), REFUSAL
@@ -141,18 +117,10 @@ def _completion(response: Any) -> Completion:  # noqa: ANN401  (servers send wha
     served = getattr(response, "model", None)
     served = served if isinstance(served, str) and served else None
     f"{text}{reason}{served}".encode()  # half a character of JSON, such as \ud800, is no text
-    return Completion(text, *counts, reason, served_model=served)
+    return Completion(text, prompt, written, reason, served_model=served)
 
 
-def _count(usage: object, name: str) -> int | None:
-    value = getattr(usage, name, None)
-    # More than a table holds is no count.
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value < 2**31 else None
-
-
-_MOST_MEBIBYTES = 256
+_MAX_MEBIBYTES = 256
 """Of an answer: 2,048 vectors of 3,072 dimensions, written as decimal numbers."""
 
 
@@ -205,44 +173,39 @@ def embed_cached(
     return filled(text_keys(texts), DENSE_VECTORS, store, compute, progress=progress)
 
 
-class OpenAIEmbeddings:
-    """An embedding model at an :class:`Endpoint`."""
+class OpenAIEmbeddings(ModelClient):
+    """An embedding model behind a server."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        options: ServedModelOptions,
         *,
         dimensions: int | None = None,
         batch_size: int = 64,
-        max_calls: int | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Read the key from its environment variable; nothing is sent yet.
 
         Args:
-            endpoint: the server.
+            options: where the model is, and how it is asked.
             dimensions: asks the server for shorter vectors; None takes the model's own.
             batch_size: texts a request.
-            max_calls: most requests that are answered or fail; None: any number.
             sleep: waits between attempts.
 
         Raises:
             UsageError: the package ``openai`` is not installed, or the variable is not set.
         """
-        self._endpoint = endpoint
+        super().__init__(options, max_mebibytes=_MAX_MEBIBYTES, sleep=sleep)
         self._dimensions = dimensions
         self._batch_size = batch_size
-        self._calls = CallLimit(max_calls)
-        self._retries = endpoint.retrying(sleep)
-        server = endpoint.server(_MOST_MEBIBYTES)
-        self._secrets = server.secrets
-        self._client = open_client(server)
-        self._counted: list[int] = []
+        self._calls = CallLimit(options.max_calls)
+        self._client = open_client(self.server)
+        self._token_counts: list[int] = []
 
     @property
     def tokens(self) -> int | None:
         """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
-        return sum(self._counted) if self._counted else None
+        return sum(self._token_counts) if self._token_counts else None
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Vectors]]:
         """Yield (number of the first text of a request, vectors), a few requests at a time.
@@ -255,33 +218,24 @@ class OpenAIEmbeddings:
                 line, without the key.
             BudgetReached: ``max_calls`` allow no more; what was given before stays known.
         """
-        size = self._batch_size
-        batches = [list(texts[start : start + size]) for start in range(0, len(texts), size)]
-        works = [partial(self._embed, batch) for batch in batches]
-        width = self._endpoint.concurrency
-        for number, vectors in self._calls.results(works, [1] * len(works), width):
-            yield number * size, vectors
+        works = [(partial(self._embed, batch), 1) for batch in in_batches(texts, self._batch_size)]
+        for number, vectors in self._calls.results(works, self.concurrency):
+            yield number * self._batch_size, vectors
 
     def _embed(self, texts: list[str]) -> Vectors:
-        try:
-            return self._retries.answer(
-                lambda: answered(lambda: self._attempt(texts), self._secrets), self._endpoint.place
-            )
-        except ServerFailure as failure:
-            last = failure
-        place = f"model '{self._endpoint.model}' at {self._endpoint.place} is not available"
-        if last.retryable:
-            raise NotServed(f"{place}: {last}")
-        refused = "the request is refused" if last.kind == "refused" else None
-        means = last.final or refused
-        raise ModelUnavailable(f"{place}: {means} ({last})" if means else f"{place}: {last}")
+        vectors = self.result(lambda: self._attempt(texts))
+        if isinstance(vectors, Failed):
+            error = NotServed if vectors.retryable else ModelUnavailable
+            place = f"model '{self.options.model}' at {self.server.place}"
+            raise error(f"{place} is not available: {vectors.reason}")
+        return vectors
 
     def _attempt(self, texts: list[str]) -> Vectors:
         optional: dict[str, Any] = (
             {} if self._dimensions is None else {"dimensions": self._dimensions}
         )
         response: Any = self._client.embeddings.create(
-            model=self._endpoint.model, input=texts, **optional
+            model=self.options.model, input=texts, **optional
         )
         rows = {row.index: row.embedding for row in response.data}
         if sorted(rows) != list(range(len(texts))) or len(response.data) != len(texts):
@@ -289,10 +243,10 @@ class OpenAIEmbeddings:
         vectors: Vectors = np.array([rows[row] for row in range(len(texts))], dtype=np.float32)
         if vectors.ndim != 2 or not vectors.size:
             raise ValueError("the vectors are empty")
-        tokens = getattr(getattr(response, "usage", None), "total_tokens", None)
-        if isinstance(tokens, int) and 0 <= tokens < 2**31:
-            self._counted.append(tokens)
         if self._dimensions is not None and vectors.shape[1] != self._dimensions:
             given = vectors.shape[1]
             raise ValueError(f"vectors of {given} dimensions, not the {self._dimensions} asked for")
+        tokens = token_count(getattr(getattr(response, "usage", None), "total_tokens", None))
+        if tokens is not None:
+            self._token_counts.append(tokens)
         return vectors

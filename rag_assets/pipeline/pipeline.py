@@ -198,7 +198,7 @@ class Pipeline:
             if config is None:
                 raise UsageError(f"{self.experiment.name} has no language model; add `llm`")
             self._chat_models[llm] = config.chat_model()
-            self._budgets[llm] = Budget(config.limits())
+            self._budgets[llm] = Budget(config)
         return self._chat_models[llm]
 
     @property

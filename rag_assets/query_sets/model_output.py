@@ -6,7 +6,8 @@ import json
 import re
 from typing import NamedTuple
 
-from rag_assets.llm.client import LENGTH, REFUSAL, Answer, Failure
+from rag_assets.llm.client import LENGTH, REFUSAL, Answer
+from rag_assets.servers.failures import Failed
 
 
 class Unusable(NamedTuple):
@@ -95,7 +96,7 @@ def parsed_passage(answer: Answer, original: str) -> Parsed:
 
 def usable_text(answer: Answer, original: str = "") -> str | Unusable:
     """Return what the model wrote, without its thinking; Unusable for failures and refusals."""
-    if isinstance(answer, Failure):
+    if isinstance(answer, Failed):
         return Unusable(answer.reason)
     text = without_thinking(answer.text)
     if answer.finish_reason == REFUSAL:
@@ -115,7 +116,7 @@ def without_thinking(text: str) -> str:
 
 def is_cut(answer: Answer) -> bool:
     """Return whether an answer ends at ``max_tokens``."""
-    return not isinstance(answer, Failure) and answer.finish_reason == LENGTH
+    return not isinstance(answer, Failed) and answer.finish_reason == LENGTH
 
 
 def _json_texts(body: str, cut: bool) -> list[str] | None:

@@ -1,4 +1,7 @@
-"""When a request is sent again, and when a server is left alone: one rule for all servers."""
+"""The one client of servers: its options, when a request is sent again, when none is sent any more.
+
+Whatever a model is served by, the same options say where it is and how often it is asked.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from rag_assets.errors import ModelUnavailable, NotServed, UsageError
 from rag_assets.options import Number, Options
-from rag_assets.servers.failures import Failed, ServerFailure
+from rag_assets.servers.failures import Failed, ServerFailure, answered
+from rag_assets.servers.secrets import key_of
+from rag_assets.servers.transport import MEBIBYTE, Server
 
 MAX_WAIT = 60.0
 """Seconds before a retry; a server that wants to be left alone for longer is not asked again."""
@@ -42,17 +48,28 @@ def _address(base_url: str) -> str:
         raise ValueError("must be an address with a host and a port from 0 to 65535") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an address that begins with http:// or https://")
+    return base_url
+
+
+def _without_secret(base_url: str) -> str:
+    parts = urlsplit(base_url)
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError("must hold no user, password or query; put a key into api_key_env")
     return base_url.rstrip("/")
 
 
-Address = Annotated[str, AfterValidator(_address)]
+ServerAddress = Annotated[str, AfterValidator(_address)]
+"""Where a server is; it may hold a user, a password and a query, which are shown nowhere."""
+
+Address = Annotated[ServerAddress, AfterValidator(_without_secret)]
 """Where a server is, without a secret."""
 
 
 class ServedModelOptions(RequestOptions):
-    """Where a model is served, and how much it may be asked; ``api_key_env`` names a variable."""
+    """Where a model is served, and how much it may be asked; ``api_key_env`` names a variable.
+
+    Only the name of the variable is ever stored: the key is in no fingerprint, log or error.
+    """
 
     of_requests: ClassVar[frozenset[str]] = RequestOptions.of_requests | {
         "api_key_env",
@@ -61,10 +78,40 @@ class ServedModelOptions(RequestOptions):
     }
 
     model: str = Field(min_length=1)
-    base_url: str
+    base_url: ServerAddress
     api_key_env: str | None = None
     concurrency: Annotated[int, Field(ge=1, strict=True)] = 4
     max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
+
+    @property
+    def place(self) -> str:
+        """The address as it may be shown and stored: without user, password and query."""
+        return Server(self.base_url).place
+
+    @property
+    def served_model(self) -> dict[str, str]:
+        """The model's name and its server: what stands for them in caches and fingerprints."""
+        return {"model": self.model, "server": self.place}
+
+    def server(self, max_mebibytes: int = 16) -> Server:
+        """Return who is asked, with the key, and the bounds of a request.
+
+        Raises:
+            UsageError: the key's variable is not set, or holds what no header can.
+        """
+        key = None if self.api_key_env is None else key_of(self.api_key_env)
+        if key == "":
+            raise UsageError(
+                f"environment variable {self.api_key_env} is not set; it must hold the API key of "
+                f"{self.place}"
+            )
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise UsageError(
+                f"environment variable {self.api_key_env} holds no API key: a key has printable "
+                "ASCII characters only"
+            )
+        most = max_mebibytes * MEBIBYTE
+        return Server(self.base_url, key, timeout=self.timeout, most_bytes=most)
 
 
 @dataclass
@@ -77,19 +124,19 @@ class Retries:
     Attributes:
         count: further attempts.
         backoff: seconds before the first of them; doubled for each further one.
-        longest: seconds before one at most; a longer ``Retry-After`` ends the attempts.
+        server: who is asked.
         sleep: waits.
         quiet_until: when the server may be asked again, on the monotonic clock.
     """
 
     count: int
     backoff: float
-    longest: float = MAX_WAIT
+    server: Server
     sleep: Callable[[float], None] = time.sleep
     quiet_until: float = 0.0
 
-    def answer(self, ask: Callable[[], Result], place: str) -> Result:
-        """Return what an attempt gives; ``place`` is who is asked, for the log.
+    def answer(self, ask: Callable[[], Result]) -> Result:
+        """Return what an attempt gives; whatever else ``ask`` raises is a failure of the server.
 
         Raises:
             ServerFailure: the last attempt failed, or the server asked for too long a wait.
@@ -99,32 +146,70 @@ class Retries:
             self.sleep(quiet)
         for attempt in range(self.count + 1):
             try:
-                return ask()
+                return answered(ask, self.server.secrets)
             except ServerFailure as failure:
                 last = failure
             if not last.retryable or attempt == self.count:
                 break
-            wait = self.wait_before(attempt, last.asked)
-            if wait is None:
+            if last.asked is not None and last.asked > MAX_WAIT:
                 problem = f"the server asked for {last.asked:.0f} s (Retry-After)"
-                reason = f"{problem}; at most {self.longest:g} s are waited"
-                last = ServerFailure(f"{last}: {reason}", last.kind, last.status, last.asked)
+                reason = f"{last}: {problem}; at most {MAX_WAIT:g} s are waited"
+                last = ServerFailure(reason, last.kind, last.status, last.asked)
                 break
-            _log.info("%s: %s; again in %.1f s", place, last, wait)
+            wait = max(min(self.backoff * 2.0**attempt, MAX_WAIT), last.asked or 0.0)
+            _log.info("%s: %s; again in %.1f s", self.server.place, last, wait)
             if last.asked is not None:
                 self.quiet_until = max(self.quiet_until, time.monotonic() + wait)
             self.sleep(wait)
         raise last  # out here, nothing is its context
 
-    def wait_before(self, attempt: int, asked: float | None) -> float | None:
-        """Return the seconds to wait before retry number ``attempt`` (from 0); None: give up.
 
-        Exponential: ``backoff * 2^attempt``, at most ``longest``; never less than what the server
-        asked for, and no retry at all when that is more than ``longest``.
+class ModelClient:
+    """Asks a model on a server: what chat models, embeddings and rerankers have in common."""
+
+    def __init__(
+        self,
+        options: ServedModelOptions,
+        *,
+        max_mebibytes: int = 16,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Read the key from its environment variable; nothing is sent yet.
+
+        Args:
+            options: where the model is, and how often it is asked.
+            max_mebibytes: of an answer.
+            sleep: waits between attempts.
+
+        Raises:
+            UsageError: the variable is not set, or holds what no header can.
         """
-        if asked is not None and asked > self.longest:
-            return None
-        return max(min(self.backoff * 2.0 ** min(attempt, 60), self.longest), asked or 0.0)
+        self.options = options
+        self.server = options.server(max_mebibytes)
+        self._retries = Retries(options.retries, options.backoff, self.server, sleep)
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests it may be given at a time."""
+        return self.options.concurrency
+
+    def result(self, ask: Callable[[], Result]) -> Result | Failed:
+        """Return what an attempt gives, or why this request has no result.
+
+        Raises:
+            ModelUnavailable: no request can succeed: the address, the key or the model is wrong.
+        """
+        try:
+            return self._retries.answer(ask)
+        except ServerFailure as failure:
+            last = failure
+        if last.final is not None:
+            raise ModelUnavailable(
+                f"model '{self.options.model}' at {self.server.place} is not available: "
+                f"{last.final} ({last}); check base_url, model and api_key_env"
+            )
+        place = f"{self.server.place}: " if last.kind == "unconnected" else ""
+        return Failed(f"{place}{last}", last.retryable, maybe_paid=last.kind != "refused")
 
 
 class Outage:
@@ -134,11 +219,13 @@ class Outage:
     spite of retries. For any thread.
 
     Attributes:
+        server: what it is called in the error.
         reason: why nothing is sent any more; None: the server serves.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, server: str = "") -> None:
         """Begin with a server that serves."""
+        self.server = server
         self.reason: str | None = None
         self._lock = threading.Lock()
         self._n_unserved = 0
@@ -154,3 +241,13 @@ class Outage:
                 self.reason = f"{row}, the last one: {reason}"
             elif isinstance(failure, ServerFailure) and failure.final is not None:
                 self.reason = f"{failure.final} ({failure})"
+
+    def check(self) -> None:
+        """Check that the server serves.
+
+        Raises:
+            NotServed: it does not.
+        """
+        if self.reason is not None:
+            problem = f"{self.server}: {self.reason}; the answers so far are stored"
+            raise NotServed(f"{problem}, run again later")

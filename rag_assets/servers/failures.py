@@ -37,10 +37,12 @@ class Failed(NamedTuple):
     Attributes:
         reason: one phrase, without any secret.
         retryable: the server did not serve in spite of retries; it may later.
+        maybe_paid: whether the server may have done the work and charged for it.
     """
 
     reason: str
     retryable: bool = False
+    maybe_paid: bool = False
 
 
 class ServerFailure(Exception):

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.llm.client import Completion, Failure
+from rag_assets.llm.client import Completion
 from rag_assets.query_sets.query_set import (
     QUERY_SET_TYPES,
     ComputedQuerySet,
@@ -19,6 +19,7 @@ from rag_assets.query_sets.query_set import (
 )
 from rag_assets.query_sets.variants import folded, variant_table
 from rag_assets.schemas import QUERIES, QUERY_VARIANTS
+from rag_assets.servers.failures import Failed
 
 TEXTS = {
     "plain": "when does the southern harbour close",
@@ -87,7 +88,7 @@ class QuerySetContract:
         for text in ANSWERS:
             for reason in ("stop", "length", "refusal"):
                 strategy.parse(Completion(text, None, None, reason), "a harbour")
-        strategy.parse(Failure("no answer"), "a harbour")
+        strategy.parse(Failed("no answer"), "a harbour")
 
 
 def variants_of(query_set: QuerySet, texts: Mapping[str, str]) -> pa.Table:

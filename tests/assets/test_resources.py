@@ -20,7 +20,7 @@ from rag_assets.assets.resources import ModelKeys, RetrievalStore, resources_of
 from rag_assets.cli import main
 from rag_assets.errors import DataError, StoreError
 from rag_assets.experiment import Experiment
-from rag_assets.llm.endpoint import given_keys, key_of
+from rag_assets.servers.secrets import given_keys, key_of
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.settings import StoreSettings
 from tests.assets.asking import KEY_VARIABLE, ask

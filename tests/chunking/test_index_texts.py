@@ -25,11 +25,12 @@ from rag_assets.chunking.index_texts import (
 from rag_assets.chunking.pieces import indexed_texts
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
-from rag_assets.llm.client import Answer, Completion, Failure
+from rag_assets.llm.client import Answer, Completion
 from rag_assets.ordering import Hits
 from rag_assets.query_sets.model_output import Unusable
 from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.schemas import CHUNKS
+from rag_assets.servers.failures import Failed
 from tests.tiny_experiment import Tiny
 
 
@@ -123,7 +124,7 @@ def says(text: str, finish: str = "stop") -> Completion:
         ("summary", says(""), "the answer is empty"),
         ("summary", says("I'm sorry, but I can't help with that."), "the model refused: I'm"),
         ("summary", says("a" * 4001), "the answer has 4001 characters; 4000 are taken"),
-        ("summary", Failure("time-out", "transient"), "time-out"),
+        ("summary", Failed("time-out", retryable=True), "time-out"),
         ("questions", says('["What?", "\\u0000", "Why?", "Who?", "One too many?"]'), "What?|Why?"),
         ("questions", says(json.dumps(["b" * 5000, "Short?"])), "Short?"),
         ("questions", says('["Whole?", "Hal', "length"), "Whole?"),

@@ -258,7 +258,7 @@ NO_USE = {
     ),
     "one price": (
         "llm: {model: m, prompt_price: 1}\n",
-        ":1: `llm`: LLM prompt_price and completion_price belong together; give both",
+        ":1: `llm`: prompt_price and completion_price belong together; give both",
     ),
     "tokenizer where characters are counted": (
         "chunking: {a: {strategy: fixed, max_characters: 90, overlap: 0, tokenizer: x}}\n",

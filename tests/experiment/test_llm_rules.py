@@ -59,8 +59,7 @@ WRONG = {
     ),
     "no address": (
         "llms:\n  small: {model: a, base_url: 'e.org', max_calls: 1}\n",
-        ":2: `llms.small`: LLM base_url 'e.org' is no address; it must begin with http:// or "
-        "https://",
+        ":2: `llms.small.base_url`: must be an address that begins with http:// or https://",
     ),
 }
 

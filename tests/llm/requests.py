@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Failure, Message
-from rag_assets.llm.endpoint import Endpoint
+from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Message
 from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
+from rag_assets.servers.client import ServedModelOptions
+from rag_assets.servers.failures import Failed
 from tests.llm.server import Server
 
 
@@ -19,13 +19,14 @@ def asking(text: str, **settings: Any) -> ChatRequest:
     return ChatRequest((Message("user", text),), template="test/1", **settings)
 
 
-def endpoint(server: Server, **settings: Any) -> Endpoint:
-    quick = Endpoint("tiny", server.base_url, None, timeout=5.0, backoff=0.01)
-    return replace(quick, **settings)
+def served(base_url: str, **settings: Any) -> ServedModelOptions:
+    """The options of a model named tiny at an address."""
+    quick = {"model": "tiny", "base_url": base_url, "timeout": 5.0, "backoff": 0.01}
+    return ServedModelOptions.model_validate({**quick, **settings})
 
 
 def model(server: Server, **settings: Any) -> OpenAICompatible:
-    return OpenAICompatible(endpoint(server, **settings))
+    return OpenAICompatible(served(server.base_url, **settings))
 
 
 def completion(answer: Answer) -> Completion:
@@ -33,8 +34,8 @@ def completion(answer: Answer) -> Completion:
     return answer
 
 
-def failure(answer: Answer) -> Failure:
-    assert isinstance(answer, Failure), answer
+def failure(answer: Answer) -> Failed:
+    assert isinstance(answer, Failed), answer
     return answer
 
 

@@ -138,7 +138,7 @@ def test_a_server_that_does_not_serve_is_given_up(tmp_path: Path) -> None:
         server.forget_rules()
         server.on("question 1", replies.error(503, "busy"))  # and 10 to 19: not in a row
         answers = completions(server, tmp_path).answer(many[:8])
-        assert failure(answers[1]).kind == "transient"
+        assert failure(answers[1]).retryable
 
 
 def test_progress(server: Server, tmp_path: Path) -> None:

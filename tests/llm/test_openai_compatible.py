@@ -17,10 +17,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_assets.errors import ConfigError, UsageError
+from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
 from rag_assets.llm import templates as passages
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Completion, Message
-from rag_assets.llm.endpoint import Endpoint, endpoint_from_environment
+from rag_assets.llm.endpoint import endpoint_from_environment
 from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.llm.templates import (
     Template,
@@ -29,8 +29,10 @@ from rag_assets.llm.templates import (
     passages_mark,
     read_template,
 )
+from rag_assets.servers.client import ServedModelOptions
+from rag_assets.servers.failures import Failed
 from tests.llm import server as replies
-from tests.llm.requests import answers_of, asking, completion, endpoint, failure, model, untimed
+from tests.llm.requests import answers_of, asking, completion, failure, model, served, untimed
 from tests.llm.server import Server
 
 
@@ -59,7 +61,7 @@ def test_a_server_that_wants_to_be_left_alone_is_so_by_all(server: Server) -> No
     server.on("x", replies.rate_limited("30"), replies.says("fine"))
     server.on("z", replies.error(503), replies.says("fine"))
     waits: list[float] = []
-    chat = OpenAICompatible(endpoint(server, backoff=0.0), sleep=waits.append)
+    chat = OpenAICompatible(served(server.base_url, backoff=0.0), sleep=waits.append)
     chat.answer(asking("z"))
     assert waits == [0.0]  # a server that says nothing is not waited for by others
     chat.answer(asking("y"))
@@ -73,7 +75,7 @@ def test_a_server_that_wants_to_be_left_alone_is_so_by_all(server: Server) -> No
 def test_too_long_a_wait_is_a_failure(server: Server) -> None:
     server.on("x", replies.rate_limited("86400"))
     found = failure(model(server).answer(asking("x")))
-    assert found.kind == "transient"
+    assert found.retryable
     assert "86400" in found.reason
     assert len(server.received) == 1
 
@@ -81,7 +83,7 @@ def test_too_long_a_wait_is_a_failure(server: Server) -> None:
 def test_time_out(server: Server) -> None:
     server.on("slow", replies.hangs(), replies.hangs())
     answers = answers_of(model(server, timeout=0.2, retries=1), [asking("slow"), asking("fast")])
-    assert failure(answers[0]) == ("no answer within 0.2 s", "transient", True)
+    assert failure(answers[0]) == Failed("no answer within 0.2 s", retryable=True, maybe_paid=True)
     assert completion(answers[1]).text == "answer to: fast"
 
 
@@ -89,17 +91,16 @@ def test_time_out(server: Server) -> None:
 def test_wrong_requests_are_not_repeated(server: Server, status: int) -> None:
     server.on("x", replies.error(status, "too many tokens"))
     found = failure(model(server).answer(asking("x")))
-    assert found == (f"HTTP {status}: too many tokens", "answer", False)
+    assert found == Failed(f"HTTP {status}: too many tokens")
     assert len(server.received) == 1
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_wrong_endpoint(server: Server, status: int) -> None:
     server.on("x", replies.error(status, "no"))
-    found = failure(model(server).answer(asking("x")))
-    assert found.kind == "endpoint"
-    assert server.base_url in found.reason
-    assert "'tiny'" in found.reason
+    with pytest.raises(ModelUnavailable) as raised:
+        model(server).answer(asking("x"))
+    assert f"model 'tiny' at {server.base_url} is not available" in str(raised.value)
     assert len(server.received) == 1
 
 
@@ -122,7 +123,7 @@ def test_bad_answers_are_failures(server: Server, reply: replies.Reply) -> None:
     server.on("bad", reply)
     answers = answers_of(model(server), [asking("bad"), asking("good")])
     found = failure(answers[0])
-    assert found.kind == "answer"
+    assert not found.retryable
     assert found.maybe_paid
     assert "\n" not in found.reason
     assert completion(answers[1]).text == "answer to: good"
@@ -149,18 +150,21 @@ def test_the_key_shows_nowhere(
     server.on("x", replies.error(500, "bad key sk-very-secret"))
     server.on("y", replies.error(401, "bad key sk-very-secret"))
     with caplog.at_level(logging.DEBUG):
-        asked = model(server, api_key_variable="MY_KEY", retries=1)
-        answers = answers_of(asked, [asking("x"), asking("y")])
+        asked = model(server, api_key_env="MY_KEY", retries=1)
+        failed = failure(asked.answer(asking("x")))
+        with pytest.raises(ModelUnavailable) as raised:
+            asked.answer(asking("y"))
     assert {r.headers["authorization"] for r in server.received} == {"Bearer sk-very-secret"}
-    assert "[key]" in failure(answers[0]).reason
-    assert "[key]" in failure(answers[1]).reason
-    assert "sk-very-secret" not in f"{answers} {asked.identity} {asked!r} {caplog.text}"
+    assert "[key]" in failed.reason
+    assert "[key]" in str(raised.value)
+    told = f"{failed} {raised.value} {asked.identity} {asked!r} {caplog.text}"
+    assert "sk-very-secret" not in told
 
 
 def test_key_variable_must_be_set(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(UsageError, match="environment variable MY_KEY is not set"):
-        model(server, api_key_variable="MY_KEY")
+        model(server, api_key_env="MY_KEY")
 
 
 def test_missing_package_names_the_extra(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +175,7 @@ def test_missing_package_names_the_extra(server: Server, monkeypatch: pytest.Mon
 
 def test_identity(server: Server) -> None:
     with_password = f"http://me:pass@{server.base_url.removeprefix('http://')}/?token=t"
-    assert OpenAICompatible(endpoint(server, base_url=with_password)).identity == {
+    assert OpenAICompatible(served(with_password)).identity == {
         "model": "tiny",
         "server": server.base_url,
     }
@@ -180,11 +184,11 @@ def test_identity(server: Server) -> None:
 def test_endpoint_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "RAG_ASSETS_LLM_MODEL": "m"}
     local = endpoint_from_environment(environ=variables)
-    assert local == Endpoint("m", "http://127.0.0.1:1/v1", None)
-    assert local.api_key() is None
+    assert local == ServedModelOptions(model="m", base_url="http://127.0.0.1:1/v1")
+    assert local.server().key is None
     keyed = endpoint_from_environment("other", {**variables, "OPENAI_API_KEY": " k "})
     monkeypatch.setenv("OPENAI_API_KEY", " k ")
-    assert (keyed.model, keyed.api_key()) == ("other", "k")
+    assert (keyed.model, keyed.server().key) == ("other", "k")
     with pytest.raises(UsageError, match="set RAG_ASSETS_LLM_MODEL"):
         endpoint_from_environment(environ={})
     with pytest.raises(UsageError, match=r"add to `llm` the line `base_url: http://e.org/v1`"):
@@ -192,19 +196,7 @@ def test_endpoint_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     remote = endpoint_from_environment("m", {})
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
-        remote.api_key()
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"base_url": "localhost:80"}, "must begin with http"),
-        ({"model": ""}, "no LLM is named"),
-    ],
-)
-def test_wrong_settings(settings: dict[str, object], problem: str) -> None:
-    with pytest.raises(UsageError, match=problem):
-        Endpoint(**{"model": "m", **settings})  # type: ignore[arg-type]
+        remote.server()
 
 
 TEXTS = st.lists(st.text(alphabet=st.sampled_from("a<>[]1 2end\n\r"), max_size=40), max_size=5)

@@ -12,7 +12,8 @@ import pytest
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.other_encoders import TokenEncoder, is_multi_vector
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.local import rerank_by_maxsim
+from rag_assets.retrieval.reranking.local import MaxSim
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.reranking.tiny_models import colbert
 
 QUERY = "wind in the harbour"
@@ -74,7 +75,8 @@ def test_scores_are_those_of_the_library(model: Path) -> None:
     query = theirs.encode_query([QUERY])
     expected = theirs.similarity(query, theirs.encode_document(DOCUMENTS))[0] / len(query[0])
     one = Candidates("q", QUERY, list("0123"), DOCUMENTS, np.zeros(4))
-    (found,) = rerank_by_maxsim([one], TokenEncoder(str(model)))
+    late = MaxSim(type="maxsim", input="bm25", model=str(model))
+    (found,) = late.rerank([one], NO_WORKSPACE).scores
     np.testing.assert_allclose(found, expected.numpy(), atol=2e-3)
 
 

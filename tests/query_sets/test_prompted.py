@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.llm.budget import Budget, BudgetReached, Limits
-from rag_assets.llm.client import Completion, Failure
+from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.query_sets.model_output import (
@@ -35,6 +35,7 @@ from rag_assets.query_sets.rewriting import (
     RewriteQuerySet,
     StepBackQuerySet,
 )
+from rag_assets.servers.failures import Failed
 from tests.llm import server as replies
 from tests.llm.requests import model
 from tests.llm.server import Server, serving
@@ -283,7 +284,7 @@ def test_paraphrases_that_begin_like_a_refusal() -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Failure("HTTP 500"), "HTTP 500"),
+        (Failed("HTTP 500"), "HTTP 500"),
         (said(""), "the answer is empty"),
         (said(" \n "), "the answer is empty"),
         (said("[]"), "the answer holds no text"),
@@ -291,7 +292,7 @@ def test_paraphrases_that_begin_like_a_refusal() -> None:
         (said("no way", "refusal"), "the model refused: no way"),
     ],
 )
-def test_unusable_answers(answer: Completion | Failure, reason: str) -> None:
+def test_unusable_answers(answer: Completion | Failed, reason: str) -> None:
     assert parsed_list(answer, "q", 3) == Unusable(reason)
     assert parsed_line(answer, "q") == Unusable(reason)
 

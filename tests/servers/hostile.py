@@ -20,10 +20,11 @@ import pytest
 
 from rag_assets.assets.alerts import post
 from rag_assets.llm.client import ChatRequest, Message
-from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_server import OpenAICompatible, OpenAIEmbeddings
 from rag_assets.retrieval.reranking.server import RerankEndpoint
+from rag_assets.servers.client import ServedModelOptions
 from rag_assets.servers.transport import Server
+from tests.llm.requests import served
 
 KEY = 'sk-5e7a0b+do/not"tell=anyone&9c41'
 USER = "ferry-operator-17"
@@ -251,26 +252,25 @@ ANSWERS: Mapping[str, Answer] = {
 }
 
 
-def _chat(endpoint: Endpoint) -> object:
+def _chat(endpoint: ServedModelOptions) -> object:
     request = ChatRequest((Message("user", "my text"),))
     return OpenAICompatible(endpoint).answer(request)
 
 
-def _embed(endpoint: Endpoint) -> object:
+def _embed(endpoint: ServedModelOptions) -> object:
     return [vectors.shape for _, vectors in OpenAIEmbeddings(endpoint).embed(["my text"])]
 
 
-def _rerank(endpoint: Endpoint, dialect: Any) -> object:
+def _rerank(endpoint: ServedModelOptions, dialect: Any) -> object:
     with closing(RerankEndpoint(endpoint, dialect)) as server:
         return server.score("my query", ["my text"])
 
 
-def _qdrant(endpoint: Endpoint, ask: str) -> object:
+def _qdrant(endpoint: ServedModelOptions, ask: str) -> object:
     pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
     from rag_assets.retrieval.dense import qdrant
 
-    key = endpoint.api_key()
-    server = Server(endpoint.base_url, key, "api-key", timeout=endpoint.timeout)
+    server = Server(endpoint.base_url, endpoint.server().key, "api-key", timeout=endpoint.timeout)
     with closing(qdrant.connected(server)) as client:
         if ask == "describe":
             return qdrant.described(client, "c", None, server.secrets)
@@ -280,12 +280,12 @@ def _qdrant(endpoint: Endpoint, ask: str) -> object:
         return own.nearest(np.ones((1, 2), np.float32), 1)
 
 
-def _webhook(endpoint: Endpoint) -> object:
+def _webhook(endpoint: ServedModelOptions) -> object:
     post(endpoint.base_url, {"text": "my text"}, endpoint.timeout)
     return "delivered"
 
 
-CLIENTS: Mapping[str, Callable[[Endpoint], object]] = {
+CLIENTS: Mapping[str, Callable[[ServedModelOptions], object]] = {
     "language model": _chat,
     "embeddings": _embed,
     "rerank_api": partial(_rerank, dialect="cohere"),
@@ -297,9 +297,9 @@ CLIENTS: Mapping[str, Callable[[Endpoint], object]] = {
 """Each sends one request, and gives or raises what came of it."""
 
 
-def endpoint_of(base_url: str, timeout: float = 5) -> Endpoint:
+def endpoint_of(base_url: str, timeout: float = 5) -> ServedModelOptions:
     """Return a server that is asked once, with a key unless the address names a user."""
-    return Endpoint("m", base_url, VARIABLE, timeout=timeout, retries=0)
+    return served(base_url, api_key_env=VARIABLE, timeout=timeout, retries=0)
 
 
 def leaked(text: str) -> list[str]:

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import RagAssetsError, StoreError
-from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_server import OpenAIEmbeddings
+from rag_assets.servers.client import ServedModelOptions
 from rag_assets.store.remote import ENDPOINT_VARIABLES, Address, Objects
+from tests.llm.requests import served
 from tests.llm.server import DIMENSION, embeddings, serving
 from tests.servers.hostile import (
     ANSWERS,
@@ -36,7 +37,7 @@ from tests.servers.hostile import (
 FOREIGN = re.compile(r"\b(httpx2?|httpcore2?|openai|qdrant_client|urllib|json)\.")
 
 
-def outcome(name: str, endpoint: Endpoint) -> str:
+def outcome(name: str, endpoint: ServedModelOptions) -> str:
     """Return all that is known of how a client's request ended, as Dagster would store it."""
     try:
         return repr(CLIENTS[name](endpoint))
@@ -113,19 +114,19 @@ def test_the_query_of_an_address_goes_behind_the_path() -> None:
 @pytest.mark.parametrize("name", ["language model", "embeddings", "rerank_api"])
 def test_without_a_key_none_is_sent(name: str) -> None:
     with Hostile(echo(str, 400)) as server:
-        outcome(name, Endpoint("m", f"{server.root}/v1", None, timeout=5, retries=0))
+        outcome(name, served(f"{server.root}/v1", retries=0))
     assert "authorization" not in server.received[0][1]
 
 
 def _server(base_url: str, batch: int = 1) -> Callable[[], OpenAIEmbeddings]:
-    endpoint = Endpoint("m", base_url, None, timeout=5, retries=0, concurrency=1)
+    endpoint = served(base_url, retries=0, concurrency=1)
     return lambda: OpenAIEmbeddings(endpoint, batch_size=batch)
 
 
 def test_a_key_that_is_a_word_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORD", "answer")
     with serving() as server:
-        endpoint = Endpoint("m", server.base_url, "WORD", timeout=5, retries=0)
+        endpoint = served(server.base_url, api_key_env="WORD", retries=0)
         assert "answer to: my text" in outcome("language model", endpoint)
 
 

@@ -14,9 +14,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rag_assets.servers.client import Retries
-from rag_assets.servers.failures import retry_after
+from rag_assets.servers.failures import ServerFailure, refused, retry_after
 from rag_assets.servers.local_server import HOST, LocalServer
 from rag_assets.servers.secrets import is_loopback
+from rag_assets.servers.transport import Server
 from tests.llm.requests import asking, completion, model
 from tests.llm.server import serving
 from tests.running_server import running
@@ -125,17 +126,23 @@ def test_retry_after(value: str, seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempt", "asked", "wait"),
+    ("backoff", "asked", "waits"),
     [
-        (0, None, 1.0),
-        (3, None, 8.0),
-        (9, None, 20.0),
-        (5000, None, 20.0),
-        (0, 5.0, 5.0),
-        (4, 5.0, 16.0),
-        (0, 20.0, 20.0),
-        (0, 20.1, None),
+        (1.0, None, [1.0, 2.0, 4.0, 8.0]),
+        (20.0, None, [20.0, 40.0, 60.0, 60.0]),
+        (1.0, 5.0, [5.0, 5.0, 5.0, 8.0]),
+        (1.0, 60.0, [60.0] * 4),
+        (1.0, 60.1, []),
     ],
 )
-def test_wait_before(attempt: int, asked: float | None, wait: float | None) -> None:
-    assert Retries(4, 1.0, 20.0).wait_before(attempt, asked) == wait
+def test_waits_before_each_attempt(backoff: float, asked: float | None, waits: list[float]) -> None:
+    slept: list[float] = []
+    retries = Retries(4, backoff, Server("http://127.0.0.1"), slept.append)
+
+    def ask() -> None:
+        retries.quiet_until = 0.0
+        raise refused(503, "busy", asked)
+
+    with pytest.raises(ServerFailure, match="HTTP 503: busy"):
+        retries.answer(ask)
+    assert slept == waits

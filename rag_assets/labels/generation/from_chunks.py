@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
+from pydantic import ValidationError
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
@@ -121,7 +122,7 @@ def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
     if config is not None:
         identity = config.identity()
     elif is_model_named(experiment, asking):
-        identity = endpoint_from_environment(asking.model).described
+        identity = endpoint_from_environment(asking.model).served_model
     requests = question_requests(_chunks(pipeline, asking), asking)
     return estimate(requests, identity, pipeline.replies, _limits(experiment, asking))
 
@@ -186,6 +187,16 @@ def _configured(experiment: Experiment, name: str | None) -> LlmConfig | None:
 
 
 def _limits(experiment: Experiment, asking: Asking) -> Limits:
-    limits = experiment.config.llm.limits() if experiment.config.llm is not None else Limits()
-    given = {field.name: getattr(asking, field.name) for field in fields(Limits)}
-    return replace(limits, **{name: value for name, value in given.items() if value is not None})
+    values = {
+        name: getattr(options, name)
+        for options in (experiment.config.llm, asking)
+        for name in Limits.model_fields
+        if getattr(options, name, None) is not None
+    }
+    try:
+        return Limits(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f" {name}:" for name in first["loc"])
+        problem = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"LLM{where} {problem}") from error

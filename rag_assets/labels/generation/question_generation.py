@@ -20,11 +20,12 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rag_assets.labels.generation.question_options import QuestionOptions, digest
-from rag_assets.llm.client import Answer, ChatRequest, Failure
+from rag_assets.llm.client import Answer, ChatRequest
 from rag_assets.llm.completions import Completions
 from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
 from rag_assets.retrieval.lexical.analyzers.words import split_cjk, words
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
+from rag_assets.servers.failures import Failed
 
 TOO_SHORT = "too_short"
 NOT_A_QUESTION = "not_a_question"
@@ -138,7 +139,7 @@ def generate_questions(
     if alike:
         dropped[NEAR_DUPLICATE] = len(alike)
     different = [row for number, row in enumerate(rows) if number not in alike]
-    n_unanswered = sum(isinstance(answer, Failure) for answer in answers)
+    n_unanswered = sum(isinstance(answer, Failed) for answer in answers)
     return GeneratedQuestions(QUESTIONS.from_rows(different), failures, dropped, n_unanswered)
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from rag_assets.errors import UsageError
 from rag_assets.llm.budget import MILLION
 from rag_assets.llm.completions import Estimate
-from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
+from rag_assets.llm.endpoint import DEFAULT_BASE_URL
 from rag_assets.llm.openai_server import OpenAIEmbeddings, embed_cached
 from rag_assets.models.encoder import Kind, Progress
 from rag_assets.models.vectors import Vectors
@@ -23,7 +22,7 @@ from rag_assets.retrieval.dense.query_vectors import dense_table
 from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex, save_vectors
 from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import Usage, Workspace, measured
-from rag_assets.servers.client import ServedModelOptions
+from rag_assets.servers.client import ServedModelOptions, ServerAddress
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 Price = Annotated[Number, Field(ge=0)]
@@ -50,7 +49,7 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
 
     type: Literal["openai_embedding"]
     model: Annotated[str, Field(min_length=1), Role.MODEL]
-    base_url: Annotated[str, Role.MODEL] = DEFAULT_BASE_URL
+    base_url: Annotated[ServerAddress, Role.MODEL] = DEFAULT_BASE_URL
     api_key_env: str | None = "OPENAI_API_KEY"
     dimensions: Annotated[Count | None, Role.MODEL] = None
     query_prompt: Annotated[str, Role.MODEL] = ""
@@ -59,14 +58,6 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
     batch_size: Annotated[int, Field(ge=1, le=2048, strict=True), Role.NOTHING] = 64
     price: Annotated[Price | None, Role.NOTHING] = None
 
-    @model_validator(mode="after")
-    def _address(self) -> OpenAIEmbedding:
-        try:
-            Endpoint.of(self)
-        except UsageError as error:
-            raise ValueError(str(error)) from error
-        return self
-
     def describe(self, kind: Kind) -> Mapping[str, Any]:
         """Return the model, its server and the prompt; never the key or the name of its variable.
 
@@ -74,7 +65,7 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
         """
         return {
             "model": self.model,
-            "server": Endpoint.of(self).place,
+            "server": self.place,
             "dimensions": self.dimensions,
             "prompt": self._prompt(kind),
             "normalisation": "l2" if self.similarity == "cosine" else "none",
@@ -126,12 +117,7 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
         return measured(encode, texts, kind, replace(workspace, measure=measure))
 
     def _server(self) -> OpenAIEmbeddings:
-        return OpenAIEmbeddings(
-            Endpoint.of(self),
-            dimensions=self.dimensions,
-            batch_size=self.batch_size,
-            max_calls=self.max_calls,
-        )
+        return OpenAIEmbeddings(self, dimensions=self.dimensions, batch_size=self.batch_size)
 
     def _prompt(self, kind: Kind) -> str:
         return self.query_prompt if kind == "query" else self.document_prompt

@@ -23,7 +23,6 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from rag_assets.errors import DataError, NotServed, UsageError
-from rag_assets.llm.endpoint import key_of
 from rag_assets.models.encoder import Kind
 from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
@@ -37,7 +36,7 @@ from rag_assets.retrieval.retriever import Role, Searcher
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import Address
 from rag_assets.servers.failures import ServerFailure, answered
-from rag_assets.servers.secrets import Secrets
+from rag_assets.servers.secrets import Secrets, key_of
 from rag_assets.servers.transport import Server, Transport
 
 Result = TypeVar("Result")

@@ -20,7 +20,6 @@ from urllib.parse import quote, urlsplit
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.endpoint import key_of
 from rag_assets.options import Number
 from rag_assets.plain_text import shortened
 from rag_assets.retrieval.external.base import ExternalRetriever, ServedRetriever
@@ -35,7 +34,8 @@ from rag_assets.retrieval.external.hits import (
     is_one_of_three,
 )
 from rag_assets.servers.client import Retries
-from rag_assets.servers.failures import answered, malformed, message_in
+from rag_assets.servers.failures import malformed, message_in
+from rag_assets.servers.secrets import key_of
 from rag_assets.servers.transport import MEBIBYTE, Server, Transport
 
 MAX_BYTES = 64 * MEBIBYTE
@@ -208,7 +208,6 @@ class HttpConnection:
 
         headers, hidden = headers_of(config.headers)
         self._config = config
-        self._retries = Retries(config.retries, config.backoff)
         self._headers = {"content-type": "application/json", "accept": "application/json"}
         self._server = Server(
             config.url.partition("?")[0],
@@ -217,6 +216,7 @@ class HttpConnection:
             headers=tuple(headers.items()),
             hidden=tuple(hidden),
         )
+        self._retries = Retries(config.retries, config.backoff, self._server)
         self._transport = Transport(httpx2, self._server)
         self._lock = threading.Lock()
         self._next_turn = 0.0
@@ -228,7 +228,7 @@ class HttpConnection:
         return self._server.secrets.line(reason)
 
     def ask(self, values: Mapping[str, Any]) -> tuple[Any, float]:
-        return self._retries.answer(lambda: self._attempt(values), self._server.place)
+        return self._retries.answer(lambda: self._attempt(values))
 
     def _attempt(self, values: Mapping[str, Any]) -> tuple[Any, float]:
         if (pace := self._config.requests_per_second) is not None:
@@ -237,7 +237,7 @@ class HttpConnection:
                 self._next_turn = turn + 1 / pace
             time.sleep(max(0.0, turn - time.monotonic()))
         started = time.perf_counter()
-        answer = answered(lambda: self._answer(values), self._server.secrets)
+        answer = self._answer(values)
         return answer, time.perf_counter() - started
 
     def _answer(self, values: Mapping[str, Any]) -> object:

@@ -23,7 +23,6 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, model_validator
 
 from rag_assets.errors import DataError, NotServed, UsageError
-from rag_assets.llm.endpoint import key_of
 from rag_assets.package_versions import version
 from rag_assets.plain_text import one_line, shortened
 from rag_assets.retrieval.external.base import RevisionQuery, ServedRetriever
@@ -36,7 +35,7 @@ from rag_assets.retrieval.external.hits import (
     is_one_of_three,
 )
 from rag_assets.servers.failures import ServerFailure, late, unconnected
-from rag_assets.servers.secrets import Secrets, is_loopback
+from rag_assets.servers.secrets import Secrets, is_loopback, key_of
 
 # Every character above ASCII is one of a name.
 _HIGH = "\x80-\U0010ffff"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -11,16 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_assets.models.cache_fill import numbers
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.schemas import RUNS
 from rag_assets.scratch_duckdb import scratch_connection
-from rag_assets.store.content_cache import KEY
 
 Scores = npt.NDArray[np.float64]
-
-PAIR_SCORES = numbers("score", np.float64)
 
 _BY_RANK = [("query_id", "ascending"), ("rank", "ascending")]
 
@@ -30,27 +25,6 @@ SELECT query_id, row_number() OVER (
        score, unit_id, chunk_id, document_id
 FROM scored QUALIFY rank <= $depth ORDER BY query_id, rank
 """
-
-
-class Pair(NamedTuple):
-    """A query and a document, as the model reads them."""
-
-    query: str
-    document: str
-
-
-def pair_keys(scorer: str, pairs: Sequence[Pair]) -> pa.Array:
-    """Return the keys of pairs for a scorer, which is named by its fingerprint.
-
-    Parts are hashed before they are joined, so no two pairs read alike.
-    """
-
-    def digest(text: str) -> bytes:
-        return hashlib.sha256(text.encode()).digest()
-
-    digests = {text: digest(text) for text in {text for pair in pairs for text in pair}}
-    joined = (digest(scorer) + digests[pair.query] + digests[pair.document] for pair in pairs)
-    return pa.array([hashlib.sha256(parts).digest() for parts in joined], KEY)
 
 
 class Candidates(NamedTuple):
@@ -81,17 +55,18 @@ def candidate_lists(
         queries: with the columns ``query_id`` and ``text``.
         texts: chunk id -> text.
     """
-    names = ("query_id", "text")
-    text_of = dict(zip(*(queries[name].to_pylist() for name in names), strict=True))
+    text_of = dict(zip(*(queries[name].to_pylist() for name in ("query_id", "text")), strict=True))
     ordered = ranking.sort_by(_BY_RANK)
-    columns = [ordered[name].to_pylist() for name in ("query_id", "unit_id", "chunk_id")]
+    names, units, chunks = (
+        ordered[name].to_pylist() for name in ("query_id", "unit_id", "chunk_id")
+    )
     scores: Scores = ordered["score"].to_numpy()
     lists, start = [], 0
-    for query_id, rows in groupby(zip(*columns, strict=True), key=lambda row: row[0]):
-        _, units, chunks = zip(*rows, strict=True)
-        end = start + len(units)
-        shown = [texts[chunk] for chunk in chunks]
-        lists.append(Candidates(query_id, text_of[query_id], [*units], shown, scores[start:end]))
+    for query_id, rows in groupby(names):
+        end = start + sum(1 for _ in rows)
+        shown = [texts[chunk] for chunk in chunks[start:end]]
+        of_query = text_of[query_id], units[start:end], shown, scores[start:end]
+        lists.append(Candidates(query_id, *of_query))
         start = end
     return lists
 
@@ -99,11 +74,11 @@ def candidate_lists(
 def complete_lists(
     queries: pa.Table, chunks: pa.Table, texts: Mapping[str, str]
 ) -> list[Candidates]:
-    """Return all chunks as the candidates of every query, by ascending query id.
+    """Return all chunks, in their order, as the candidates of every query, by ascending query id.
 
     Args:
         queries: with the columns ``query_id`` and ``text``.
-        chunks: with the column ``chunk_id``; the order is that of the candidates.
+        chunks: with the column ``chunk_id``.
         texts: chunk id -> text.
     """
     ids = chunks.column("chunk_id").to_pylist()
@@ -157,8 +132,8 @@ def reordered(
     """Return the ranking by new scores; a query that failed has no rows.
 
     Args:
-        ranking: the table that ``candidates`` were made of.
-        candidates: :func:`candidate_lists` of it.
+        ranking: the table that ``candidates`` were made of by :func:`candidate_lists`.
+        candidates: of every query.
         scores: for each, one score a candidate; NaN: it is dropped.
         failures: queries without scores.
         depth: how many ranks are kept.
@@ -166,10 +141,9 @@ def reordered(
     Returns:
         Table of :data:`rag_assets.schemas.RUNS`: score descending, then id descending.
     """
-    rows = zip(candidates, scores, strict=True)
     parts = [
         np.full(len(query.unit_ids), np.nan) if query.query_id in failures else part
-        for query, part in rows
+        for query, part in zip(candidates, scores, strict=True)
     ]
     new = np.concatenate([np.empty(0), *parts])
     table = ranking.sort_by(_BY_RANK).drop_columns(["rank", "score"])
@@ -178,7 +152,7 @@ def reordered(
 
 
 def ranked_by_score(scored: pa.Table, depth: int) -> pa.Table:
-    """Return the rows of every query in the order of their scores, then of their ids.
+    """Return the first ``depth`` rows of every query in the order of their scores, then of ids.
 
     Args:
         scored: the columns of :data:`rag_assets.schemas.RUNS` but the rank, in any order.

@@ -33,9 +33,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.known_prompts import prompts_of
 from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_names import DEFAULT_MODEL
+from rag_assets.models.token_counts import in_batches
 from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.ordering import Positions, byte_order_ranks
@@ -53,25 +53,25 @@ class ByLikeness(RerankedRetriever, ABC):
     """A reranker that compares the vectors of candidates, some queries at a time."""
 
     @abstractmethod
-    def scores_of(self, block: Sequence[Candidates], encoder: Encoder | None) -> list[Scores]:
+    def scores_of(self, block: Sequence[Candidates], workspace: Workspace) -> list[Scores]:
         """Return the scores of every candidate of some queries."""
 
-    @abstractmethod
-    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder | None:
-        """Return what embeds; None where no vectors are compared."""
+    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
+        """Return what embeds queries and documents; what another retriever embedded is known."""
+        return Encoder(**workspace.encoder_options(self, "embeddings"))  # type: ignore[arg-type]
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Score the candidates of every query."""
-        encoder, scores = self.encoder(workspace), list[Scores]()
+        scores: list[Scores] = []
         with workspace.progress("rerank", len(candidates)) as advance:
-            for start in range(0, len(candidates), BLOCK):
-                scores += self.scores_of(candidates[start : start + BLOCK], encoder)
+            for block in in_batches(candidates, BLOCK):
+                scores += self.scores_of(block, workspace)
                 advance(len(scores))
         return Reranked(scores)
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
         """Score one query; vectors of chunks are known before a query comes."""
-        self.scores_of([candidates], self.encoder(workspace))
+        self.scores_of([candidates], workspace)
         return True
 
 
@@ -103,20 +103,16 @@ class MMR(ByLikeness):
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
         """Embed the query past the cache, and choose."""
-        self.encoder(workspace).encode_now([candidates.query], kind="query")
+        self.encoder().encode_now([candidates.query], kind="query")
         return super().rerank_now(candidates, workspace)
 
     def document_vectors(self, texts: Sequence[str], workspace: Workspace) -> Vectors:
         """Return the unit vectors of documents, float32, shape (len(texts), dimension)."""
         return self.encoder(workspace).encode(texts, kind="document")
 
-    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
-        """Return what embeds queries and documents."""
-        return Encoder(**workspace.encoder_options(self, "embeddings"))
-
-    def scores_of(self, block: Sequence[Candidates], encoder: Encoder | None) -> list[Scores]:
+    def scores_of(self, block: Sequence[Candidates], workspace: Workspace) -> list[Scores]:
         """Return 1 / rank of every candidate, in the order in which they are chosen."""
-        encoder = encoder or self.encoder()
+        encoder = self.encoder(workspace)
         queries = encoder.encode([query.query for query in block], kind="query")
         vectors = _vectors_by_query([query.texts for query in block], encoder)
         scores: list[Scores] = []
@@ -163,6 +159,7 @@ class Keep(ByLikeness):
     """
 
     drops: ClassVar[bool] = True
+    query_prompt: ClassVar[None] = None
 
     type: Literal["keep"]
     min_score: Number | None = None
@@ -185,33 +182,20 @@ class Keep(ByLikeness):
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the vectors, where they are compared."""
-        encoder = self.encoder()
-        return {} if encoder is None else {"document": encoder.describe("document")}
+        compares = self.max_similarity is not None
+        return {"document": self.encoder().describe("document")} if compares else {}
 
-    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder | None:
-        """Return what embeds documents, where vectors are compared."""
-        if self.max_similarity is None:
-            return None
-        prompts = prompts_of(self.model, None, self.document_prompt)
-        return Encoder(
-            self.model,
-            document_prompt=prompts.for_encoder("document"),
-            cache=workspace.cache_of("embeddings"),
-            counted=workspace.cache_of("token_counts"),
-            compute=workspace.compute,
-        )
-
-    def scores_of(self, block: Sequence[Candidates], encoder: Encoder | None) -> list[Scores]:
+    def scores_of(self, block: Sequence[Candidates], workspace: Workspace) -> list[Scores]:
         """Give what is kept its score, and what is dropped none."""
         scores = [np.array(query.scores, dtype=np.float64) for query in block]
         for of_query in scores:
             of_query[of_query < (-np.inf if self.min_score is None else self.min_score)] = np.nan
-        if encoder is None or self.max_similarity is None:
+        if self.max_similarity is None:
             return scores
         left = [np.flatnonzero(~np.isnan(of_query)) for of_query in scores]
         rows = zip(block, left, strict=True)
         texts = [[query.texts[place] for place in places.tolist()] for query, places in rows]
-        vectors = _vectors_by_query(texts, encoder)
+        vectors = _vectors_by_query(texts, self.encoder(workspace))
         for of_query, places, documents in zip(scores, left, vectors, strict=True):
             of_query[places[~novel(documents, self.max_similarity)]] = np.nan
         return scores

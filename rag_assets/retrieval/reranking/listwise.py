@@ -26,35 +26,27 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from rag_assets.errors import UsageError
-from rag_assets.llm.budget import (
-    MESSAGE_TOKENS,
-    Budget,
-    LimitOptions,
-    prompt_tokens_at_most,
-    taken,
-)
-from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Completion, Failure
+from rag_assets.llm.budget import MESSAGE_TOKENS, Budget, Limits, prompt_tokens_at_most, taken
+from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Completion
 from rag_assets.llm.completions import Completions
-from rag_assets.llm.endpoint import API_KEY_VARIABLE, DEFAULT_BASE_URL, Endpoint
+from rag_assets.llm.endpoint import API_KEY_VARIABLE, DEFAULT_BASE_URL
 from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import Number
+from rag_assets.query_sets.model_output import without_thinking
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.workspace import Usage, Workspace
-from rag_assets.servers.client import ServedModelOptions
+from rag_assets.servers.client import ServedModelOptions, ServerAddress
 from rag_assets.servers.failures import Failed
 from rag_assets.store.content_cache import COMPLETIONS
 
-TEMPLATE = "listwise"
 PLACES = ("query", "passages")
 """What a prompt must have a place for; ``n``, the number of passages, is allowed besides."""
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*\s*(.*?)\s*```", re.DOTALL)
 _ORDER = re.compile(r"\[?\s*\[?[0-9]+\]?(?:(?:\s*[>,]\s*|\s+)\[?[0-9]+\]?)*\s*\]?\.?")
 _NUMBER = re.compile(r"[0-9]+")
@@ -62,7 +54,7 @@ MAX_CHARACTERS = 80
 """Of an answer that is no order, in a message."""
 
 
-class Listwise(ServedModelOptions, LimitOptions, RerankedRetriever):
+class Listwise(ServedModelOptions, Limits, RerankedRetriever):
     """Reranking by a language model that answers with the order of a window of candidates.
 
     The window of ``window`` candidates moves from the end up by ``step``. The server speaks the
@@ -76,7 +68,7 @@ class Listwise(ServedModelOptions, LimitOptions, RerankedRetriever):
     file_options: ClassVar[tuple[str, ...]] = ("template",)
 
     type: Literal["listwise"]
-    base_url: str = DEFAULT_BASE_URL
+    base_url: ServerAddress = DEFAULT_BASE_URL
     api_key_env: str | None = API_KEY_VARIABLE
     window: Annotated[int, Field(ge=2, strict=True)] = 20
     step: Count = 10
@@ -87,14 +79,9 @@ class Listwise(ServedModelOptions, LimitOptions, RerankedRetriever):
     max_tokens: Count = 512
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _skips_none(self) -> Self:
         if self.step > self.window:
             raise ValueError(f"step {self.step} is above window {self.window}: it skips candidates")
-        try:
-            Endpoint.of(self)
-            self.limits()
-        except UsageError as error:
-            raise ValueError(str(error)) from error
         return self
 
     @property
@@ -104,7 +91,7 @@ class Listwise(ServedModelOptions, LimitOptions, RerankedRetriever):
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine results."""
-        no_effect = self.of_requests | frozenset(LimitOptions.model_fields) | {"base_url"}
+        no_effect = self.of_requests | frozenset(Limits.model_fields) | {"base_url"}
         return super().described(exclude=exclude | no_effect)
 
     def describe(self) -> Mapping[str, Any]:
@@ -114,11 +101,8 @@ class Listwise(ServedModelOptions, LimitOptions, RerankedRetriever):
             ConfigError: ``template`` is no prompt with places for a query and passages.
         """
         template = self._template()
-        return {
-            "server": Endpoint.of(self).place,
-            "template": template.label,
-            "messages": [list(message) for message in template.messages],
-        }
+        messages = [list(message) for message in template.messages]
+        return {"server": self.place, "template": template.label, "messages": messages}
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Ask for the order of every window that was not asked for before.
@@ -131,29 +115,29 @@ class Listwise(ServedModelOptions, LimitOptions, RerankedRetriever):
             ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
         """
         template, folder = self._template(), workspace.cache_of(COMPLETIONS)
-        model, budget = OpenAICompatible(Endpoint.of(self)), Budget(self.limits())
-        orders = [self._opened(query) for query in candidates]
+        budget, orders = Budget(self), [self._opened(query) for query in candidates]
+        started = time.perf_counter()
         with (
             TemporaryDirectory(prefix="rag-assets-") as temporary,
             workspace.progress("rerank", len(candidates)) as advance,
         ):
-            completions = Completions(model, ReplyStore(folder or Path(temporary)), budget)
-            started = time.perf_counter()
+            store = ReplyStore(folder or Path(temporary))
+            completions = Completions(OpenAICompatible(self), store, budget)
             while todo := [order for order in orders if order.is_open]:
                 advance(len(orders) - len(todo), len(orders))
                 requests = [self._request(template, order.query, order.shown) for order in todo]
                 for order, answer in zip(todo, completions.answer(requests), strict=True):
                     order.take(answer)
             advance(len(orders), len(orders))
-            seconds = time.perf_counter() - started
-        cost = budget.cost if budget.limits.priced else None
-        tokens = budget.tokens or None
-        workspace.measure(Usage("ask", budget.calls, seconds, tokens=tokens, cost=cost))
+        seconds, cost = time.perf_counter() - started, budget.cost if self.priced else None
+        workspace.measure(
+            Usage("ask", budget.calls, seconds, tokens=budget.tokens or None, cost=cost)
+        )
         pairs = list(zip(candidates, orders, strict=True))
         scores = [order.scores(query.texts) for query, order in pairs]
         failures = {q.query_id: order.failure for q, order in pairs if order.failure is not None}
         answers = {q.query_id: order.answers for q, order in pairs if order.failure is None}
-        return Reranked(scores, failures, *taken(answers, budget.limits))
+        return Reranked(scores, failures, *taken(answers, self))
 
     def passages_by_request(self, depth: int) -> list[int]:
         """Return the sizes of the windows over one query's candidates."""
@@ -168,25 +152,18 @@ class Listwise(ServedModelOptions, LimitOptions, RerankedRetriever):
         passages = sum(sum(sizes[:size]) + size * MESSAGE_TOKENS for size in shown)
         prompts = n_queries * (passages + len(shown) * around) + query_bytes * len(shown)
         answers = n_queries * len(shown) * self.max_tokens
-        limits = self.limits()
-        return prompts + answers, limits.cost(prompts, answers) if limits.priced else None
+        return prompts + answers, self.cost(prompts, answers) if self.priced else None
 
     def _template(self) -> Template:
         if self.template is None:
-            return packaged_template(TEMPLATE, PLACES, ["n"])
+            return packaged_template("listwise", PLACES, ["n"])
         return read_template(self.template, PLACES, ["n"])
 
     def _request(self, template: Template, query: str, passages: Sequence[str]) -> ChatRequest:
         """Return what is asked about the passages of one window."""
-        shown = [
-            f"[{number}] {' '.join(text.split()[: self.max_words])}"
-            for number, text in enumerate(passages, start=1)
-        ]
-        values = {
-            "query": " ".join(query.split()),
-            "n": len(passages),
-            "passages": "\n".join(shown),
-        }
+        words = [" ".join(text.split()[: self.max_words]) for text in passages]
+        shown = "\n".join(f"[{number}] {text}" for number, text in enumerate(words, start=1))
+        values = {"query": " ".join(query.split()), "n": len(passages), "passages": shown}
         messages = template.filled(values)
         return ChatRequest(messages, self.temperature, self.seed, self.max_tokens, template.label)
 
@@ -244,9 +221,7 @@ class _Order:
         self.done += 1
 
     def scores(self, texts: Sequence[str]) -> Scores:
-        """Return 1 / rank of each text; NaN when the query failed."""
-        if self.failure is not None:
-            return np.full(len(texts), np.nan)
+        """Return 1 / rank of each text; nobody reads those of a query that failed."""
         rank = {text: number for number, text in enumerate(self.texts, start=1)}
         return np.array([1.0 / rank[text] for text in texts], dtype=np.float64)
 
@@ -261,9 +236,9 @@ def read_permutation(answer: Answer, n: int) -> list[int] | Failed:
         answer: of the model.
         n: how many passages there were, numbered from 1 in the prompt.
     """
-    if isinstance(answer, Failure):
-        return Failed(answer.reason)
-    text = _THINKING.sub("", answer.text).strip()
+    if isinstance(answer, Failed):
+        return answer
+    text = without_thinking(answer.text)
     line = " ".join(text.split())
     line = line if len(line) <= MAX_CHARACTERS else f"{line[:MAX_CHARACTERS]}..."
     if answer.finish_reason == REFUSAL:

@@ -10,10 +10,8 @@ documents equal. Each different pair is scored once and kept.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -22,22 +20,16 @@ from pydantic import Field
 
 from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.errors import DataError, ModelUnavailable, UsageError
-from rag_assets.models.cache_fill import Lengths, Rows, ValueCache, Values, filled, in_groups
+from rag_assets.models.cache_fill import Lengths, Rows, Values, in_groups
 from rag_assets.models.loading import PACKAGES, default_device, loaded, quiet_models
 from rag_assets.models.model_files import ModelFiles, declared_max_seq_length, json_object
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.other_encoders import TokenEncoder, maxsim
 from rag_assets.models.token_counts import in_batches, token_counts
-from rag_assets.models.vectors import TokenVectors
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
-from rag_assets.retrieval.reranking.candidates import (
-    PAIR_SCORES,
-    Candidates,
-    Pair,
-    Scores,
-    pair_keys,
-)
-from rag_assets.retrieval.workspace import NO_WORKSPACE, Usage, Workspace
+from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.reranking.pair_scores import Pair, pair_keys, pairs_of, scores_by_query
+from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 from rag_assets.store.canonical import fingerprint
 
 if TYPE_CHECKING:
@@ -53,9 +45,6 @@ PORTION = 512
 
 BLOCK = 64
 """Queries whose documents are looked up at once."""
-
-MAX_BYTES = 512 * 2**20
-"""Token vectors of documents that stay in memory between blocks."""
 
 
 class CrossEncoder(RerankedRetriever):
@@ -219,36 +208,16 @@ class CrossEncoderScorer(ModelByHash):
 def scored_by_pairs(
     candidates: Sequence[Candidates], scorer: CrossEncoderScorer, workspace: Workspace
 ) -> list[Scores]:
-    """Return the score of every candidate of every query, from the cache or by the model.
-
-    Raises:
-        ModelUnavailable: the model cannot be loaded.
-        DataError: a score is NaN or infinite.
-        StoreError: the cache cannot be written.
-    """
-    pairs = [Pair(query.query, text) for query in candidates for text in query.texts]
+    """Return the score of every candidate of every query, from the cache or by the model."""
+    pairs = pairs_of(candidates)
     code = filled_by(f"{__name__}:scored_by_pairs", root_of(type(scorer), "score"))
     keys = pair_keys(fingerprint({**scorer.describe(), "code": code}), pairs)
-    folder = workspace.cache_of("pair_scores")
     lengths = partial(scorer.lengths, counted=workspace.cache_of("token_counts"))
 
     def compute(rows: Rows) -> Iterator[tuple[Rows, Values]]:
         return in_groups(pairs, rows, lengths, scorer.score, PORTION, workspace.compute)
 
-    n_new, started = 0, time.perf_counter()
-    with workspace.progress("rerank", len(candidates)) as advance:
-
-        def count(done: int, total: int) -> None:
-            nonlocal n_new
-            n_new = total
-            advance(done, total)
-
-        cache = ValueCache(folder, PAIR_SCORES) if folder is not None else None
-        scores = filled(keys, PAIR_SCORES, cache, compute, progress=count)
-    workspace.measure(Usage("ask", n_new, time.perf_counter() - started))
-    workspace.measure(Usage("ask", len(set(pairs)) - n_new, cached=True))
-    ends = np.cumsum([0, *(len(query.texts) for query in candidates)])
-    return [scores[start:end] for start, end in pairwise(ends.tolist())]
+    return scores_by_query(candidates, keys, compute, workspace)
 
 
 def _shortened(model: Model, pairs: Sequence[Pair], limit: int | None) -> list[tuple[str, str]]:
@@ -261,28 +230,20 @@ def _shortened(model: Model, pairs: Sequence[Pair], limit: int | None) -> list[t
     """
     if limit is None or not model.tokenizer.is_fast:
         return [(pair.query, pair.document) for pair in pairs]
-    most = 2 * limit
-    ends = {text: _token_ends(model, text, most) for pair in pairs for text in pair}
+    n_most = 2 * limit
+    long = list(dict.fromkeys(text for pair in pairs for text in pair if len(text) > n_most))
+    if not long:
+        return [(pair.query, pair.document) for pair in pairs]
+    options = {"add_special_tokens": False, "truncation": False, "verbose": False}
+    read = model.tokenizer(long, return_offsets_mapping=True, **options)["offset_mapping"]
+    ends = {text: [end for _, end in of_text] for text, of_text in zip(long, read, strict=True)}
 
     def cut(text: str, other: str) -> str:
-        n_left = most + (len(ends[text]) > len(ends[other]))
-        return text if len(ends[text]) <= n_left else text[: ends[text][n_left - 1]]
+        n_tokens = len(ends.get(text, ()))
+        n_left = n_most + (n_tokens > len(ends.get(other, ())))
+        return text if n_tokens <= n_left else text[: ends[text][n_left - 1]]
 
     return [(cut(*pair), cut(pair.document, pair.query)) for pair in pairs]
-
-
-def _token_ends(model: Model, text: str, most: int) -> list[int]:
-    """Return where each token of a text ends; nothing for a text that is short anyway."""
-    if len(text) <= most:
-        return []
-    read = model.tokenizer(
-        text,
-        add_special_tokens=False,
-        truncation=False,
-        return_offsets_mapping=True,
-        verbose=False,
-    )
-    return [end for _, end in read["offset_mapping"]]
 
 
 @lru_cache(maxsize=2)
@@ -329,47 +290,24 @@ class MaxSim(RerankedRetriever):
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Score every pair by the mean of the highest cosines."""
+        encoder, scores = self._encoder(workspace), list[Scores]()
+        queries = encoder.encode([query.query for query in candidates], kind="query")
         with workspace.progress("rerank", len(candidates)) as advance:
-            return Reranked(rerank_by_maxsim(candidates, self._encoder(workspace), advance))
+            for block in in_batches(candidates, BLOCK):
+                texts = dict.fromkeys(text for query in block for text in query.texts)
+                documents = encoder.encode(list(texts), kind="document")
+                scores += [
+                    np.array([maxsim(queries[q.query], documents[text]) for text in q.texts])
+                    for q in block
+                ]
+                advance(len(scores))
+        return Reranked(scores)
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
         """Embed the query past the cache, and score."""
         self._encoder().encode_now([candidates.query], kind="query")
-        rerank_by_maxsim([candidates], self._encoder(workspace))
+        self.rerank([candidates], workspace)
         return True
 
     def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> TokenEncoder:
         return TokenEncoder(**workspace.encoder_options(self, "token_vectors"))
-
-
-def rerank_by_maxsim(
-    candidates: Sequence[Candidates],
-    encoder: TokenEncoder,
-    progress: Callable[[int], None] | None = None,
-) -> list[Scores]:
-    """Return the MaxSim score of every candidate of every query.
-
-    Args:
-        candidates: of each query.
-        encoder: gives token vectors.
-        progress: called with the number of queries done so far.
-
-    Raises:
-        ModelUnavailable: the model cannot be loaded.
-    """
-    queries = encoder.encode([query.query for query in candidates], kind="query")
-    documents: dict[str, TokenVectors] = {}
-    scores: list[Scores] = []
-    for start in range(0, len(candidates), BLOCK):
-        block = candidates[start : start + BLOCK]
-        wanted = dict.fromkeys(text for query in block for text in query.texts)
-        unknown = [text for text in wanted if text not in documents]
-        documents |= encoder.encode(unknown, kind="document") if unknown else {}
-        for query in block:
-            tokens = queries[query.query]
-            scores.append(np.array([maxsim(tokens, documents[text]) for text in query.texts]))
-        if sum(vectors.nbytes for vectors in documents.values()) > MAX_BYTES:
-            documents = {}
-        if progress is not None:
-            progress(len(scores))
-    return scores

@@ -15,38 +15,42 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.budget import CallLimit
-from rag_assets.llm.endpoint import Endpoint
-from rag_assets.models.cache_fill import Rows, ValueCache, Values, filled
+from rag_assets.llm.client import token_count
+from rag_assets.models.cache_fill import Rows, Values
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
-from rag_assets.retrieval.reranking.candidates import (
-    PAIR_SCORES,
-    Candidates,
-    Pair,
-    Scores,
-    pair_keys,
-)
-from rag_assets.retrieval.workspace import Usage, Workspace
-from rag_assets.servers.client import Address, Outage, ServedModelOptions
-from rag_assets.servers.failures import Failed, ServerFailure, answered
+from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.reranking.pair_scores import Pair, pair_keys, pairs_of, scores_by_query
+from rag_assets.retrieval.workspace import Workspace
+from rag_assets.servers.client import Address, ModelClient, Outage, ServedModelOptions
+from rag_assets.servers.failures import Failed
 from rag_assets.servers.transport import Transport
 from rag_assets.store.canonical import canonical_json, fingerprint
 
 PATH = "/rerank"
 
 Dialect = Literal["cohere", "tei"]
-Name = tuple[str, ...]
+
+
+class Question(NamedTuple):
+    """What texts are scored for: equal ones are asked together.
+
+    Attributes:
+        query: its text.
+        among: fingerprint of the list of texts, where scores hold for one list only.
+    """
+
+    query: str
+    among: str = ""
 
 
 class RerankApi(ServedModelOptions, RerankedRetriever):
@@ -90,151 +94,100 @@ class RerankApi(ServedModelOptions, RerankedRetriever):
         return [min(size, depth - start) for start in range(0, depth, size)]
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
-        """Ask the server for the scores of every new pair."""
-        started = time.perf_counter()
-        with (
-            closing(RerankEndpoint(Endpoint.of(self), self.dialect)) as endpoint,
-            workspace.progress("rerank", len(candidates)) as advance,
-        ):
-            reranked = self._reranked(candidates, endpoint, workspace, advance)
-        seconds = time.perf_counter() - started
-        n_pairs = len({(query.query, text) for query in candidates for text in query.texts})
-        workspace.measure(Usage("ask", endpoint.n_scored, seconds, tokens=endpoint.tokens))
-        workspace.measure(Usage("ask", max(0, n_pairs - endpoint.n_scored), cached=True))
-        return reranked
-
-    def _reranked(
-        self,
-        candidates: Sequence[Candidates],
-        endpoint: RerankEndpoint,
-        workspace: Workspace,
-        progress: Callable[[int, int], None],
-    ) -> Reranked:
-        """Return scores, NaN where there are none; why queries failed; times of unknown ones.
+        """Ask the server for the scores of every new pair.
 
         Raises:
             ModelUnavailable: no request can succeed, or the server does not serve any more; what
                 was scored is kept.
             BudgetReached: ``max_calls`` allow no more; likewise.
-            StoreError: the cache cannot be written.
         """
-        questions = self._questions(candidates)
-        pairs = [pair for question in questions.values() for pair in question.pairs(self.listwise)]
-        folder = workspace.cache_of("pair_scores")
-        scores = filled(
-            pair_keys(fingerprint(self.describe()), pairs),
-            PAIR_SCORES,
-            ValueCache(folder, PAIR_SCORES) if folder is not None else None,
-            lambda rows: self._ask(list(questions.values()), rows, endpoint, progress),
-            make=_unscored,
-        )
-        found: list[Scores] = []
-        failures, seconds = dict[str, str](), dict[str, float]()
-        for query in candidates:
-            question = questions[self._name(query)]
-            row_of = {text: row for row, text in enumerate(question.texts, start=question.first)}
-            found.append(scores[[row_of[text] for text in query.texts]])
-            if question.failed is not None:
-                failures[query.query_id] = question.failed.reason
-            if question.seconds is not None:
-                seconds[query.query_id] = question.seconds
-        return Reranked(found, failures, seconds)
-
-    def _name(self, query: Candidates) -> Name:
-        """Return what makes a question: queries of equal text are one, unless lists count."""
-        return (query.query, *(dict.fromkeys(query.texts) if self.listwise else ()))
-
-    def _questions(self, candidates: Sequence[Candidates]) -> dict[Name, _Question]:
-        questions: dict[Name, _Question] = {}
-        for query in candidates:
-            question = questions.setdefault(self._name(query), _Question(query.query))
-            question.texts = list(dict.fromkeys([*question.texts, *query.texts]))
-        first = 0
-        for question in questions.values():
-            question.first, first = first, first + len(question.texts)
-        return questions
-
-    def _ask(
-        self,
-        questions: Sequence[_Question],
-        missing: Rows,
-        endpoint: RerankEndpoint,
-        progress: Callable[[int, int], None],
-    ) -> Iterator[tuple[Rows, Values]]:
-        """Yield scores as they come, of several questions at a time; a failure is noted in each."""
-        ends = np.searchsorted(missing, [question.first for question in questions[1:]])
-        asked = zip(questions, np.split(missing, ends), strict=True)
-        waiting = [(question, rows) for question, rows in asked if rows.size]
-        outage = Outage()
-
-        def after_block(done: int) -> None:
-            if outage.reason is not None:
-                raise NotServed(
-                    f"the reranking server: {outage.reason}; the scores so far are stored, run "
-                    "again later"
-                )
-            progress(done, len(waiting))
-
-        size = None if self.listwise else self.batch_size
-        works = [partial(question.ask, endpoint, rows, size) for question, rows in waiting]
-        requests = [len(self.passages_by_request(rows.size)) for _, rows in waiting]
-        limit = CallLimit(self.max_calls)
-        for number, scored in limit.results(works, requests, self.concurrency, after_block):
-            outage.note(waiting[number][0].failed)
-            yield scored
+        with closing(RerankEndpoint(self, self.dialect)) as endpoint:
+            asked = _Asked(self, candidates, endpoint)
+            keys, tokens = asked.keys(fingerprint(self.describe())), lambda: endpoint.tokens
+            scores = scores_by_query(candidates, keys, asked.scores, workspace, tokens)
+        pairs = list(zip(candidates, asked.questions, strict=True))
+        failures = {q.query_id: asked.failures[name] for q, name in pairs if name in asked.failures}
+        seconds = {q.query_id: asked.seconds[name] for q, name in pairs if name in asked.seconds}
+        return Reranked(scores, failures, seconds)
 
 
-@dataclass
-class _Question:
-    """A query's text with all texts that it is asked with; equal ones are asked once.
+class _Asked:
+    """All questions of one ranking, why some failed, and the times of those without known scores.
 
     Attributes:
-        query: its text.
-        texts: the different texts of its candidates.
-        first: the row of the first of them.
-        failed: why it has no scores.
-        seconds: what its requests took, where nothing was known.
+        questions: that of each query.
+        failures: why a question has no scores.
+        seconds: what the requests of a question took, where nothing was known.
     """
 
-    query: str
-    texts: list[str] = field(default_factory=list)
-    first: int = 0
-    failed: Failed | None = None
-    seconds: float | None = None
+    def __init__(
+        self, options: RerankApi, candidates: Sequence[Candidates], endpoint: RerankEndpoint
+    ) -> None:
+        self._options, self._endpoint = options, endpoint
+        self.questions = [
+            Question(query.query, fingerprint(list(dict.fromkeys(query.texts))))
+            if options.listwise
+            else Question(query.query)
+            for query in candidates
+        ]
+        rows = zip(candidates, self.questions, strict=True)
+        self._question_of = [question for query, question in rows for _ in query.texts]
+        self._pairs = pairs_of(candidates)
+        texts = [pair.document for pair in self._pairs]
+        self._sizes = Counter(q for q, _ in set(zip(self._question_of, texts, strict=True)))
+        self._outage = Outage("the reranking server")
+        self.failures = dict[Question, str]()
+        self.seconds = dict[Question, float]()
 
-    def pairs(self, listwise: bool) -> list[Pair]:
+    def keys(self, scorer: str) -> Any:  # noqa: ANN401 (an array of Arrow)
         """Return what the scores are kept by."""
-        if not listwise:
-            return [Pair(self.query, text) for text in self.texts]
-        among = fingerprint(self.texts)
-        return [Pair(self.query, canonical_json([text, among])) for text in self.texts]
+        pairs = self._pairs
+        if self._options.listwise:
+            rows = zip(pairs, self._question_of, strict=True)
+            pairs = [Pair(p.query, canonical_json([p.document, q.among])) for p, q in rows]
+        return pair_keys(scorer, pairs)
 
-    def ask(self, endpoint: RerankEndpoint, rows: Rows, size: int | None) -> tuple[Rows, Values]:
-        """Return the scores of rows, in requests of ``size`` texts; those before a failure."""
-        started, scores = time.perf_counter(), [np.empty(0)]
-        size = len(rows) if size is None else size
-        for start in range(0, len(rows), size):
-            texts = [self.texts[row - self.first] for row in rows[start : start + size].tolist()]
-            result = endpoint.score(self.query, texts)
+    def scores(self, missing: Rows) -> Iterator[tuple[Rows, Values]]:
+        """Yield scores as they come, of several questions at a time."""
+        by_question = defaultdict[Question, list[int]](list)
+        for row in missing.tolist():
+            by_question[self._question_of[row]].append(row)
+        works = [
+            (partial(self._ask, question, rows), len(self._options.passages_by_request(len(rows))))
+            for question, rows in by_question.items()
+        ]
+        limit = CallLimit(self._options.max_calls)
+        for _, (question, rows, scores, failed) in limit.results(works, self._options.concurrency):
+            self._outage.note(failed)
+            if failed is not None:
+                self.failures[question] = failed.reason
+            yield np.array(rows, dtype=np.int64), scores
+        self._outage.check()
+
+    def _ask(
+        self, question: Question, rows: list[int]
+    ) -> tuple[Question, list[int], Scores, Failed | None]:
+        """Return the scores of rows, those before a failure, and the failure."""
+        self._outage.check()
+        started, scores, start = time.perf_counter(), [np.empty(0)], 0
+        for size in self._options.passages_by_request(len(rows)):
+            texts = [self._pairs[row].document for row in rows[start : start + size]]
+            result = self._endpoint.score(question.query, texts)
             if isinstance(result, Failed):
-                self.failed = result
-                return rows[:start], np.concatenate(scores)
+                return question, rows[:start], np.concatenate(scores), result
             scores.append(result)
-        if len(rows) == len(self.texts):
-            self.seconds = time.perf_counter() - started
-        return rows, np.concatenate(scores)
+            start += size
+        if len(rows) == self._sizes[question]:
+            self.seconds[question] = time.perf_counter() - started
+        return question, rows, np.concatenate(scores), None
 
 
-def _unscored(shape: tuple[int, ...], *, dtype: npt.DTypeLike) -> Values:
-    return np.full(shape, np.nan, dtype=dtype)
-
-
-class RerankEndpoint:
+class RerankEndpoint(ModelClient):
     """A server that reranks."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        options: ServedModelOptions,
         dialect: Dialect = "cohere",
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -245,22 +198,15 @@ class RerankEndpoint:
         """
         import httpx2
 
-        self._endpoint, self._dialect = endpoint, dialect
-        self._retries = endpoint.retrying(sleep)
-        self._server = endpoint.server()
-        self._transport = Transport(httpx2, self._server)
-        self._counts: list[tuple[int, int | None]] = []
-
-    @property
-    def n_scored(self) -> int:
-        """Documents that were scored so far."""
-        return sum(documents for documents, _ in self._counts)
+        super().__init__(options, sleep=sleep)
+        self._dialect = dialect
+        self._transport = Transport(httpx2, self.server)
+        self._token_counts: list[int] = []
 
     @property
     def tokens(self) -> int | None:
         """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
-        tokens = [count for _, count in self._counts if count is not None]
-        return sum(tokens) if tokens else None
+        return sum(self._token_counts) if self._token_counts else None
 
     def close(self) -> None:
         """Close the connections."""
@@ -272,31 +218,22 @@ class RerankEndpoint:
         Raises:
             ModelUnavailable: no request can succeed: the address, the key or the model is wrong.
         """
-        end, secrets = self._endpoint, self._server.secrets
-        try:
-            return self._retries.answer(
-                lambda: answered(lambda: self._attempt(query, documents), secrets), end.place
-            )
-        except ServerFailure as failure:
-            last = failure
-        if last.final is not None:
-            raise ModelUnavailable(
-                f"{end.place}{PATH}, model '{end.model}': {last.final} ({last}); "
-                "check base_url, model and api_key_env"
-            )
-        return Failed(last.reason, last.retryable)
+        return self.result(lambda: self._attempt(query, documents))
 
-    def _attempt(self, query: str, documents: Sequence[str]) -> Scores | Failed:
+    def _attempt(self, query: str, documents: Sequence[str]) -> Scores:
         body: dict[str, Any] = {"query": query, "texts": list(documents), "truncate": True}
         if self._dialect == "cohere":
             body = {"query": query, "documents": list(documents), "top_n": len(documents)}
-            body["model"] = self._endpoint.model
+            body["model"] = self.options.model
         answer = json.loads(self._transport.post(PATH, body))
         rows = answer["results"] if isinstance(answer, Mapping) else answer
         scores = {_index(row["index"], len(documents)): _score(row) for row in rows}
         if len(rows) != len(documents) or len(scores) != len(documents):
-            return Failed(f"the answer has {len(scores)} scores for {len(documents)} documents")
-        self._counts.append((len(documents), _tokens(answer)))
+            raise ValueError(f"it has {len(scores)} scores for {len(documents)} documents")
+        usage = answer.get("usage") if isinstance(answer, Mapping) else None
+        tokens = token_count(usage.get("total_tokens") if isinstance(usage, Mapping) else None)
+        if tokens is not None:
+            self._token_counts.append(tokens)
         return np.array([scores[row] for row in range(len(documents))], dtype=np.float64)
 
 
@@ -311,11 +248,3 @@ def _score(row: Mapping[str, Any]) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
         raise ValueError(f"score {score!r} is not a finite number")
     return float(score)
-
-
-def _tokens(answer: object) -> int | None:
-    """Return ``usage.total_tokens`` of an answer, which Jina and vLLM tell; None without it."""
-    usage = answer.get("usage") if isinstance(answer, Mapping) else None
-    tokens = usage.get("total_tokens") if isinstance(usage, Mapping) else None
-    is_count = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens < 2**31
-    return tokens if is_count else None

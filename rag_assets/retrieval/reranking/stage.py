@@ -81,10 +81,12 @@ class RerankingTexts(Stage):
         return {"indexed": [indexed_fields(experiment, name) for name in chunkings]}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        rows: list[dict[str, object]] = []
-        for item in self.inputs(context.experiment, key):
-            digest = context.artifact(item.key).manifest.digests[item.projection]
-            rows.append({"texts": item.role, "digest": digest})
+        items = self.inputs(context.experiment, key)
+        manifests = [context.artifact(item.key).manifest for item in items]
+        rows: list[dict[str, object]] = [
+            {"texts": item.role, "digest": manifest.digests[item.projection]}
+            for item, manifest in zip(items, manifests, strict=True)
+        ]
         return TableProduct(RERANKING_TEXTS.from_rows(rows))
 
 
@@ -105,14 +107,11 @@ class RerankedRuns(DerivedRuns):
         return self.kinds | model_kinds(experiment, self.family)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        """Return the input's cell, and the texts."""
-        return [
-            *super().inputs(experiment, key),
-            Input("texts", texts_key(experiment, key["retriever"])),
-        ]
+        texts = Input("texts", texts_key(experiment, key["retriever"]))
+        return [*super().inputs(experiment, key), texts]
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = RerankedRetriever.named(key["retriever"], context.experiment.retrievers)
+        config = _reranker(context, key["retriever"])
         return {**super().ranking_config(context, key), **config.describe()}
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
@@ -130,25 +129,24 @@ class RerankedRuns(DerivedRuns):
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Score the candidates of every query anew."""
-        experiment, queries = context.experiment, context.artifact(QUERIES_KEY).table()
+        config, queries = _reranker(context, retriever), context.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(context, retriever)
-        config = RerankedRetriever.named(retriever, experiment.retrievers)
-        workspace = context.workspace(retriever, run_key(experiment, retriever, top_k))
+        workspace = context.workspace(retriever, run_key(context.experiment, retriever, top_k))
         if config.scores_all:
             all_pairs(context, retriever)  # refuses too many
-            chunks = _all_chunks(context, retriever)
+            chunks, judge = _all_chunks(context, retriever), context.experiment.judge
             lists = complete_lists(queries, chunks, texts)
-            reranked = config.rerank(lists, workspace)
-            failures, judge = dict(reranked.failures), experiment.judge
-            table = best_units(chunks, lists, reranked.scores, failures, judge=judge, depth=depth)
+            new = config.rerank(lists, workspace)
+            failures = dict(new.failures)
+            table = best_units(chunks, lists, new.scores, failures, judge=judge, depth=depth)
         else:
             (ranking,) = self.input_rankings(context, retriever, top_k)
             lists = candidate_lists(ranking.table, queries, texts)
-            reranked = config.rerank(lists, workspace)
-            failures = {**ranking.failures, **reranked.failures}
-            table = reordered(ranking.table, lists, reranked.scores, failures, depth)
-        facts = {UNANSWERED: len(reranked.failures)} if reranked.failures else {}
-        return Ranked(table, failures, facts, _served(context, retriever, reranked, self.name))
+            new = config.rerank(lists, workspace)
+            failures = {**ranking.failures, **new.failures}
+            table = reordered(ranking.table, lists, new.scores, failures, depth)
+        facts = {UNANSWERED: len(new.failures)} if new.failures else {}
+        return Ranked(table, failures, facts, _served(context, retriever, new, self.name))
 
     def searcher(
         self,
@@ -162,12 +160,11 @@ class RerankedRuns(DerivedRuns):
 
         Scores that are known take no time, and say nothing of what a new query takes.
         """
-        config = RerankedRetriever.named(retriever, context.experiment.retrievers)
-        queries = context.artifact(QUERIES_KEY).table()
+        config, queries = _reranker(context, retriever), context.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(context, retriever)
         if config.scores_all:
-            some = queries.filter(pc.is_in(queries["query_id"], pa.array(query_ids, pa.string())))
-            complete = complete_lists(some, _all_chunks(context, retriever), texts)
+            few = queries.filter(pc.is_in(queries["query_id"], pa.array(query_ids, pa.string())))
+            complete = complete_lists(few, _all_chunks(context, retriever), texts)
             lists = {query.query_id: [query] for query in complete}
         else:
             read = self.rankings_by_query(context, retriever, top_k, query_ids)
@@ -196,15 +193,18 @@ class SecondRerankedRuns(RerankedRuns):
     family = SECOND_FAMILY
 
 
+def _reranker(context: StageContext, retriever: str) -> RerankedRetriever:
+    return RerankedRetriever.named(retriever, context.experiment.retrievers)
+
+
 def _counted(context: StageContext, key: ArtifactKey, line: Outgoing) -> Outgoing:
     """Return what a reranking server is asked for one ranking, as far as it is known."""
     experiment, name = context.experiment, key["retriever"]
-    config = RerankedRetriever.named(name, experiment.retrievers)
-    queries = context.current(QUERIES_KEY)
+    config, queries = _reranker(context, name), context.current(QUERIES_KEY)
     if queries is None or config.scores_all:
         return line
-    most = key["top_k"] if config.candidates == "top_k" else config.candidates
-    depth, n_queries = depth_at_most(context, name, int(most)), queries.manifest.rows
+    n_candidates = key["top_k"] if config.candidates == "top_k" else config.candidates
+    depth, n_queries = depth_at_most(context, name, int(n_candidates)), queries.manifest.rows
     shown = config.passages_by_request(depth)
     requests, passages = n_queries * len(shown), n_queries * sum(shown)
     line = replace(line, questions=n_queries, requests=requests, passages=passages)
@@ -223,7 +223,7 @@ def _served(context: StageContext, retriever: str, new: Reranked, asset: str) ->
     """Return what a server takes to rerank, with what was measured of other queries before."""
     if new.seconds is None:
         return None
-    config = RerankedRetriever.named(retriever, context.experiment.retrievers)
+    config = _reranker(context, retriever)
     identity = fingerprint([config.described(), config.describe()])
     earlier = kept_part(context, RERANK, identity) or Part({}, None)
     times = {query_id: 1000 * seconds for query_id, seconds in new.seconds.items()}
@@ -234,10 +234,8 @@ def _served(context: StageContext, retriever: str, new: Reranked, asset: str) ->
 
 def _all_chunks(context: StageContext, retriever: str) -> pa.Table:
     """Return the ids of all chunks that a retriever can return, of their documents and parents."""
-    tables = [
-        context.artifact(chunks_key(name)).table(UNITS)
-        for name in context.experiment.chunkings_of(retriever)
-    ]
+    names = context.experiment.chunkings_of(retriever)
+    tables = [context.artifact(chunks_key(name)).table(UNITS) for name in names]
     return pa.concat_tables(tables).sort_by("chunk_id").combine_chunks()
 
 
@@ -249,21 +247,18 @@ def all_pairs(context: StageContext, retriever: str) -> int | None:
     Raises:
         UsageError: they are more than its ``max_pairs``.
     """
-    experiment = context.experiment
-    config = RerankedRetriever.named(retriever, experiment.retrievers)
-    names = experiment.chunkings_of(retriever)
+    config, names = _reranker(context, retriever), context.experiment.chunkings_of(retriever)
     tables = [context.current(key) for key in (QUERIES_KEY, *map(chunks_key, names))]
-    present = [table.manifest.rows for table in tables if table is not None]
-    if not config.scores_all or len(present) < len(tables):
+    rows = [table.manifest.rows for table in tables if table is not None]
+    if not config.scores_all or len(rows) < len(tables):
         return None
-    queries, *chunks = present
-    pairs = queries * sum(chunks)
-    if pairs > config.max_pairs:
+    queries, chunks = rows[0], sum(rows[1:])
+    if queries * chunks > config.max_pairs:
         raise UsageError(
-            f"retrievers.{retriever}: `candidates: all` is {queries:,} queries x {sum(chunks):,} "
-            f"chunks = {pairs:,} pairs; max_pairs allows {config.max_pairs:,}"
+            f"retrievers.{retriever}: `candidates: all` is {queries:,} queries x {chunks:,} chunks "
+            f"= {queries * chunks:,} pairs; max_pairs allows {config.max_pairs:,}"
         )
-    return pairs
+    return queries * chunks
 
 
 def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
@@ -271,8 +266,8 @@ def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name in context.experiment.chunkings_of(retriever):
         chunks = context.artifact(chunks_key(name)).table()
-        own = texts_to_index(context.experiment, name, chunks)
-        texts.update(zip(chunks.column("chunk_id").to_pylist(), own, strict=True))
+        indexed = texts_to_index(context.experiment, name, chunks)
+        texts.update(zip(chunks.column("chunk_id").to_pylist(), indexed, strict=True))
     for name in context.experiment.located_of(retriever):
         units = context.artifact(units_key(name)).table()
         ids = units.column("chunk_id").to_pylist()

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.models.encoder import Encoder
 from rag_assets.models.vectors import Vectors, to_unit_rows
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.diversity import MMR, mmr_order
+from rag_assets.retrieval.workspace import Workspace
 
 QUERY = np.array([1.0, 0.0], dtype=np.float32)
 DOCUMENTS = np.array([[0.8, 0.6], [0.8, 0.6], [0.6, -0.8], [0.0, 1.0]], dtype=np.float32)
@@ -65,11 +65,11 @@ def test_scores_are_one_through_the_rank(tmp_path: Path) -> None:
     texts = ["The harbour closes.", "The harbour closes.", "A dog needs a ticket.", ""]
     one = Candidates("q", "when does the harbour close", IDS, texts, np.zeros(4))
     mmr = MMR.model_validate({"type": "mmr", "input": "bm25"})
-    (scores,) = mmr.scores_of([one], Encoder(cache=tmp_path))
+    (scores,) = mmr.scores_of([one], Workspace(tmp_path))
     assert sorted(scores.tolist(), reverse=True) == [1.0, 1 / 2, 1 / 3, 1 / 4]
     assert scores[1] == 1.0  # of two that are the same, the higher id
     assert scores[0] < 1 / 2
-    (again,) = mmr.scores_of([one], Encoder(cache=tmp_path))
+    (again,) = mmr.scores_of([one], Workspace(tmp_path))
     assert again.tobytes() == scores.tobytes()
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from rag_assets.models.model_files import SLOW_TOKENIZER_FILES
 from rag_assets.retrieval.reranking import local as module
-from rag_assets.retrieval.reranking.candidates import Candidates, Pair
+from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer, scored_by_pairs
+from rag_assets.retrieval.reranking.pair_scores import Pair
 from rag_assets.retrieval.workspace import Workspace
 from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 

@@ -1,4 +1,4 @@
-"""The protocol of Cohere and of those who speak it, with a real server."""
+"""The protocols of ``/rerank``, Cohere's and that of TEI, with a real server."""
 
 from __future__ import annotations
 
@@ -8,26 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.errors import ModelUnavailable
+from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.retrieval.reranking.server import RerankEndpoint
+from rag_assets.servers.client import ServedModelOptions
 from rag_assets.servers.failures import Failed
-from tests.llm.server import (
-    Reply,
-    Server,
-    broken_json,
-    error,
-    json_reply,
-    page,
-)
-from tests.retrieval.reranking.servers import (
-    DOCUMENTS,
-    KEY,
-    PROPER,
-    QUERY,
-    check_refused,
-    results,
-    settings,
-)
+from tests.llm.server import Reply, Server, broken_json, error, json_reply, page, shared_words
+
+KEY = "sk-very-secret"
+QUERY = "wind in the harbour"
+DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour"]
 
 Opened = Callable[..., RerankEndpoint]
 
@@ -45,8 +34,10 @@ def reranker(server: Server, sleeps: list[float]) -> Iterator[Opened]:
     """Opens rerankers for the server, which are closed in the end."""
     made: list[RerankEndpoint] = []
 
-    def opened(**changed: Any) -> RerankEndpoint:
-        made.append(RerankEndpoint(settings(server, BASE, **changed), "cohere", sleeps.append))
+    def opened(dialect: Any = "cohere", **changed: Any) -> RerankEndpoint:
+        plain = {"model": "tiny", "base_url": f"{server.root}{BASE}", "timeout": 5, "retries": 2}
+        options = ServedModelOptions.model_validate({**plain, "backoff": 0.01, **changed})
+        made.append(RerankEndpoint(options, dialect, sleeps.append))
         return made[-1]
 
     yield opened
@@ -54,17 +45,21 @@ def reranker(server: Server, sleeps: list[float]) -> Iterator[Opened]:
         one.close()
 
 
-@pytest.fixture
-def with_key(reranker: Opened, monkeypatch: pytest.MonkeyPatch) -> RerankEndpoint:
-    monkeypatch.setenv("RERANK_KEY", KEY)
-    return reranker(api_key_variable="RERANK_KEY")
+def results(*scores: object) -> Reply:
+    """Return an answer as the protocol has it."""
+    rows = [{"index": i, "relevance_score": score} for i, score in enumerate(scores)]
+    return json_reply({"id": "x", "results": rows})
+
+
+def numbers(scores: object) -> list[float]:
+    assert isinstance(scores, np.ndarray)
+    assert scores.dtype == np.float64
+    return list(scores.tolist())
 
 
 def test_scores_stand_in_the_order_of_the_documents(server: Server, reranker: Opened) -> None:
-    found = reranker().score(QUERY, DOCUMENTS)
-    assert isinstance(found, np.ndarray)
-    assert found.dtype == np.float64
-    assert found.tolist() == PROPER
+    found = numbers(reranker().score(QUERY, DOCUMENTS))
+    assert found == [shared_words(QUERY, text) for text in DOCUMENTS]
     (request,) = server.received
     assert request.path == PATH
     assert request.body == {"model": "tiny", "query": QUERY, "documents": DOCUMENTS, "top_n": 3}
@@ -86,26 +81,51 @@ def test_cohere_s_own_answer_is_read(
         },
     }
     server.on(QUERY, json_reply(answer))
-    asked = reranker(api_key_variable="CO_API_KEY")
-    found = asked.score(QUERY, DOCUMENTS)
-    assert isinstance(found, np.ndarray)
-    assert found.tolist() == [0.7867867, 0.32713068, 0.999071]
+    asked = reranker(api_key_env="CO_API_KEY")
+    assert numbers(asked.score(QUERY, DOCUMENTS)) == [0.7867867, 0.32713068, 0.999071]
     (request,) = server.received
-    assert request.path == PATH
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.headers["content-type"] == "application/json"
     assert set(request.body) <= {"model", "query", "documents", "top_n", "max_tokens_per_doc"}
-    assert (asked.n_scored, asked.tokens) == (3, None)
+    assert asked.tokens is None
 
 
-def test_the_key_is_sent_and_never_told(server: Server, with_key: RerankEndpoint) -> None:
+def test_the_dialect_of_text_embeddings_inference(server: Server, reranker: Opened) -> None:
+    rows = [{"index": 2, "score": 0.9}, {"index": 0, "score": 0.1}, {"index": 1, "score": 0.2}]
+    server.on(QUERY, json_reply(rows))
+    assert numbers(reranker("tei").score(QUERY, DOCUMENTS)) == [0.1, 0.2, 0.9]
+    assert server.received[0].body == {"query": QUERY, "texts": DOCUMENTS, "truncate": True}
+
+
+def test_what_the_server_counted(server: Server, reranker: Opened) -> None:
+    asked = reranker()
+    rows = [{"index": 0, "relevance_score": 0.5}]
+    server.on(
+        QUERY,
+        json_reply({"results": rows, "usage": {"total_tokens": 7}}),
+        json_reply({"results": rows, "usage": {"total_tokens": "many"}}),
+        json_reply({"results": [], "usage": {"total_tokens": 7}}),
+    )
+    for _ in range(3):
+        asked.score(QUERY, DOCUMENTS[:1])
+    assert asked.tokens == 7, "an answer that is refused counts for nothing"
+
+
+def test_the_key_is_sent_and_never_told(
+    server: Server, reranker: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RERANK_KEY", KEY)
+    asked = reranker(api_key_env="RERANK_KEY")
     server.on(QUERY, error(400, f"bad request with {KEY}"), error(401, f"who is {KEY}?"))
-    found = with_key.score(QUERY, DOCUMENTS)
+    assert asked.score(QUERY, DOCUMENTS) == Failed("HTTP 400: bad request with [key]")
     assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
-    assert found == Failed("HTTP 400: bad request with [key]")
     with pytest.raises(ModelUnavailable) as raised:
-        with_key.score(QUERY, DOCUMENTS)
+        asked.score(QUERY, DOCUMENTS)
     assert KEY not in str(raised.value)
+    monkeypatch.setenv("RERANK_KEY", "sk-sécret")
+    with pytest.raises(UsageError, match="RERANK_KEY holds no API key") as refused:
+        reranker(api_key_env="RERANK_KEY")
+    assert "sécret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -115,7 +135,7 @@ def test_what_no_request_can_pass_is_one_error(
     server.on(QUERY, error(status, "no"))
     with pytest.raises(ModelUnavailable, match=f"HTTP {status}: no.; check base_url") as raised:
         reranker().score(QUERY, DOCUMENTS)
-    assert f"{server.root}{PATH}, model 'tiny'" in str(raised.value)
+    assert f"model 'tiny' at {server.root}{BASE} is not available" in str(raised.value)
     assert len(server.received) == 1
 
 
@@ -124,9 +144,7 @@ def test_what_may_pass_is_tried_again(
     server: Server, reranker: Opened, sleeps: list[float], status: int
 ) -> None:
     server.on(QUERY, error(status), error(status), results(1, 2, 3))
-    found = reranker().score(QUERY, DOCUMENTS)
-    assert isinstance(found, np.ndarray)
-    assert found.tolist() == [1.0, 2.0, 3.0]
+    assert numbers(reranker().score(QUERY, DOCUMENTS)) == [1.0, 2.0, 3.0]
     assert sleeps == [0.01, 0.02]
     assert len(server.received) == 3
 
@@ -139,14 +157,11 @@ def test_what_may_pass_is_tried_again(
         json_reply({}),
         json_reply({"results": None}),
         json_reply({"results": [1, 2, 3]}),
-        json_reply({"results": "123"}),
         json_reply("results"),
-        json_reply([]),
         json_reply(None),
         results(1, 2),
         results(1, 2, 3, 4),
         results(1, None, 3),
-        results(1, "two", 3),
         Reply(200, b'{"results": [{"index": 0, "relevance_score": NaN}]}'),
         json_reply({"results": [{"index": 0, "relevance_score": i} for i in range(3)]}),
         json_reply({"results": [{"index": i - 1, "relevance_score": i} for i in range(3)]}),
@@ -158,4 +173,9 @@ def test_what_the_protocol_does_not_say_fails_this_query_only(
     server: Server, reranker: Opened, reply: Reply
 ) -> None:
     server.on(QUERY, reply)
-    check_refused(reranker().score(QUERY, DOCUMENTS), server)
+    failed = reranker().score(QUERY, DOCUMENTS)
+    assert isinstance(failed, Failed)
+    assert not failed.retryable
+    assert failed.reason.startswith("the answer is not what the protocol says")
+    assert len(failed.reason) < 300
+    assert len(server.received) == 1
