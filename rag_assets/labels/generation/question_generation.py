@@ -20,12 +20,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rag_assets.labels.generation.question_options import QuestionOptions, digest
-from rag_assets.llm.client import Answer, ChatRequest
+from rag_assets.llm.client import Answer, ChatRequest, Failed
 from rag_assets.llm.completions import Completions
 from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
 from rag_assets.retrieval.lexical.analyzers.words import split_cjk, words
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
-from rag_assets.servers.failures import Failed
 
 TOO_SHORT = "too_short"
 NOT_A_QUESTION = "not_a_question"

@@ -28,8 +28,14 @@ from rag_assets.llm.budget import CallLimit
 from rag_assets.llm.client import token_count
 from rag_assets.models.cache_fill import Rows, Values
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
-from rag_assets.retrieval.reranking.candidates import Candidates, Scores
-from rag_assets.retrieval.reranking.pair_scores import Pair, pair_keys, pairs_of, scores_by_query
+from rag_assets.retrieval.reranking.candidates import (
+    Candidates,
+    Pair,
+    Scores,
+    pair_keys,
+    pairs_of,
+    scores_by_query,
+)
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import Address, ModelClient, Outage, ServedModelOptions
 from rag_assets.servers.failures import Failed

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rag_assets.models import loading
 from rag_assets.models.model_files import SLOW_TOKENIZER_FILES
 from rag_assets.retrieval.reranking import local as module
-from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.candidates import Candidates, Pair
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer, scored_by_pairs
-from rag_assets.retrieval.reranking.pair_scores import Pair
 from rag_assets.retrieval.workspace import Workspace
 from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 
@@ -49,10 +49,10 @@ def test_pairs_of_as_many_tokens_are_one_batch(
     scorer = CrossEncoderScorer(str(folder), batch_size=2)
     alone = [scorer.score([Pair(QUERY, text)])[0] for text in TEXTS]
     batches: list[set[str]] = []
-    load = module._load
+    load = loading.load_model
 
-    def noted(*args: Any) -> Any:
-        model = load(*args)
+    def noted(*args: Any, **options: Any) -> Any:
+        model = load(*args, **options)
         read = model.preprocess
 
         def preprocess(batch: Sequence[tuple[str, str]], **options: Any) -> Any:
@@ -62,7 +62,7 @@ def test_pairs_of_as_many_tokens_are_one_batch(
         monkeypatch.setattr(model, "preprocess", preprocess)
         return model
 
-    monkeypatch.setattr(module, "_load", noted)
+    monkeypatch.setattr(module, "load_model", noted)
     (scores,) = scored_by_pairs([ONE], scorer, Workspace(tmp_path))
     assert batches == [{MOST, MANY}, {FEW, SOME}]
     np.testing.assert_allclose(scores, alone, atol=1e-5)

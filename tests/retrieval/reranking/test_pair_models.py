@@ -12,9 +12,14 @@ import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.models.cache_fill import ValueCache
-from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.reranking.candidates import (
+    PAIR_SCORES,
+    Candidates,
+    Pair,
+    Scores,
+    pair_keys,
+)
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer, scored_by_pairs
-from rag_assets.retrieval.reranking.pair_scores import PAIR_SCORES, Pair, pair_keys
 from rag_assets.retrieval.workspace import Usage, Workspace
 from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 
