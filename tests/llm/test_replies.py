@@ -19,7 +19,6 @@ import pytest
 from click.testing import CliRunner
 
 from rag_assets.cli.main import main
-from rag_assets.errors import StoreError
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore, Served, read_journal
 from rag_assets.store.canonical import canonical_json
@@ -185,12 +184,6 @@ def test_the_name_of_the_served_model(tmp_path: Path) -> None:
         when = "2026-01-05T00:00:00Z"
         assert store.served(MODEL) == [first, Served("tiny-2", when, when, 1)]
     assert [one.name for one in store.served(MODEL)] == ["tiny-1", "tiny-2"]
-
-
-def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot write"):
-        store_replies(tmp_path / "file" / "x", MODEL, [(asking("a"), ANSWER)])
 
 
 def _write(folder: Path, writer: int) -> None:

@@ -19,7 +19,6 @@ from rag_assets.errors import ModelUnavailable
 from rag_assets.models.model_files import (
     declared_max_seq_length,
     declared_prompt,
-    has_tasks,
     kept_while_unchanged,
     model_sha256,
 )
@@ -109,19 +108,6 @@ def test_snapshot_in_the_local_hub_cache_is_used_without_asking(
     assert done.stdout.startswith(f"hub {commit} ")
 
 
-def test_incomplete_snapshot_is_not_used(
-    run_python: Run, small_files: Path, tmp_path: Path
-) -> None:
-    repository = tmp_path / "hub-home" / "hub" / "models--some--model"
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / "main").write_text(commit)
-    shutil.copytree(small_files, repository / "snapshots" / commit)
-    (repository / "snapshots" / commit / "model.safetensors").unlink()
-    done = run_python(RESOLVE.format(name="some/model"), HF_HUB_OFFLINE="1")
-    assert "not available" in done.stdout
-
-
 def test_changed_weights_change_the_hash(small_files: Path) -> None:
     before = resolve_model(str(small_files))
     time.sleep(0.01)
@@ -183,11 +169,6 @@ def test_damaged_tokenizer_is_named(small_files: Path) -> None:
         load_tokenizer(str(small_files))
 
 
-@pytest.mark.parametrize("name", [DEFAULT_MODEL, "all-MiniLM-L6-v2"])
-def test_the_default_model_is_here(name: str) -> None:
-    assert local_model(name) == resolve_model(name)
-
-
 def test_what_would_be_downloaded_is_not_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,13 +192,6 @@ assert "torch" not in sys.modules
 def test_whether_a_model_is_loaded_is_told_without_torch() -> None:
     """An evaluation whose vectors are all in the cache asks, and needs no model."""
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)
-
-
-def test_default_model(minilm_folder: Path) -> None:
-    assert declared_max_seq_length(minilm_folder) == 256
-    assert declared_prompt(minilm_folder, "query") == ""
-    assert declared_prompt(minilm_folder, "document") == ""
-    assert not has_tasks(minilm_folder)
 
 
 @pytest.mark.parametrize(

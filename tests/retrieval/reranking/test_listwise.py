@@ -103,12 +103,6 @@ def test_equal_passages_are_shown_once_and_score_the_same(server: Server) -> Non
     ]
 
 
-def test_one_candidate_needs_no_model(server: Server) -> None:
-    found = rerank(config(server), [asked("wind", [4]), asked("twins", [4, 4])])
-    assert [scores.tolist() for scores in found.scores] == [[1.0], [1.0, 1.0]]
-    assert server.received == []
-
-
 BAD = {
     "chatter": (says("The best is [1]."), "the answer is no order of passages: The best is [1]."),
     "refusal": (refuses("Not this."), "the model refused: Not this."),
@@ -287,10 +281,3 @@ def test_what_is_no_order(case: str) -> None:
     found = read_permutation(answer, 3)
     assert isinstance(found, Failed)
     assert found.reason.startswith(reason)
-
-
-def test_a_long_answer_is_shown_in_short() -> None:
-    found = read_permutation(said("words " * 500), 3)
-    assert isinstance(found, Failed)
-    assert found.reason.endswith("words wo...")
-    assert len(found.reason) < 125

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.models.other_encoders import NOTHING, TokenEncoder, maxsim
+from rag_assets.models.other_encoders import NOTHING, maxsim
 from rag_assets.models.vectors import TokenVectors
 
 DOCUMENTS = [
@@ -32,22 +29,3 @@ def test_nothing_to_compare_scores_below_every_cosine() -> None:
     none = np.empty((0, 2), dtype=np.float16)
     assert maxsim(some, none) == maxsim(none, some) == NOTHING
     assert maxsim(some, vectors([-1, 0])) >= NOTHING
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("token vectors")
-
-
-@pytest.fixture(scope="module")
-def encoder(cache: Path) -> TokenEncoder:
-    return TokenEncoder(DEFAULT_MODEL, cache=cache)
-
-
-def test_token_vectors_are_unit_vectors_without_special_tokens(encoder: TokenEncoder) -> None:
-    found = encoder.encode(DOCUMENTS, kind="document")
-    # dog needs a ticket of 10 crowns . -> "A dog needs a ticket of 10 crowns ." is 9 tokens.
-    assert found[DOCUMENTS[1]].shape == (9, 384)
-    assert found[""].shape == (0, 384)
-    lengths = np.linalg.norm(found[DOCUMENTS[0]].astype(np.float64), axis=1)
-    np.testing.assert_allclose(lengths, 1.0, atol=2e-3)

@@ -36,14 +36,6 @@ def test_lambda_one_is_the_order_by_cosine_and_zero_that_of_the_most_unlike() ->
     assert order(0.0) == ["b", "c", "d", "a"]
 
 
-def test_a_likeness_below_zero_counts() -> None:
-    query = np.array([1.0, 0.0], dtype=np.float32)
-    documents = np.array([[1, 0], [-0.6, 0.8], [-0.8, 0.6]], dtype=np.float32)
-    # After x, with lambda .4: y .4*-.6 + .6*.6 = .12; z .4*-.8 + .6*.8 = .16: z.
-    found = mmr_order(query, documents, ["x", "y", "z"], 0.4)
-    assert found.tolist() == [0, 2, 1]
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(0, 8), st.floats(0, 1))
 def test_every_choice_is_the_best_of_those_left(seed: int, n: int, lambda_: float) -> None:
     drawn = np.random.default_rng(seed).normal(size=(n + 1, 3))
@@ -71,7 +63,3 @@ def test_scores_are_one_through_the_rank(tmp_path: Path) -> None:
     assert scores[0] < 1 / 2
     (again,) = mmr.scores_of([one], Workspace(tmp_path))
     assert again.tobytes() == scores.tobytes()
-
-
-def test_no_candidates() -> None:
-    assert mmr_order(QUERY, np.empty((0, 2), np.float32), [], 0.5).tolist() == []

@@ -66,12 +66,6 @@ def test_what_was_scored_is_not_asked_again_and_what_failed_is(
     assert server.received == []
 
 
-def test_requests_hold_as_many_documents_as_the_server_takes(server: Server) -> None:
-    found = rerank(config(server, batch_size=2), ["wind"])
-    assert [one.body["documents"] for one in server.received] == [DOCUMENTS[:2], DOCUMENTS[2:3]]
-    assert found.scores[0].tolist() == [shared_words("wind", text) for text in DOCUMENTS]
-
-
 def test_queries_of_the_same_text_are_asked_once_and_fail_together(server: Server) -> None:
     one, other = asked("wind", DOCUMENTS[:2]), asked("wind", DOCUMENTS[1:])
     both = [one._replace(query_id="a"), other._replace(query_id="b")]
