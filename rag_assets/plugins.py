@@ -7,7 +7,6 @@ names; a class is imported when it is first asked for.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -87,7 +86,11 @@ class Members(Mapping[str, type[T]]):
             self[name]
 
     def __getitem__(self, name: str) -> type[T]:
-        """Return a class; errors as in :meth:`check`."""
+        """Return a class.
+
+        Raises:
+            ConfigError: as :meth:`check`.
+        """
         if name not in self._loaded:
             if name in self._points:
                 self._loaded[name] = self._of_package(self._points[name])
@@ -116,32 +119,31 @@ class Members(Mapping[str, type[T]]):
         except Exception as error:  # whatever the package does when it is imported
             problem = f"cannot be imported: {type(error).__name__}: {error}"
             raise self._broken(point, problem) from error
-        problem = self._lack(point.name, member)
-        if problem:
-            raise self._broken(point, problem)
+        lack = self._problem(point.name, member)
+        if lack is not None:
+            raise self._broken(point, lack)
         checked: type[T] = member
         return checked
 
-    def _lack(self, name: str, member: object) -> str:
-        """Return what a member lacks; empty: nothing."""
-        bases, key = self.kind.bases, self.kind.key
+    def _problem(self, name: str, member: object) -> str | None:
+        """Return what a member lacks."""
+        bases = self.kind.bases
         if not isinstance(member, type) or (bases and not set(bases) & set(member.__mro__)):
             several = "class of a family, which are" if len(bases) > 1 else "class of"
             return f"is no {several} {', '.join(base.__name__ for base in bases) or 'its own'}"
-        if missing := sorted(getattr(member, "__abstractmethods__", ())):
+        missing = sorted(getattr(member, "__abstractmethods__", ()))
+        if missing:
             return f"lacks the methods {', '.join(missing)}"
-        # An attribute may be declared without a value.
-        declared = {
-            n for one in member.__mro__ for n in (*vars(one), *inspect.get_annotations(one))
-        }
-        if lacks := [one for one in self.kind.attributes if one not in declared]:
+        lacks = [one for one in self.kind.attributes if not _has(member, one)]
+        if lacks:
             return f"lacks {', '.join(lacks)}"
+        key = self.kind.key
         fields = getattr(member, "model_fields", {})
         if key in fields and get_args(fields[key].annotation) != (name,):
             return f'must have the option `{key}: Literal["{name}"]`'
         if key not in fields and getattr(member, key, None) != name:
             return f'must have the attribute `{key} = "{name}"`'
-        return ""
+        return None
 
     def _broken(self, point: EntryPoint, problem: str) -> ConfigError:
         place = f"entry point {self.kind.group} '{point.name}' = '{point.value}' of {_owner(point)}"
@@ -163,6 +165,13 @@ def _installed(path: tuple[str, ...]) -> Callable[[str], EntryPoints]:
     """Return what gives a group; to look for entry points reads a file of every package."""
     points = entry_points()
     return lambda group: points.select(group=group)
+
+
+def _has(member: type, name: str) -> bool:
+    """Return whether objects of a class have an attribute; one may be declared without a value."""
+    return any(
+        name in {**vars(one), **vars(one).get("__annotations__", {})} for one in member.__mro__
+    )
 
 
 def _owner(point: EntryPoint) -> str:

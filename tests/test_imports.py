@@ -93,9 +93,8 @@ import builtins, gc
 before = builtins.__import__, gc.get_threshold(), gc.isenabled()
 from rag_assets.cli import main
 main(["evaluate", *sys.argv[1:]], standalone_mode=False)
-from rag_assets.models.loading import quiet_models
-with quiet_models():
-    import sentence_transformers
+from rag_assets.models.loading import import_model_libraries
+import_model_libraries()
 assert (builtins.__import__, gc.get_threshold(), gc.isenabled()) == before
 from transformers.utils import import_utils
 assert import_utils.create_import_structure_from_path.__module__ == import_utils.__name__

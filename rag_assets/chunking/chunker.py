@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
@@ -17,7 +18,7 @@ from rag_assets.chunking.index_texts import IndexTexts
 from rag_assets.chunking.pieces import Cutter, Piece
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.models.model_names import DEFAULT_MODEL, tokenizer_sha256
+from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer, tokenizer_sha256
 from rag_assets.models.vectors import Vectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
@@ -31,6 +32,7 @@ Embed = Callable[[Sequence[str]], Vectors]
 
 EmbedBy = Callable[[str], Embed]
 """``embed_by(model)`` gives what embeds texts by that model."""
+
 
 WITH_HEADINGS = "title+heading+text"
 
@@ -61,9 +63,6 @@ class Chunker(Options, ABC):
 
         Args:
             embed_by: gives the vectors of a model, for strategies that need some.
-
-        Raises:
-            ModelUnavailable: the tokenizer or the model cannot be had.
         """
 
     @property
@@ -110,6 +109,40 @@ Overlap = Annotated[
 """How much a chunk repeats of the one before; less than its size."""
 
 
+@dataclass(frozen=True)
+class Size:
+    """The largest chunk and how much of it the next one may repeat.
+
+    Attributes:
+        capacity: most tokens, special ones not counted, or most characters in a chunk.
+        overlap: how many of them a chunk repeats of the one before; less than ``capacity``.
+        tokenizer: name of the model whose tokenizer counts; None counts characters.
+    """
+
+    capacity: int
+    overlap: int = 0
+    tokenizer: str | None = None
+
+    def character_splitter(self) -> TextSplitter:
+        """Return a splitter by characters: at paragraphs, else sentences, else words."""
+        from semantic_text_splitter import TextSplitter
+
+        return TextSplitter(self.capacity, self.overlap)
+
+    def markdown_splitter(self) -> MarkdownSplitter:
+        """Return a splitter that also keeps Markdown blocks whole: tables, lists, fenced code.
+
+        Raises:
+            ModelUnavailable: the tokenizer cannot be had.
+        """
+        from semantic_text_splitter import MarkdownSplitter
+
+        if self.tokenizer is None:
+            return MarkdownSplitter(self.capacity, self.overlap)
+        tokenizer = load_tokenizer(self.tokenizer)
+        return MarkdownSplitter.from_huggingface_tokenizer(tokenizer, self.capacity, self.overlap)
+
+
 class SizedChunking(Chunker):
     """Chunks of a largest size, 200 tokens where none is given.
 
@@ -145,13 +178,18 @@ class SizedChunking(Chunker):
         return tokenizer
 
     @property
-    def capacity(self) -> int:
-        """The most characters, or tokens without special ones, in a chunk."""
-        return self.max_characters or self.max_tokens or 0
+    def size(self) -> Size:
+        """The largest chunk."""
+        if self.max_characters is not None:
+            return Size(self.max_characters, self.overlap)
+        if self.max_tokens is None:
+            raise TypeError(f"{self.strategy} has no size")
+        return Size(self.max_tokens, self.overlap, self.tokenizer)
 
     def versions(self) -> Mapping[str, str]:
         """Return those of the libraries and of what counts tokens."""
-        counting = {} if self.max_characters is not None else tokenizer_versions(self.tokenizer)
+        tokenizer = self.size.tokenizer
+        counting = {} if tokenizer is None else tokenizer_versions(tokenizer)
         return {**super().versions(), **counting}
 
 
@@ -168,6 +206,24 @@ def splitter_cutter(splitter: TextSplitter | MarkdownSplitter) -> Cutter:
             yield [Piece(start, start + len(part)) for start, part in parts]
 
     return cut
+
+
+def split_pieces(
+    texts: Sequence[str], pieces: Sequence[Sequence[Piece]], cut: Cutter
+) -> Iterator[Sequence[Piece]]:
+    """Cut the pieces of each text further; one that fits stays whole."""
+    slices = [
+        text[piece.start : piece.end]
+        for text, own_pieces in zip(texts, pieces, strict=True)
+        for piece in own_pieces
+    ]
+    parts = iter(cut(slices))
+    for own_pieces in pieces:
+        yield [
+            Piece(piece.start + part.start, piece.start + part.end, piece.headings)
+            for piece in own_pieces
+            for part in next(parts)
+        ]
 
 
 KIND = Kind("strategy", "rag_assets.chunkers", (Chunker,), "strategy")

@@ -21,11 +21,11 @@ from rag_assets.errors import DataError
 from rag_assets.llm.client import Answer, ChatRequest, Failed
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
-from rag_assets.options import FileOptions, Number, shown_value
+from rag_assets.options import FileOptions, Number
 from rag_assets.plain_text import without_obeyed
 from rag_assets.query_sets.model_output import Unusable, parsed_list, parsed_passage
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
-from rag_assets.sources.fields import Place, identifier, note
+from rag_assets.sources.fields import Place, identifier, note, shown, type_name
 from rag_assets.sources.row_files import read_objects
 
 OWN_TEXT, HEADINGS = "text", "headings"
@@ -145,26 +145,23 @@ def index_texts(
     empty = pa.array([""] * chunks.num_rows, pa.string())
     bare = chunks.set_column(chunks.column_names.index("text"), "text", empty)
     headings = [text.rstrip("\n") for text in indexed_texts(bare, headings=True)]
-    of_kind: dict[str, Texts] = {
-        OWN_TEXT: [[text] for text in own],
-        HEADINGS: [[text] for text in headings],
-        **written,
-    }
-    if CONTEXT in written:
-        places = zip(own, texts_alone, written[CONTEXT], strict=True)
-        of_kind[CONTEXT] = [
-            [f"{whole.removesuffix(text)}{header}\n{text}" for header in of_chunk]
-            for whole, text, of_chunk in places
-        ]
     rows: list[dict[str, object]] = []
-    for place, chunk_id in enumerate(ids):
-        first: dict[str, tuple[str, int]] = {}
+    for place, (chunk_id, text) in enumerate(zip(ids, texts_alone, strict=True)):
+        of_chunk: dict[str, tuple[str, int]] = {}
+        before = own[place].removesuffix(text)
         for kind in kinds:
-            for number, text in enumerate(of_kind[kind][place]):
-                if text.strip():
-                    first.setdefault(text, (kind, number))
-        for text, (kind, number) in (first or {own[place]: (OWN_TEXT, 0)}).items():
-            rows.append({"chunk_id": chunk_id, "kind": kind, "number": number, "text": text})
+            if kind == CONTEXT:
+                texts: Sequence[str] = [f"{before}{one}\n{text}" for one in written[kind][place]]
+            elif kind in written:
+                texts = written[kind][place]
+            else:
+                texts = [own[place] if kind == OWN_TEXT else headings[place]]
+            for number, indexed in enumerate(texts):
+                if indexed.strip():
+                    of_chunk.setdefault(indexed, (kind, number))
+        for indexed, (kind, number) in (of_chunk or {own[place]: (OWN_TEXT, 0)}).items():
+            row = {"chunk_id": chunk_id, "kind": kind, "number": number, "text": indexed}
+            rows.append(row)
     return INDEX_TEXTS.from_rows(rows)
 
 
@@ -234,7 +231,7 @@ def chunk_requests(
         chunks: ``CHUNKS``.
         documents: document id -> its text, which a ``context`` is shown.
     """
-    template, size = template_of(option), option.document_characters
+    template, most = template_of(option), option.document_characters
     shown_texts = indexed_texts(chunks, headings=True)
     names = ("document_id", "start", "end", "title")
     places = list(zip(*(chunks.column(name).to_pylist() for name in names), strict=True))
@@ -244,8 +241,8 @@ def chunk_requests(
         if option.kind == CONTEXT:
             document_id, start, end, title = places[row]
             text = documents[document_id]
-            first = max(0, min((start + end - size) // 2, len(text) - size))
-            around = f"{title}\n{text[first : first + size]}"
+            first = max(0, min((start + end - most) // 2, len(text) - most))
+            around = f"{title}\n{text[first : first + most]}"
             passages["document"] = passages_block([around], option.kind)
         requests.append(
             ChatRequest(
@@ -295,15 +292,18 @@ def parsed_texts(option: IndexText, answer: Answer) -> list[str] | Unusable:
 
     One above :data:`MAX_CHARACTERS`, or without a character that can be seen, is not taken.
     """
-    is_list = option.kind == QUESTIONS
-    parsed = parsed_list(answer, "", option.count) if is_list else parsed_passage(answer, "")
+    if option.kind == QUESTIONS:
+        parsed = parsed_list(answer, "", option.count)
+    else:
+        parsed = parsed_passage(answer, "")
     if isinstance(parsed, Unusable):
         return parsed
     plain = [line for text in parsed if (line := _plain(text))]
     if not plain:
         return Unusable("the answer holds no text")
+    short = [text for text in plain if len(text) <= MAX_CHARACTERS]
     problem = f"the answer has {len(plain[0])} characters; {MAX_CHARACTERS} are taken"
-    return [text for text in plain if len(text) <= MAX_CHARACTERS] or Unusable(problem)
+    return short or Unusable(problem)
 
 
 def texts_from_file(option: IndexText, file: Path, chunks: pa.Table) -> WrittenTexts:
@@ -362,23 +362,26 @@ def _file_rows(file: Path) -> Iterator[tuple[int, str, tuple[int, int], list[str
         start, end = (_character(row, name, place) for name in ("start", "end"))
         if start >= end:
             raise place.error(f"is {end}; must be above start, {start}", "end")
-        plain = [_plain(text) for text in _texts(row.get("texts"), place)]
-        for number, text in enumerate(plain, start=1):
-            if not 0 < len(text) <= MAX_CHARACTERS:
-                problem = f"text {number} has {len(text)} characters; 1 to {MAX_CHARACTERS:,}"
-                raise place.error(f"{problem} are taken", "texts")
-        yield place.line or 0, document_id, (start, end), plain
+        yield place.line or 0, document_id, (start, end), _texts(row, place)
 
 
 def _character(row: Mapping[str, Any], name: str, place: Place) -> int:
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        found = shown_value(value)
-        raise place.error(f"is {found}; must be a number of characters, from 0", name)
+        said = type_name(value) if not isinstance(value, int) else value
+        raise place.error(f"is {said}; must be a number of characters, from 0", name)
     return value
 
 
-def _texts(value: object, place: Place) -> list[str]:
+def _texts(row: Mapping[str, Any], place: Place) -> list[str]:
+    value = row.get("texts")
     if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
         raise place.error("must be a list of one or more texts", "texts")
-    return value
+    texts = [_plain(text) for text in value]
+    for number, text in enumerate(texts):
+        if not text or len(text) > MAX_CHARACTERS:
+            problem = (
+                f"text {number + 1} has {len(text)} characters; 1 to {MAX_CHARACTERS:,} are taken"
+            )
+            raise place.error(f"{problem}: {shown(text)}" if text else problem, "texts")
+    return texts

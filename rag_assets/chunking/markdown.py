@@ -17,14 +17,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from rag_assets.chunking.chunker import EmbedBy, Overlap, SizedChunking, splitter_cutter
-from rag_assets.chunking.pieces import Cutter, Piece, split_pieces
-from rag_assets.models.model_names import load_tokenizer
+from rag_assets.chunking.chunker import (
+    EmbedBy,
+    Overlap,
+    Size,
+    SizedChunking,
+    split_pieces,
+    splitter_cutter,
+)
+from rag_assets.chunking.pieces import Cutter, Piece
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
-    from semantic_text_splitter import MarkdownSplitter
 
 _LINE_END = re.compile(r"\r\n?|\n")
 
@@ -44,22 +49,30 @@ class MarkdownChunking(SizedChunking):
     indexed: Literal["title+heading+text", "title+text"] = "title+heading+text"
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what cuts by heading; the overlap is between the parts of one section only."""
-        smaller = splitter_cutter(self._splitter())
+        """Return what cuts by heading."""
+        return cutter(self.size, max_level=self.max_level)
 
-        def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-            return split_pieces(texts, [sections(text, self.max_level) for text in texts], smaller)
 
-        return cut
+def cutter(size: Size, *, max_level: int) -> Cutter:
+    """Return what cuts Markdown texts by heading.
 
-    def _splitter(self) -> MarkdownSplitter:
-        """Return what keeps Markdown blocks whole: tables, lists, fenced code."""
-        from semantic_text_splitter import MarkdownSplitter
+    Args:
+        size: the largest chunk; the overlap is between the parts of one section only.
+        max_level: the deepest heading, 1 to 6, that begins a chunk.
 
-        if self.max_characters is not None:
-            return MarkdownSplitter(self.max_characters, self.overlap)
-        tokenizer = load_tokenizer(self.tokenizer)
-        return MarkdownSplitter.from_huggingface_tokenizer(tokenizer, self.capacity, self.overlap)
+    Raises:
+        ModelUnavailable: when texts are cut, and the tokenizer cannot be had.
+    """
+
+    @cache  # it takes longer to make than a document takes to cut
+    def smaller() -> Cutter:
+        return splitter_cutter(size.markdown_splitter())
+
+    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+        by_text = [sections(text, max_level) for text in texts]
+        return split_pieces(texts, by_text, smaller())
+
+    return cut
 
 
 class Heading(NamedTuple):
@@ -88,13 +101,7 @@ def sections(text: str, max_level: int) -> list[Piece]:
         if heading is not None:
             above = [*(each for each in above if each.level < heading.level), heading]
         end = following.start if following is not None else len(text)
-        is_bare = (
-            heading is not None
-            and following is not None
-            and following.level > heading.level
-            and not text[heading.end : end].strip()
-        )
-        if end > start and not is_bare:
+        if end > start and not _only_heading(text, heading, following):
             titles = tuple(each.title for each in above if each.title)
             pieces.append(Piece(start, end, titles))
             start = end
@@ -111,6 +118,12 @@ def headings(text: str) -> Iterator[Heading]:
             first, after = token.map
             title = _plain(_inline_parser().parseInline(inline.content, env))
             yield Heading(lines[first], lines[min(after, len(lines) - 1)], int(token.tag[1]), title)
+
+
+def _only_heading(text: str, heading: Heading | None, following: Heading | None) -> bool:
+    if heading is None or following is None or following.level <= heading.level:
+        return False
+    return not text[heading.end : following.start].strip()
 
 
 @cache

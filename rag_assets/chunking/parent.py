@@ -18,7 +18,7 @@ from rag_assets.chunking.chunker import (
     Chunker,
     EmbedBy,
 )
-from rag_assets.chunking.pieces import Cutter, Piece, Span, cut_within
+from rag_assets.chunking.pieces import Cutter, Piece, Span
 from rag_assets.code_versions.closure import Root
 from rag_assets.options import LazyTaggedUnion
 
@@ -68,27 +68,38 @@ class ParentChunking(Chunker):
         return {f"{part}.{name}": v for part, of in parts.items() for name, v in of.items()}
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what cuts texts into the children of all parents.
+        """Return what cuts twice."""
+        return cutter(self.child.cutter(embed_by), self.parent.cutter(embed_by))
 
-        Where parents overlap, a child that lies in two of them belongs to the first. The headings
-        of a child are those of its parent and, below them, its own.
-        """
-        into_parents, into_children = self.parent.cutter(embed_by), self.child.cutter(embed_by)
 
-        def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-            parents = [list(of_text) for of_text in into_parents(texts)]
-            cut_further = cut_within(texts, parents, into_children)
-            for of_text, pairs in zip(parents, cut_further, strict=True):
-                first_of_span: dict[Span, Piece] = {}
-                for outer, piece in pairs:
+def cutter(child: Cutter, parent: Cutter) -> Cutter:
+    """Return what cuts texts into the children of all parents.
+
+    Where parents overlap, a child that lies in two of them belongs to the first. The headings of
+    a child are those of its parent and, below them, its own.
+    """
+
+    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+        parents = [list(of_text) for of_text in parent(texts)]
+        slices = [
+            text[piece.start : piece.end]
+            for text, of_text in zip(texts, parents, strict=True)
+            for piece in of_text
+        ]
+        children = iter(child(slices))
+        for of_text in parents:
+            first_of_span: dict[Span, Piece] = {}
+            for outer in of_text:
+                for piece in next(children):
+                    start, end = outer.start + piece.start, outer.start + piece.end
                     headings = joined(outer.headings, piece.headings)
-                    child = Piece(piece.start, piece.end, headings, (outer.start, outer.end))
-                    first_of_span.setdefault((piece.start, piece.end), child)
-                # The only chunk of a blank text has a parent too, so that its id is of a kind.
-                start, end = (of_text[0].start, of_text[0].end) if of_text else (0, 0)
-                yield list(first_of_span.values()) or [Piece(start, start, (), (start, end))]
+                    child_piece = Piece(start, end, headings, (outer.start, outer.end))
+                    first_of_span.setdefault((start, end), child_piece)
+            # The only chunk of a blank text has a parent too, so that its id is of a kind.
+            start, end = (of_text[0].start, of_text[0].end) if of_text else (0, 0)
+            yield list(first_of_span.values()) or [Piece(start, start, (), (start, end))]
 
-        return cut
+    return cut
 
 
 def joined(above: tuple[str, ...], below: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ HEADING_SEPARATOR = " > "
 
 DOCUMENTS_AT_ONCE = 1_000
 """Documents that are cut together: enough to fill the batches of a model."""
+
 
 Span = tuple[int, int]
 """``[start, end)`` in characters (code points) of a text."""
@@ -50,28 +51,6 @@ def trimmed(text: str, start: int, end: int) -> Span:
     return start, start + len(part.strip())
 
 
-def cut_within(
-    texts: Sequence[str], pieces: Sequence[Sequence[Piece]], cut: Cutter
-) -> Iterator[list[tuple[Piece, Piece]]]:
-    """Cut the pieces of each text; yield each with a part of it, whose place is in the text."""
-    rows = zip(texts, pieces, strict=True)
-    parts = iter(cut([text[piece.start : piece.end] for text, own in rows for piece in own]))
-    for of_text in pieces:
-        yield [
-            (outer, part._replace(start=outer.start + part.start, end=outer.start + part.end))
-            for outer in of_text
-            for part in next(parts)
-        ]
-
-
-def split_pieces(
-    texts: Sequence[str], pieces: Sequence[Sequence[Piece]], cut: Cutter
-) -> Iterator[Sequence[Piece]]:
-    """Cut the pieces of each text further; one that fits stays whole."""
-    for pairs in cut_within(texts, pieces, cut):
-        yield [part._replace(headings=outer.headings) for outer, part in pairs]
-
-
 def cut_documents(
     documents: pa.Table, cut: Cutter, *, whole: bool = False, whole_parents: bool = False
 ) -> pa.Table:
@@ -86,28 +65,32 @@ def cut_documents(
             ``document_id#start-end``, which no two spans of a chunking share.
         whole_parents: the same for the chunks' parents.
     """
-    rows: list[dict[str, object]] = []
+    rows: list[tuple[object, ...]] = []
     names = ("document_id", "title", "text")
     for batch in documents.to_batches(max_chunksize=DOCUMENTS_AT_ONCE):
         ids, titles, texts = (batch.column(name).to_pylist() for name in names)
         for document_id, title, text, pieces in zip(ids, titles, texts, cut(texts), strict=True):
             for piece in pieces or [Piece(0, 0)]:
-                parent = piece.parent
+                span, parent = (piece.start, piece.end), piece.parent
+                outer = (None, None) if parent is None else parent
                 rows.append(
-                    {
-                        "chunk_id": _id(document_id, (piece.start, piece.end), whole),
-                        "document_id": document_id,
-                        "start": piece.start,
-                        "end": piece.end,
-                        "title": title,
-                        "text": text[piece.start : piece.end],
-                        "heading_path": HEADING_SEPARATOR.join(piece.headings),
-                        "parent_chunk_id": parent and _id(document_id, parent, whole_parents),
-                        "parent_start": parent and parent[0],
-                        "parent_end": parent and parent[1],
-                    }
+                    (
+                        _id(document_id, span, whole),
+                        document_id,
+                        *span,
+                        title,
+                        text[piece.start : piece.end],
+                        HEADING_SEPARATOR.join(piece.headings),
+                        None if parent is None else _id(document_id, parent, whole_parents),
+                        *outer,
+                    )
                 )
-    return CHUNKS.from_rows(rows)
+    schema = CHUNKS.arrow()
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    arrays = [
+        pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)
+    ]
+    return CHUNKS.check(pa.table(arrays, schema=schema))
 
 
 def _id(document_id: str, span: Span, whole: bool) -> str:

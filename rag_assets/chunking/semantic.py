@@ -7,19 +7,26 @@ in the same text (the breakpoint rule of G. Kamradt's "5 Levels of Text Splittin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from rag_assets.chunking.chunker import Chunker, EmbedBy, tokenizer_versions
-from rag_assets.chunking.pieces import Cutter, Piece, Span, split_pieces
-from rag_assets.chunking.recursive import TokenStarts, token_cutter
+from rag_assets.chunking import recursive
+from rag_assets.chunking.chunker import (
+    Chunker,
+    Embed,
+    EmbedBy,
+    Size,
+    split_pieces,
+    tokenizer_versions,
+)
+from rag_assets.chunking.pieces import Cutter, Piece, Span
 from rag_assets.chunking.windows import Language, sentence_spans
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
+from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.store.canonical import fingerprint
@@ -61,41 +68,44 @@ class SemanticChunking(Chunker):
         return False
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what cuts at breakpoints; the same vectors give the same chunks."""
-        embed, smaller = embed_by(self.model), None
-        if self.max_tokens is not None:
-            smaller = token_cutter(TokenStarts(load_tokenizer(self.model)), self.max_tokens, 0)
-
-        def cut(texts: Sequence[str]) -> Iterable[Sequence[Piece]]:
-            spans = [sentence_spans(text, self.language) for text in texts]
-            windows = [self._windows(*pair) for pair in zip(texts, spans, strict=True)]
-            flat = [window for of_text in windows for window in of_text]
-            # Of all texts at once: batches of a model are of many texts.
-            vectors = embed(flat) if flat else np.empty((0, 0), dtype=np.float32)
-            by_text = np.split(vectors, np.cumsum([len(of_text) for of_text in spans]))[:-1]
-            pieces = [self._pieces(*pair) for pair in zip(spans, by_text, strict=True)]
-            return pieces if smaller is None else split_pieces(texts, pieces, smaller)
-
-        return cut
-
-    def _windows(self, text: str, spans: Sequence[Span]) -> list[str]:
-        """Return each sentence with its neighbours."""
-        last, buffer = len(spans) - 1, self.buffer
-        return [
-            text[spans[max(row - buffer, 0)][0] : spans[min(row + buffer, last)][1]]
-            for row in range(len(spans))
-        ]
-
-    def _pieces(self, spans: Sequence[Span], vectors: Vectors) -> list[Piece]:
-        cuts = [row + 1 for row in breakpoints(vectors, self.percentile)]
-        edges = [0, *cuts, len(spans)] if spans else []
-        return [Piece(spans[first][0], spans[end - 1][1]) for first, end in pairwise(edges)]
+        """Return what cuts at breakpoints."""
+        return cutter(
+            embed_by(self.model),
+            percentile=self.percentile,
+            buffer=self.buffer,
+            language=self.language,
+            limit=Size(self.max_tokens, 0, self.model) if self.max_tokens else None,
+        )
 
     def versions(self) -> Mapping[str, str]:
         """Return those of the libraries, of what counts tokens, and the model's."""
         limit = {} if self.max_tokens is None else tokenizer_versions(self.model)
         encoder = fingerprint(Encoder(self.model).describe("document"))
         return {**super().versions(), **limit, "encoder": encoder}
+
+
+def cutter(
+    embed: Embed, *, percentile: float, buffer: int, language: str, limit: Size | None = None
+) -> Cutter:
+    """Return what cuts texts at their breakpoints.
+
+    Args:
+        embed: the model; the same vectors give the same chunks.
+        percentile: of a text's distances, linearly interpolated; those above it are cut.
+        buffer: sentences on either side that are embedded with each: steadier where sentences
+            are short, but a cut may then be that many sentences from the change.
+        language: ISO 639 code: whose abbreviations end no sentence.
+        limit: larger chunks are cut further as by strategy ``recursive``; None leaves them.
+    """
+
+    def cut(texts: Sequence[str]) -> Iterable[Sequence[Piece]]:
+        spans = [sentence_spans(text, language) for text in texts]
+        windows = [_windows(*each, buffer) for each in zip(texts, spans, strict=True)]
+        vectors = _embed_all(windows, embed)
+        pieces = [_pieces(*each, percentile) for each in zip(spans, vectors, strict=True)]
+        return pieces if limit is None else split_pieces(texts, pieces, recursive.cutter(limit))
+
+    return cut
 
 
 def breakpoints(vectors: Vectors, percentile: float) -> list[int]:
@@ -110,3 +120,28 @@ def breakpoints(vectors: Vectors, percentile: float) -> list[int]:
     wide = vectors.astype(np.float64)
     distances = np.round(1.0 - np.sum(wide[:-1] * wide[1:], axis=1), DECIMALS)
     return [int(row) for row in np.flatnonzero(distances > np.percentile(distances, percentile))]
+
+
+def _windows(text: str, spans: Sequence[Span], buffer: int) -> list[str]:
+    last = len(spans) - 1
+    return [
+        text[spans[max(row - buffer, 0)][0] : spans[min(row + buffer, last)][1]]
+        for row in range(len(spans))
+    ]
+
+
+def _embed_all(windows: Sequence[Sequence[str]], embed: Embed) -> Iterator[Vectors]:
+    """Embed the windows of all texts at once: batches of a model are of many texts."""
+    flat = [window for of_text in windows for window in of_text]
+    vectors = embed(flat) if flat else np.empty((0, 0), dtype=np.float32)
+    start = 0
+    for of_text in windows:
+        yield vectors[start : start + len(of_text)]
+        start += len(of_text)
+
+
+def _pieces(spans: Sequence[Span], vectors: Vectors, percentile: float) -> list[Piece]:
+    if not spans:
+        return []
+    edges = [0, *(row + 1 for row in breakpoints(vectors, percentile)), len(spans)]
+    return [Piece(spans[first][0], spans[end - 1][1]) for first, end in pairwise(edges)]

@@ -18,6 +18,7 @@ from rag_assets.chunking.index_texts import (
     CONTEXT,
     INDEX_TEXTS,
     IndexText,
+    Texts,
     WrittenTexts,
     asked_texts,
     chunk_requests,
@@ -49,7 +50,7 @@ from rag_assets.models.vectors import Vectors
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.blocks import BlockedTable, KnownBlocks, stored_blocks
 
 
@@ -90,21 +91,31 @@ class Chunks(Stage):
         return context.experiment.chunkings[key["chunking"]].versions()
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        """Cut each block of documents that no chunking like this one has cut yet."""
-        documents, name = context.artifact(DOCUMENTS_KEY), key["chunking"]
+        documents = context.artifact(DOCUMENTS_KEY)
+        name = key["chunking"]
         config = context.experiment.chunkings[name]
-        cutter = config.cutter(partial(_embed, context, name))
+        cut = partial(
+            cut_documents,
+            cut=config.cutter(partial(_embed, context, name)),
+            whole=config.whole_documents,
+            whole_parents=config.whole_parents,
+        )
+        if config.by_blocks:
+            return _cut_by_blocks(documents, cut, self.similar_artifacts(context, key))
+        else:
+            return TableProduct(cut(documents.table()))
 
-        def cut(rows: Callable[[], pa.Table]) -> pa.Table:
-            whole, whole_parents = config.whole_documents, config.whole_parents
-            return cut_documents(rows(), cutter, whole=whole, whole_parents=whole_parents)
 
-        if not config.by_blocks:
-            return TableProduct(cut(documents.table))
-        built = BlockedTable(KnownBlocks(self.similar_artifacts(context, key)))
-        for digest, rows in stored_blocks(documents, "document_id", "text"):
-            built.add(digest, partial(cut, rows))
-        return TableProduct(built.table(), blocks=built.blocks)
+def _cut_by_blocks(
+    documents: Artifact, cut: Callable[[pa.Table], pa.Table], alike: Iterable[Artifact]
+) -> TableProduct:
+    def chunks(rows: Callable[[], pa.Table]) -> pa.Table:
+        return cut(rows())
+
+    built = BlockedTable(KnownBlocks(alike))
+    for digest, rows in stored_blocks(documents, "document_id", "text"):
+        built.add(digest, partial(chunks, rows))
+    return TableProduct(built.table(), blocks=built.blocks)
 
 
 def _embed(context: StageContext, chunking: str, model: str) -> Embed:
@@ -150,55 +161,57 @@ class IndexTexts(Stage):
     group = "chunks"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = (n for n, config in experiment.chunkings.items() if config.index_texts is not None)
-        return [index_texts_key(name) for name in names]
+        return [
+            index_texts_key(name)
+            for name, config in experiment.chunkings.items()
+            if config.index_texts is not None
+        ]
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        options = (option for key in self.keys(experiment) for option in texts_of(experiment, key))
-        return self.kinds | {"openai"} if any(option.asks for option in options) else self.kinds
+        options = (one for key in self.keys(experiment) for one in texts_of(experiment, key))
+        return self.kinds | {"openai"} if any(one.asks for one in options) else self.kinds
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        chunks = Input("chunks", chunks_key(key["chunking"]))
-        return [chunks, Input("documents", DOCUMENTS_KEY, "text")]
+        return [
+            Input("chunks", chunks_key(key["chunking"])),
+            Input("documents", DOCUMENTS_KEY, "text"),
+        ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options = texts_of(context.experiment, key)
         return {
             "indexed": indexed_fields(context.experiment, key["chunking"]),
-            "index_texts": [_described(context, option) for option in options],
+            "index_texts": [_described(context, one) for one in options],
         }
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        recipe, options = super().recipe(context, key), texts_of(context.experiment, key)
-        if recipe is None or not any(option.asks for option in options):
-            return recipe
-        return context.attempts.numbered(recipe)
+        own = super().recipe(context, key)
+        if own is None or not any(one.asks for one in texts_of(context.experiment, key)):
+            return own
+        return context.attempts.numbered(own)
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         chunks = context.artifact(chunks_key(key["chunking"])).table()
-        options, usages = texts_of(context.experiment, key), list[RequestUsage]()
-        written: dict[str, WrittenTexts] = {}
-        for option in options:
-            if option.file is not None:
-                written[option.kind] = texts_from_file(option, option.file, chunks)
-            elif option.is_written:
-                written[option.kind] = _asked(context, key, option, chunks, usages)
+        options = texts_of(context.experiment, key)
+        usages: list[RequestUsage] = []
+        written = {
+            one.kind: _asked(context, key, one, chunks, usages)
+            if one.file is None
+            else texts_from_file(one, one.file, chunks)
+            for one in options
+            if one.is_written
+        }
         keep_usage(context, key, usages)
         own = texts_to_index(context.experiment, key["chunking"], chunks)
-        texts = {kind: of_kind.texts for kind, of_kind in written.items()}
-        table = index_texts(chunks, own, [option.kind for option in options], texts)
-        notes = [note for of_kind in written.values() for note in of_kind.notes]
-        facts: dict[str, Any] = {"notes": notes}
-        if unanswered := sum(of_kind.unanswered for of_kind in written.values()):
-            facts[UNANSWERED] = unanswered
-        if served := [name for of_kind in written.values() for name in of_kind.served_models]:
-            facts[SERVED_MODELS] = list(dict.fromkeys(served))
-        return TableProduct(table, facts)
+        texts: dict[str, Texts] = {kind: found.texts for kind, found in written.items()}
+        table = index_texts(chunks, own, [one.kind for one in options], texts)
+        return TableProduct(table, _facts(list(written.values())))
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         lines: list[Outgoing] = []
-        keys = (chunks_key(key["chunking"]), DOCUMENTS_KEY)
-        chunks, documents = (context.current(one) for one in keys)
+        chunks, documents = (
+            context.current(read) for read in (chunks_key(key["chunking"]), DOCUMENTS_KEY)
+        )
         for option in texts_of(context.experiment, key):
             line = llm_line(context.experiment, option.llm) if option.asks else None
             if line is None:
@@ -210,6 +223,14 @@ class IndexTexts(Stage):
             needs = needed(context, option.llm, requests)
             lines.append(line.needing(needs, questions=0, passages=needs.calls))
         return llm_work(lines)
+
+
+def _facts(written: Sequence[WrittenTexts]) -> Mapping[str, Any]:
+    facts: dict[str, Any] = {"notes": [note for one in written for note in one.notes]}
+    unanswered = sum(one.unanswered for one in written)
+    served = [name for one in written for name in one.served_models]
+    facts |= {UNANSWERED: unanswered} if unanswered else {}
+    return facts | ({SERVED_MODELS: list(dict.fromkeys(served))} if served else {})
 
 
 def _asked(

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from rag_assets.chunking.chunker import Chunker, EmbedBy, Overlap, SizedChunking
+from rag_assets.chunking.chunker import Chunker, EmbedBy, Overlap, Size, SizedChunking
 from rag_assets.chunking.pieces import Cutter, Piece, Span, trimmed
 from rag_assets.models.model_names import load_tokenizer
 
@@ -43,34 +43,48 @@ class FixedChunking(SizedChunking):
     strategy: Literal["fixed"]
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what cuts windows; each begins ``capacity - overlap`` after the last.
+        """Return what cuts windows."""
+        return window_cutter(self.size)
 
-        A blank window is left out. Tokens are those of the whole text: a window that begins inside
-        a word may count a few more when it is tokenized alone. What the tokenizer passes over
-        belongs to the token before.
-        """
 
-        def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-            for text, edges in zip(texts, self._edges(texts), strict=True):
-                last = len(edges) - 1
-                step = self.capacity - self.overlap
-                firsts = range(0, max(last - self.overlap, 1) if last else 0, step)
-                spans = [(edges[n], edges[min(n + self.capacity, last)]) for n in firsts]
-                yield [Piece(*span) for span in spans if text[slice(*span)].strip()]
+def window_cutter(size: Size) -> Cutter:
+    """Return what cuts texts into windows; each begins ``capacity - overlap`` after the last.
 
-        return cut
+    A blank window is left out. Tokens are those of the whole text: a window that begins inside a
+    word may count a few more when it is tokenized alone. What the tokenizer passes over belongs to
+    the token before.
+    """
 
-    def _edges(self, texts: Sequence[str]) -> Iterator[Sequence[int]]:
-        """Give for each text where its units begin, and where the last one ends.
+    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+        for text, edges in zip(texts, _edges(texts, size.tokenizer), strict=True):
+            yield _windows(text, edges, size)
 
-        The tokens of one character, such as the bytes of an emoji, all begin where it begins.
-        """
-        if self.max_characters is not None:
-            yield from (range(len(text) + 1) for text in texts)
-            return
-        encode = load_tokenizer(self.tokenizer).encode_batch
-        for text, encoding in zip(texts, encode([*texts], add_special_tokens=False), strict=True):
-            yield [0, *(start for start, _ in encoding.offsets[1:]), len(text)]
+    return cut
+
+
+def _edges(texts: Sequence[str], tokenizer: str | None) -> Iterator[Sequence[int]]:
+    """Give for each text where its units begin, and where the last one ends.
+
+    The tokens of one character, such as the bytes of an emoji, all begin where it begins.
+    """
+    if tokenizer is None:
+        yield from (range(len(text) + 1) for text in texts)
+        return
+    encode = load_tokenizer(tokenizer).encode_batch
+    encodings = encode(list(texts), add_special_tokens=False)
+    for text, encoding in zip(texts, encodings, strict=True):
+        yield [0, *(start for start, _ in encoding.offsets[1:]), len(text)]
+
+
+def _windows(text: str, edges: Sequence[int], size: Size) -> list[Piece]:
+    pieces, last = [], len(edges) - 1
+    for first in range(0, last, size.capacity - size.overlap):
+        end = min(first + size.capacity, last)
+        if text[edges[first] : edges[end]].strip():
+            pieces.append(Piece(edges[first], edges[end]))
+        if end == last:
+            break
+    return pieces
 
 
 class SentencesChunking(Chunker):
@@ -87,17 +101,23 @@ class SentencesChunking(Chunker):
     language: Language = "en"
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what cuts runs of sentences; the last chunk of a text may have fewer."""
-        size, step = self.sentences, self.sentences - self.overlap
+        """Return what cuts runs of sentences."""
+        return sentence_cutter(self.sentences, self.overlap, self.language)
 
-        def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-            for text in texts:
-                spans = sentence_spans(text, self.language)
-                firsts = range(0, max(len(spans) - self.overlap, 1), step) if spans else ()
-                runs = (spans[first : first + size] for first in firsts)
-                yield [Piece(run[0][0], run[-1][1]) for run in runs]
 
-        return cut
+def sentence_cutter(sentences: int, overlap: int, language: str) -> Cutter:
+    """Return what cuts texts into runs of sentences; the last chunk of a text may have fewer."""
+
+    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+        for text in texts:
+            spans = sentence_spans(text, language)
+            yield [
+                Piece(spans[first][0], spans[min(first + sentences, len(spans)) - 1][1])
+                for first in range(0, max(len(spans) - overlap, 1), sentences - overlap)
+                if spans
+            ]
+
+    return cut
 
 
 def sentence_spans(text: str, language: str) -> list[Span]:

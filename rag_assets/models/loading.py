@@ -10,12 +10,10 @@ where this package's own debug lines are wanted.
 from __future__ import annotations
 
 import logging
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -35,41 +33,66 @@ CPUINFO = Path("/proc/cpuinfo")
 _INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """As Linux names them: of x86 the first two, of Arm the last."""
 
-MAX_LOADED = 4
+MAX_LOADED = 2
 """Models that stay in memory: an experiment that compares two uses each several times."""
 
-_loaded: set[tuple[Path, str, Precision, str]] = set()
+_loaded: set[tuple[Path, str, str, Precision]] = set()
+
+
+def import_model_libraries() -> None:
+    """Import torch, transformers and sentence-transformers, and let none of them write."""
+    import torch  # noqa: F401
+
+    with quiet_models():
+        import sentence_transformers  # noqa: F401
+
+
+@contextmanager
+def quiet_hub() -> Iterator[None]:
+    """Silence the hub client inside the block."""
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    has_bars = not are_progress_bars_disabled()
+    with _quiet_python(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # also the hint that a variable overrules the switch below
+        disable_progress_bars()
+        try:
+            yield
+        finally:
+            if has_bars:
+                enable_progress_bars()
 
 
 @contextmanager
 def quiet_models() -> Iterator[None]:
-    """Silence the hub client and, once they are imported, the model libraries in the block."""
-    hub = import_module("huggingface_hub.utils.tqdm")
+    """Silence sentence-transformers, transformers and the hub client inside the block."""
+    from transformers.utils import logging as transformers_logging
 
-    bars: list[tuple[Callable[[], object], Callable[[], object]]] = []
-    if not hub.are_progress_bars_disabled():
-        bars.append((hub.disable_progress_bars, hub.enable_progress_bars))
-    if "transformers" in sys.modules:
-        from transformers.utils import logging as transformers
-
-        if transformers.is_progress_bar_enabled():
-            bars.append((transformers.disable_progress_bar, transformers.enable_progress_bar))
-    is_debugging = logging.getLogger("rag_assets").isEnabledFor(logging.DEBUG)
-    loggers = [] if is_debugging else [logging.getLogger(name) for name in NOISY]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # also the hint that a variable overrules the switch below
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        for disable, _ in bars:
-            disable()
+    has_bars = transformers_logging.is_progress_bar_enabled()
+    with quiet_hub():
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             yield
         finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
-            for _, enable in bars:
-                enable()
+            if has_bars:
+                transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _quiet_python() -> Iterator[None]:
+    is_debugging = logging.getLogger("rag_assets").isEnabledFor(logging.DEBUG)
+    levels = {} if is_debugging else {name: logging.getLogger(name).level for name in NOISY}
+    for name in levels:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def resolve_precision(wanted: PrecisionOption) -> Precision:
@@ -117,8 +140,7 @@ def loaded(kind: str, files: ModelFiles, load: Callable[[], Loaded]) -> Loaded:
 
     failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
     try:
-        with quiet_models():
-            import sentence_transformers  # noqa: F401
+        import_model_libraries()
         with quiet_models():
             return load()
     except failures as error:
@@ -133,24 +155,26 @@ def load_model(
     device: str | None = None,
     precision: Precision = "float32",
     library: str = "SentenceTransformer",
-    kind: str = "model",
-    **options: int | None,
 ) -> Any:  # noqa: ANN401 (a class of sentence-transformers)
-    """Return a model of sentence-transformers, loaded by its class ``library`` with ``options``.
+    """Return a model of sentence-transformers, loaded by its class ``library``.
 
     Raises:
         ModelUnavailable: it cannot be loaded.
     """
-    key = (files.path, files.sha256, precision)
-    return loaded(kind, files, lambda: _load(*key, device or default_device(), library, **options))
+    path, digest = files.path, files.sha256
+    return loaded(
+        "model", files, lambda: _load(path, digest, device or default_device(), library, precision)
+    )
 
 
 def is_loaded(
     files: ModelFiles, device: str | None = None, precision: Precision = "float32"
 ) -> bool:
     """Return whether the model is in memory; torch is not loaded to say that none is."""
-    key = (files.path, files.sha256, precision)
-    return bool(_loaded) and (*key, device or default_device()) in _loaded
+    return (
+        bool(_loaded)
+        and (files.path, files.sha256, device or default_device(), precision) in _loaded
+    )
 
 
 def forget_models() -> None:
@@ -160,14 +184,7 @@ def forget_models() -> None:
 
 
 @lru_cache(maxsize=MAX_LOADED)
-def _load(
-    path: Path,
-    sha256: str,
-    precision: Precision,
-    device: str,
-    library: str,
-    **options: int | None,
-) -> Any:  # noqa: ANN401
+def _load(path: Path, sha256: str, device: str, library: str, precision: Precision) -> Any:  # noqa: ANN401
     """Load; the hash of the files is there so that other ones at a path are loaded anew."""
     import sentence_transformers
     import torch
@@ -178,9 +195,8 @@ def _load(
         trust_remote_code=False,
         local_files_only=True,
         model_kwargs={"dtype": getattr(torch, precision), "use_safetensors": True},
-        **options,
     )
     if precision != "float32":
         model.to(getattr(torch, precision))  # also what is no transformer, such as a projection
-    _loaded.add((path, sha256, precision, device))
+    _loaded.add((path, sha256, device, precision))
     return model

@@ -1,6 +1,6 @@
 """The files of a model's folder: which count, what they hash to, and what its JSON files declare.
 
-None is a pickle. A folder that was read is kept in this process while no file in it changes:
+None is a pickle. What is read from a folder is kept in this process while no file in it changes:
 recipes describe a model dozens of times, and looking at its files' states takes a hundredth of
 reading them.
 """
@@ -53,6 +53,8 @@ pickle. It is what is downloaded, and what is hashed."""
 OTHER_BACKENDS = ("onnx", "openvino")
 """Folders with the same model for other libraries."""
 
+PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 """Names under which a model declares its prompt, first one first."""
 
@@ -60,13 +62,23 @@ Rest = ParamSpec("Rest")
 Result = TypeVar("Result")
 
 State = tuple[tuple[str, int, int, int], ...]
-"""Path, size, mtime and inode of each file, sorted."""
+"""Path, size, mtime and inode of each file and folder, sorted."""
+
+_hashes: dict[tuple[str, int, int, int], str] = {}
+
+
+def folder_state(folder: Path) -> State:
+    """Return what differs when a file below a folder was changed, added or removed.
+
+    A link to a file stands for that file; a folder that cannot be read has no files.
+    """
+    return tuple(sorted(_states(str(folder))))
 
 
 def kept_while_unchanged(
     read: Callable[Concatenate[Path, Rest], Result],
 ) -> Callable[Concatenate[Path, Rest], Result]:
-    """Keep what a function reads from a file or folder while the state of its files is the same.
+    """Keep what a function reads from a folder while the folder's state is the same.
 
     Its other arguments are hashable, and what it returns is not changed by anyone. What it raises
     is not kept. The state is looked at first: what changes while it reads is read the next time.
@@ -74,27 +86,32 @@ def kept_while_unchanged(
     results: dict[Hashable, tuple[State, Result]] = {}
 
     @wraps(read)
-    def remembered(path: Path, /, *args: Rest.args, **options: Rest.kwargs) -> Result:
-        state = _state(path)
-        key = (str(path), args, tuple(sorted(options.items())))
+    def remembered(folder: Path, /, *args: Rest.args, **options: Rest.kwargs) -> Result:
+        state = folder_state(folder)
+        key = (str(folder), args, tuple(sorted(options.items())))
         cached = results.get(key)
         if cached is None or cached[0] != state:
-            cached = results[key] = (state, read(path, *args, **options))
+            cached = results[key] = (state, read(folder, *args, **options))
         return cached[1]
 
     return remembered
 
 
-def _state(path: Path) -> State:
-    """Return what differs when a file was changed, added or removed; links stand for files."""
+def _states(folder: str) -> list[tuple[str, int, int, int]]:
     states = []
-    for folder, _, names in os.walk(path) if path.is_dir() else [(path.parent, (), [path.name])]:
-        for name in names:
-            file = os.path.join(folder, name)  # noqa: PTH118 (called for each recipe)
-            if os.path.exists(file):  # noqa: PTH110
-                status = os.stat(file)  # noqa: PTH116
-                states.append((file, status.st_size, status.st_mtime_ns, status.st_ino))
-    return tuple(sorted(states))
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:  # a link to nothing
+                    status = entry.stat(follow_symlinks=False)
+                states.append((entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
+                if entry.is_dir(follow_symlinks=False):
+                    states += _states(entry.path)
+    except OSError:
+        return states
+    return states
 
 
 @dataclass(frozen=True)
@@ -116,36 +133,52 @@ class ModelFiles:
     source: str
 
 
+def read_model_files(name: str, folder: Path, revision: str, source: str) -> ModelFiles:
+    """Return the model in ``folder``, with its hash.
+
+    Raises:
+        ModelUnavailable: the folder is not a model's, lacks safetensors weights or a tokenizer, or
+            holds a part of the model as a pickle only.
+    """
+    return ModelFiles(name, folder, revision, model_sha256(folder), source)
+
+
 @kept_while_unchanged
 def model_sha256(folder: Path) -> str:
     """Return the hash of all files that make a model.
 
     Raises:
-        ModelUnavailable: the folder is not a model's: it lacks safetensors weights, also of one
-            part that has some as a pickle, or a tokenizer.
+        ModelUnavailable: as in :func:`read_model_files`.
     """
-    names = [
-        name
-        for file in folder.rglob("*")
-        if file.is_file()
-        and any(fnmatch(file.name, pattern) for pattern in DATA_FILES)
-        and not set((name := file.relative_to(folder)).parts[:-1]) & set(OTHER_BACKENDS)
-    ]
-    vocabularies = (TOKENIZER_FILE, *SLOW_TOKENIZER_FILES)
-    has_weights = any(name.suffix == ".safetensors" for name in names)
-    unsafe = [
-        file
-        for part in module_folders(folder)
-        for file in sorted(part.glob("pytorch_model*.bin"))
-        if not any(part.glob("*.safetensors"))
-    ]
-    if unsafe or not has_weights or not any(name.name in vocabularies for name in names):
-        pickle = f"; {unsafe[0]} is a pickle, which can run code: convert it" if unsafe else ""
+    parts = module_folders(folder)
+    has_weights = [any(part.glob("*.safetensors")) for part in parts]
+    for part, has_some in zip(parts, has_weights, strict=True):
+        pickles = sorted(file.name for one in PICKLED_WEIGHTS for file in part.glob(one))
+        if pickles and not has_some:
+            raise ModelUnavailable(
+                f"{part} holds its weights as a pickle only ({pickles[0]}), which can run code; "
+                "convert it to model.safetensors"
+            )
+    if not any(has_weights):
         raise ModelUnavailable(
-            f"{folder} holds no model: it needs *.safetensors, a tokenizer ({TOKENIZER_FILE}, "
-            f"{', '.join(SLOW_TOKENIZER_FILES)}), and modules.json or config.json{pickle}"
+            f"{folder} holds no model: there is no *.safetensors file; give the folder that has "
+            "modules.json or config.json, and model.safetensors"
         )
-    return fingerprint({name.as_posix(): sha256(folder / name) for name in names})
+    vocabularies = (TOKENIZER_FILE, *SLOW_TOKENIZER_FILES)
+    if not any((part / name).is_file() for part in (*parts, folder) for name in vocabularies):
+        raise ModelUnavailable(
+            f"{folder} holds no tokenizer: there is no {TOKENIZER_FILE} and none of "
+            f"{', '.join(SLOW_TOKENIZER_FILES)}"
+        )
+    names = (file.relative_to(folder) for file in folder.rglob("*") if file.is_file())
+    return fingerprint(
+        {
+            name.as_posix(): sha256(folder / name)
+            for name in names
+            if any(fnmatch(name.name, pattern) for pattern in DATA_FILES)
+            and not set(name.parts[:-1]) & set(OTHER_BACKENDS)
+        }
+    )
 
 
 def module_folders(folder: Path) -> list[Path]:
@@ -201,11 +234,14 @@ def tokenizer_file(folder: Path) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-@kept_while_unchanged
 def sha256(file: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    """Return the SHA-256 of a file, remembered in this process by path, size, mtime and inode."""
+    status = file.stat()
+    key = (str(file), status.st_size, status.st_mtime_ns, status.st_ino)
+    if key not in _hashes:
+        with file.open("rb") as stream:
+            _hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return _hashes[key]
 
 
 @kept_while_unchanged

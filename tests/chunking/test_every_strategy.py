@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,46 +10,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.chunking import windows
+from rag_assets.chunking import markdown, parent, recursive, semantic, windows
+from rag_assets.chunking.chunker import Size
 from rag_assets.chunking.pieces import Cutter, cut_documents
 from rag_assets.chunking.semantic import breakpoints
 from rag_assets.chunking.windows import sentence_spans
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
-from rag_assets.models.vectors import Vectors
 from rag_assets.testing import ChunkerContract
-from rag_assets.testing.chunkers import check_chunks, documents
-from tests.chunking.chunk_checks import TEXTS, cutter
+from rag_assets.testing.chunkers import check_chunks, documents, letter_vectors
+from tests.chunking.chunk_checks import TEXTS
 
-TINY: dict[str, Any] = {"max_characters": 7, "overlap": 3}
-TOKENS: dict[str, Any] = {"max_tokens": 6, "overlap": 2}
-SENTENCES: dict[str, Any] = {"strategy": "sentences", "sentences": 2, "overlap": 1}
-SEMANTIC: dict[str, Any] = {"percentile": 60, "buffer": 1}
-
-
-def parents(child: dict[str, Any], parent: dict[str, Any]) -> Cutter:
-    return cutter("parent", child=child, parent=parent)
-
-
+TINY, TOKENS = Size(7, 3), Size(6, 2, DEFAULT_MODEL)
+SENTENCES = windows.sentence_cutter(2, 1, "en")
+SEMANTIC = semantic.cutter(letter_vectors, percentile=60, buffer=1, language="en")
 CUTTERS: dict[str, Cutter] = {
     "none": windows.whole_texts,
-    "recursive characters": cutter("recursive", **TINY),
-    "recursive tokens": cutter("recursive", **TOKENS),
-    "fixed characters": cutter("fixed", **TINY),
-    "fixed tokens": cutter("fixed", **TOKENS),
-    "sentences": cutter(**SENTENCES),
-    "markdown characters": cutter("markdown", max_characters=25),
-    "markdown overlapping tokens": cutter("markdown", max_level=2, **TOKENS),
-    "semantic": cutter("semantic", **SEMANTIC),
-    "semantic limited": cutter("semantic", percentile=60, max_tokens=4),
-    "parent sections": parents(
-        SENTENCES, {"strategy": "markdown", "max_characters": 40, "max_level": 3}
+    "recursive characters": recursive.cutter(TINY),
+    "recursive tokens": recursive.cutter(TOKENS),
+    "fixed characters": windows.window_cutter(TINY),
+    "fixed tokens": windows.window_cutter(TOKENS),
+    "sentences": SENTENCES,
+    "markdown characters": markdown.cutter(Size(25), max_level=6),
+    "markdown overlapping tokens": markdown.cutter(TOKENS, max_level=2),
+    "semantic": SEMANTIC,
+    "semantic limited": semantic.cutter(
+        letter_vectors, percentile=60, buffer=0, language="en", limit=Size(9)
     ),
-    "parent overlapping": parents(
-        {"strategy": "recursive", **TINY},
-        {"strategy": "fixed", "max_characters": 20, "overlap": 10},
+    "parent sections": parent.cutter(SENTENCES, markdown.cutter(Size(40), max_level=3)),
+    "parent overlapping": parent.cutter(
+        recursive.cutter(TINY), windows.window_cutter(Size(20, 10))
     ),
-    "parent whole": parents({"strategy": "semantic", **SEMANTIC}, {"strategy": "none"}),
+    "parent whole": parent.cutter(SEMANTIC, windows.whole_texts),
 }
 
 
@@ -80,7 +69,7 @@ def test_a_blank_chunk_has_a_parent_where_others_have_one(name: str) -> None:
 
 def test_more_documents_than_are_cut_at_once() -> None:
     texts = [f"Text {n}. More." for n in range(2_500)]
-    chunks = cut_documents(documents(*texts), CUTTERS["sentences"])
+    chunks = cut_documents(documents(*texts), SENTENCES)
     check_chunks(texts, chunks)
     assert chunks.column("document_id").to_pylist() == [f"d{n}" for n in range(2_500)]
     assert isinstance(chunks, pa.Table)
@@ -92,14 +81,19 @@ def test_whole_documents_keep_their_id() -> None:
 
 
 def test_windows_of_characters() -> None:
-    [pieces] = cutter("fixed", max_characters=4, overlap=1)(["abcdefghij"])
+    [pieces] = windows.window_cutter(Size(4, 1))(["abcdefghij"])
     assert [(p.start, p.end) for p in pieces] == [(0, 4), (3, 7), (6, 10)]
+
+
+def test_blank_windows_are_left_out() -> None:
+    [pieces] = windows.window_cutter(Size(3))(["abc      def"])
+    assert [(p.start, p.end) for p in pieces] == [(0, 3), (9, 12)]
 
 
 @given(text=st.text("ab\U0001f600", min_size=1), size=st.integers(1, 9), overlap=st.integers(0, 8))
 def test_every_window_but_the_last_is_full(text: str, size: int, overlap: int) -> None:
     overlap = min(overlap, size - 1)
-    [pieces] = cutter("fixed", max_characters=size, overlap=overlap)([text])
+    [pieces] = windows.window_cutter(Size(size, overlap))([text])
     assert all(p.end - p.start == size for p in pieces[:-1])
     assert [p.start for p in pieces] == [n * (size - overlap) for n in range(len(pieces))]
     assert pieces[-1].end == len(text)
@@ -108,7 +102,7 @@ def test_every_window_but_the_last_is_full(text: str, size: int, overlap: int) -
 def test_windows_of_tokens() -> None:
     text = "Unbelievable harbours, and \U0001f600 ferries in the fog"
     tokens = load_tokenizer(DEFAULT_MODEL).encode(text, add_special_tokens=False)
-    [pieces] = cutter("fixed", max_tokens=3, overlap=1)([text])
+    [pieces] = windows.window_cutter(Size(3, 1, DEFAULT_MODEL))([text])
     starts = [start for start, _ in tokens.offsets]
     assert [p.start for p in pieces] == starts[: len(pieces) * 2 : 2]
     assert [p.end for p in pieces[:-1]] == starts[3 : len(pieces) * 2 + 1 : 2]
@@ -153,6 +147,12 @@ def test_where_sentences_end(text: str, expected: list[str]) -> None:
     assert split(text) == expected
 
 
+def test_abbreviations_are_those_of_the_language() -> None:
+    text = "Das gilt bzw. Anderes gilt. Ende."
+    assert split(text, "de") == ["Das gilt bzw. Anderes gilt.", "Ende."]
+    assert len(split(text, "en")) == 3
+
+
 @pytest.mark.parametrize(
     ("count", "overlap", "expected"),
     [
@@ -166,7 +166,7 @@ def test_where_sentences_end(text: str, expected: list[str]) -> None:
 def test_sentences_a_chunk(count: int, overlap: int, expected: list[str]) -> None:
     text = "One went. Two went. Three went. Four went. Five went."
     names = dict(zip("ABCDE", ["One", "Two", "Three", "Four", "Five"], strict=True))
-    [pieces] = cutter("sentences", sentences=count, overlap=overlap)([text])
+    [pieces] = windows.sentence_cutter(count, overlap, "en")([text])
     wanted = [" ".join(f"{names[c[0]]} went." for c in each.split()) for each in expected]
     assert [text[p.start : p.end] for p in pieces] == wanted
 
@@ -190,20 +190,40 @@ def test_breakpoints_are_above_the_percentile() -> None:
 @pytest.mark.parametrize("buffer", [0, 1])
 def test_the_model_finds_the_change_of_subject(buffer: int, tmp_path: Path) -> None:
     encoder = Encoder(cache=tmp_path)
-    embed = partial(encoder.encode, kind="document")
-    cut = cutter("semantic", embed, percentile=80, buffer=buffer)
-    first, second = cut([TEXT, ""])
-    assert list(second) == []
-    assert len(first) == 2
+    cut = semantic.cutter(
+        lambda texts: encoder.encode(texts, kind="document"),
+        percentile=80,
+        buffer=buffer,
+        language="en",
+    )
+    [pieces] = cut([TEXT])
+    change = TEXT.index("Photosynthesis")
+    assert len(pieces) == 2
     # Windows of several sentences blur the place of the change.
-    change, start = TEXT.index("Photosynthesis"), first[1].start
-    assert TEXT[min(change, start) : max(change, start)].count(".") <= buffer
+    assert (
+        sum(
+            TEXT[min(change, p.start) : max(change, p.start)].count(".") <= buffer
+            for p in pieces[1:]
+        )
+        == 1
+    )
+    again = Encoder(cache=tmp_path)
+    cached = semantic.cutter(
+        lambda texts: again.encode(texts, kind="document"),
+        percentile=80,
+        buffer=buffer,
+        language="en",
+    )
+    assert list(cached([TEXT, ""])) == [pieces, []]
+    assert "_model" not in vars(again)
 
 
 def test_a_large_chunk_is_cut_further() -> None:
-    def alike(texts: Sequence[str]) -> Vectors:
+    def alike(texts: object) -> np.ndarray:
+        assert isinstance(texts, list)
         return np.tile(np.array([[1, 0]], dtype=np.float32), (len(texts), 1))
 
-    for limit, count in ((None, 1), (15, 4)):
-        [pieces] = cutter("semantic", alike, buffer=1, max_tokens=limit)([TEXT])
+    for limit, count in ((None, 1), (Size(80), 4)):
+        cut = semantic.cutter(alike, percentile=95, buffer=1, language="en", limit=limit)
+        [pieces] = cut([TEXT])
         assert len(pieces) == count

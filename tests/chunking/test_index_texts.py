@@ -188,7 +188,7 @@ GOOD = {"document_id": "a", "start": 0, "end": 5, "texts": ["t"]}
     ("row", "problem"),
     [
         ({"start": 0, "end": 5, "texts": ["t"]}, r"document_id.*is missing"),
-        (GOOD | {"start": "0"}, r"start.*is '0'; must be a number of characters"),
+        (GOOD | {"start": "0"}, r"start.*is a string; must be a number of characters"),
         (GOOD | {"start": -1}, r"start.*is -1; must be a number of characters"),
         (GOOD | {"end": 0}, r"end.*is 0; must be above start, 0"),
         (GOOD | {"texts": "t"}, r"texts.*must be a list of one or more texts"),

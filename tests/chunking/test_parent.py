@@ -1,53 +1,49 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from rag_assets.chunking import markdown, parent, windows
+from rag_assets.chunking.chunker import Size
 from rag_assets.chunking.parent import joined
-from rag_assets.chunking.pieces import Cutter, cut_documents
+from rag_assets.chunking.pieces import cut_documents
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.schemas import QRELS
 from rag_assets.testing.chunkers import documents
-from tests.chunking.chunk_checks import cutter
 
-ONE: dict[str, Any] = {"strategy": "sentences", "sentences": 1}
-WHOLE = {"strategy": "none"}
+ONE = windows.sentence_cutter(1, 0, "en")
 TEXT = "# A\n\nOne went. Two went.\n\n## B\n\nThree went. Four went.\n"
 
 
-def fixed(size: int, overlap: int = 0) -> dict[str, Any]:
-    return {"strategy": "fixed", "max_characters": size, "overlap": overlap}
-
-
-def parents(child: dict[str, Any], parent: dict[str, Any]) -> Cutter:
-    return cutter("parent", child=child, parent=parent)
+def chunks_of(*texts: str) -> pa.Table:
+    return cut_documents(documents(*texts), parent.cutter(ONE, windows.window_cutter(Size(20))))
 
 
 def test_children_know_their_parent() -> None:
-    by_section = {"strategy": "markdown", "max_characters": 100}
-    chunks = cut_documents(documents(TEXT), parents(ONE, by_section))
+    by_section = markdown.cutter(Size(100), max_level=6)
+    chunks = cut_documents(documents(TEXT), parent.cutter(ONE, by_section))
     rows = chunks.select(["text", "heading_path", "parent_start", "parent_end"]).to_pylist()
-    spans = [TEXT[row["parent_start"] : row["parent_end"]] for row in rows]
+    parents = [TEXT[row["parent_start"] : row["parent_end"]] for row in rows]
     first, second = "# A\n\nOne went. Two went.", "## B\n\nThree went. Four went."
-    assert spans == [first] * 3 + [second] * 3
+    assert parents == [first] * 3 + [second] * 3
     assert [row["text"] for row in rows][1:3] == ["One went.", "Two went."]
     assert [row["heading_path"] for row in rows] == ["A"] * 3 + ["A > B"] * 3
     assert chunks.column("parent_chunk_id").to_pylist()[0] == f"d0#0-{len(first)}"
 
 
 def test_a_whole_document_as_parent_keeps_its_id() -> None:
-    chunks = cut_documents(documents(TEXT, ""), parents(ONE, WHOLE), whole_parents=True)
+    chunks = cut_documents(
+        documents(TEXT, ""), parent.cutter(ONE, windows.whole_texts), whole_parents=True
+    )
     assert set(chunks.column("parent_chunk_id").to_pylist()) == {"d0", "d1"}
 
 
 def test_a_child_of_two_overlapping_parents_belongs_to_the_first() -> None:
     text = "abcdefghij"
-    cut = parents(fixed(3), fixed(6, 3))
+    cut = parent.cutter(windows.window_cutter(Size(3)), windows.window_cutter(Size(6, 3)))
     [pieces] = cut([text])
     assert [(p.start, p.end, p.parent) for p in pieces] == [
         (0, 3, (0, 6)),
@@ -108,7 +104,7 @@ def test_top_k_counts_parents_and_the_best_child_stands_for_each(judge: str) -> 
 
 def test_evidence_is_judged_on_the_span_of_the_parent() -> None:
     text = "One went home. Two went away. Three stayed here. Four slept."
-    cut = parents(ONE, {"strategy": "sentences", "sentences": 2})
+    cut = parent.cutter(ONE, windows.sentence_cutter(2, 0, "en"))
     chunks = cut_documents(documents(text), cut)
     qrels = QRELS.from_rows(
         [

@@ -116,6 +116,14 @@ def test_past_the_cache_nothing_is_looked_up_or_kept(encoder: Encoder, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_looked_up_loads_no_model(tmp_path: Path) -> None:
+    Encoder(cache=tmp_path, device="cpu").encode(TEXTS[:1], kind="query")
+    forget_models()
+    again = Encoder(cache=tmp_path, device="cpu")
+    again.encode(TEXTS[:1], kind="query")
+    assert not again.is_loaded
+
+
 def test_vectors_are_written_where_they_stay(fresh: np.ndarray, tmp_path: Path) -> None:
     made: list[np.ndarray] = []
 
@@ -469,6 +477,13 @@ def test_instructions_and_characters_as_the_cards_have_them() -> None:
     assert chinese.query == "\u4e3a\u8fd9\u4e2a\u53e5\u5b50\u751f\u6210\u8868\u793a" + (
         "\u4ee5\u7528\u4e8e\u68c0\u7d22\u76f8\u5173\u6587\u7ae0\uff1a"
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["sentence-transformers/all-MiniLM-L6-v2", "my-e5-base", "e5", "intfloat", "", "/"]
+)
+def test_other_models_are_not_known(name: str) -> None:
+    assert known_model(name) is None
 
 
 @pytest.fixture

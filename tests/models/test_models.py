@@ -19,6 +19,7 @@ from rag_assets.errors import ModelUnavailable
 from rag_assets.models.model_files import (
     declared_max_seq_length,
     declared_prompt,
+    has_tasks,
     kept_while_unchanged,
     model_sha256,
 )
@@ -108,6 +109,19 @@ def test_snapshot_in_the_local_hub_cache_is_used_without_asking(
     assert done.stdout.startswith(f"hub {commit} ")
 
 
+def test_incomplete_snapshot_is_not_used(
+    run_python: Run, small_files: Path, tmp_path: Path
+) -> None:
+    repository = tmp_path / "hub-home" / "hub" / "models--some--model"
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(commit)
+    shutil.copytree(small_files, repository / "snapshots" / commit)
+    (repository / "snapshots" / commit / "model.safetensors").unlink()
+    done = run_python(RESOLVE.format(name="some/model"), HF_HUB_OFFLINE="1")
+    assert "not available" in done.stdout
+
+
 def test_changed_weights_change_the_hash(small_files: Path) -> None:
     before = resolve_model(str(small_files))
     time.sleep(0.01)
@@ -118,7 +132,7 @@ def test_changed_weights_change_the_hash(small_files: Path) -> None:
 
 def test_pickled_weights_are_refused(small_files: Path) -> None:
     (small_files / "model.safetensors").rename(small_files / "pytorch_model.bin")
-    with pytest.raises(ModelUnavailable, match=r"pytorch_model\.bin is a pickle"):
+    with pytest.raises(ModelUnavailable, match=r"as a pickle only \(pytorch_model.bin\)"):
         resolve_model(str(small_files))
 
 
@@ -128,7 +142,7 @@ def test_pickle_of_a_later_module_is_refused(small_files: Path) -> None:
     (small_files / "modules.json").write_text(json.dumps(modules))
     (small_files / "3_Dense").mkdir()
     (small_files / "3_Dense" / "pytorch_model.bin").write_bytes(b"pickle")
-    with pytest.raises(ModelUnavailable, match=r"3_Dense/pytorch_model\.bin is a pickle"):
+    with pytest.raises(ModelUnavailable, match="3_Dense holds its weights as a pickle only"):
         resolve_model(str(small_files))
 
 
@@ -148,12 +162,12 @@ def test_damaged_modules_file_is_named(small_files: Path, damage: str) -> None:
 
 def test_folder_without_model_or_tokenizer(small_files: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelUnavailable, match=r"holds no model: it needs \*\.safetensors"):
+    with pytest.raises(ModelUnavailable, match=r"there is no \*\.safetensors file"):
         resolve_model(str(tmp_path / "empty"))
     (small_files / "tokenizer.json").unlink()
     assert resolve_model(str(small_files)).sha256  # vocab.txt is left
     (small_files / "vocab.txt").unlink()
-    with pytest.raises(ModelUnavailable, match=r"holds no model: it needs .* a tokenizer"):
+    with pytest.raises(ModelUnavailable, match="holds no tokenizer"):
         resolve_model(str(small_files))
 
 
@@ -167,6 +181,11 @@ def test_damaged_tokenizer_is_named(small_files: Path) -> None:
     (small_files / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelUnavailable, match=r"tokenizer\.json: is not a tokenizer"):
         load_tokenizer(str(small_files))
+
+
+@pytest.mark.parametrize("name", [DEFAULT_MODEL, "all-MiniLM-L6-v2"])
+def test_the_default_model_is_here(name: str) -> None:
+    assert local_model(name) == resolve_model(name)
 
 
 def test_what_would_be_downloaded_is_not_here(
@@ -192,6 +211,13 @@ assert "torch" not in sys.modules
 def test_whether_a_model_is_loaded_is_told_without_torch() -> None:
     """An evaluation whose vectors are all in the cache asks, and needs no model."""
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)
+
+
+def test_default_model(minilm_folder: Path) -> None:
+    assert declared_max_seq_length(minilm_folder) == 256
+    assert declared_prompt(minilm_folder, "query") == ""
+    assert declared_prompt(minilm_folder, "document") == ""
+    assert not has_tasks(minilm_folder)
 
 
 @pytest.mark.parametrize(

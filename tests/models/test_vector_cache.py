@@ -49,6 +49,13 @@ def segments(cache: VectorCache) -> list[Path]:
     return sorted(cache.folder.glob("*"))
 
 
+def test_unknown_texts(tmp_path: Path) -> None:
+    vectors, found = VectorCache(tmp_path, SPACE).get(["a", "b"])
+    assert vectors.shape == (2, 0)
+    assert found.tolist() == [False, False]
+    assert not list(tmp_path.iterdir())
+
+
 def test_round_trip_over_segments_and_processes(tmp_path: Path) -> None:
     first, second = names("one", 5), names("two", 3)
     cache = VectorCache(tmp_path, SPACE)
@@ -63,6 +70,13 @@ def test_round_trip_over_segments_and_processes(tmp_path: Path) -> None:
         )
         assert not vectors[~found].any()
     assert cache.folder == tmp_path / SPACE[:16]
+
+
+def test_reader_sees_what_is_written_later(tmp_path: Path) -> None:
+    reader = VectorCache(tmp_path, SPACE)
+    assert not reader.get(["a"])[1].any()
+    VectorCache(tmp_path, SPACE).put(["a"], vectors_of(["a"]))
+    assert reader.get(["a"])[1].all()
 
 
 def test_known_texts_are_not_written_again(tmp_path: Path) -> None:
@@ -115,6 +129,13 @@ def test_damaged_segment_is_ignored_with_a_warning(
     assert bad.name in caplog.text
     cache.put(["bad 1"], vectors_of(["bad 1"]))
     assert cache.get(["bad 1"])[1].all()
+
+
+def test_segment_that_was_removed_is_forgotten(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path, SPACE)
+    cache.put(["a"], vectors_of(["a"]))
+    segments(cache)[0].unlink()
+    assert not cache.get(["a"])[1].any()
 
 
 def test_unfinished_file_is_not_read(tmp_path: Path) -> None:
@@ -248,6 +269,14 @@ def test_what_was_computed_before_a_failure_is_kept(tmp_path: Path) -> None:
     again = Groups()
     lengths(["a", "bb", "ccc"], again, tmp_path)
     assert again.seen == [["a"]]
+
+
+def test_without_a_cache_everything_is_computed() -> None:
+    work = Groups()
+    for _ in range(2):
+        assert lengths(["a"], work, None) == [1]
+    assert work.seen == [["a"], ["a"]]
+    assert lengths([], work, None) == []
 
 
 def test_what_another_process_stored_first_stays(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ class FusedRuns(DerivedRuns):
     config_of_inputs: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        """Return the inputs' cells, the tuning where weights are chosen, and ages of documents."""
         retriever = key["retriever"]
         tuned = [tuning_key(experiment, retriever)] if experiment.tune(retriever) else []
         return [
@@ -38,8 +39,8 @@ class FusedRuns(DerivedRuns):
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return what determines the ranking: ages of documents only where it uses them."""
-        recipe = super().recipe(context, key)
-        return with_own_steps(context, key["retriever"], recipe) if recipe is not None else None
+        found = super().recipe(context, key)
+        return with_own_steps(context, key["retriever"], found) if found is not None else None
 
     def input_digests(
         self, context: StageContext, key: ArtifactKey
@@ -62,6 +63,7 @@ class FusedRuns(DerivedRuns):
         return config
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+        """Fuse the inputs' rankings."""
         rankings = self.input_rankings(context, retriever, top_k)
         candidates = self.candidates(context.experiment, retriever, top_k)
         tables = [ranking.table for ranking in rankings]
@@ -76,6 +78,7 @@ class FusedRuns(DerivedRuns):
         depth: int,
         query_ids: Sequence[str],
     ) -> Search:
+        """Return the fusion of one query's candidates."""
         candidates = self.candidates(context.experiment, retriever, top_k)
         read = self.rankings_by_query(context, retriever, top_k, query_ids)
         fused = _fusion(context, retriever, candidates, depth)
@@ -93,9 +96,7 @@ def _fusion(
     context: StageContext, retriever: str, candidates: int, depth: int
 ) -> Callable[[Sequence[pa.Table]], pa.Table]:
     """Return what fuses rankings, by scores that fall with age where the retriever wants that."""
-    config = FusedRetriever.named(retriever, context.experiment.retrievers)
-    weights, factors = _chosen(context, retriever), factors_of(context, retriever)
-    config = config if weights is None else config.weighted(weights)
+    config, factors = _config(context, retriever), factors_of(context, retriever)
 
     def fused(rankings: Sequence[pa.Table]) -> pa.Table:
         if factors is None:
@@ -104,6 +105,13 @@ def _fusion(
         return time_weighted_ranking(complete, factors, depth)
 
     return fused
+
+
+def _config(context: StageContext, retriever: str) -> FusedRetriever:
+    """Return the options of a fusion, with its chosen weights if they are tuned."""
+    config = FusedRetriever.named(retriever, context.experiment.retrievers)
+    weights = _chosen(context, retriever)
+    return config if weights is None else config.weighted(weights)
 
 
 def _chosen(context: StageContext, retriever: str) -> tuple[float, ...] | None:

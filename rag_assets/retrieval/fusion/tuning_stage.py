@@ -174,14 +174,20 @@ class Tuning(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, retriever = context.experiment, key["retriever"]
-        fusion = FusedRetriever.named(retriever, experiment.retrievers)
-        if fusion.tune is None:
+        tune = FusedRetriever.named(retriever, experiment.retrievers).tune
+        if tune is None:
             raise TypeError(f"{retriever} has no weights to choose")
         metric, trials = str(experiment.tuning_metric(retriever)), self._trials(context, key)
-        tried, chosen = search_weights(len(trials.rankings), fusion.tune.grid, trials.values)
+        tried, chosen = search_weights(len(trials.rankings), tune.grid, trials.values)
         rows: list[dict[str, object]] = [
-            {"number": n, "metric": metric, "chosen": n == chosen, **trial._asdict()}
-            for n, trial in enumerate(tried)
+            {
+                "number": number,
+                "weights": list(trial.weights),
+                "metric": metric,
+                "value": trial.value,
+                "chosen": number == chosen,
+            }
+            for number, trial in enumerate(tried)
         ]
         facts = {
             CHOSEN: list(tried[chosen].weights),
@@ -194,17 +200,20 @@ class Tuning(Stage):
 
     def _trials(self, context: StageContext, key: ArtifactKey) -> _Trials:
         """Read the inputs' rankings of the dev queries on which none of them failed."""
-        experiment, retriever = context.experiment, key["retriever"]
-        depth = experiment.tuning_depth(retriever)
+        experiment = context.experiment
+        depth = experiment.tuning_depth(key["retriever"])
         rankings = [
             context.rankings.table(self._ranker(context, name), name, _k(key), depth)
-            for name in experiment.inputs(retriever)
+            for name in experiment.inputs(key["retriever"])
         ]
         failed = {query_id for ranking in rankings for query_id in ranking.failures}
         weights = {q: w for q, w in dev_weights(context).items() if q not in failed}
-        wanted, tables = pa.array(list(weights), pa.string()), [one.table for one in rankings]
-        few = [table.filter(pc.is_in(table["query_id"], wanted)) for table in tables]
-        return _Trials(context, retriever, few, weights)
+        wanted = pa.array(list(weights), pa.string())
+        tables = [
+            ranking.table.filter(pc.is_in(ranking.table["query_id"], wanted))
+            for ranking in rankings
+        ]
+        return _Trials(context, key["retriever"], tables, weights)
 
     def _ranker(self, context: StageContext, name: str) -> RunsStage:
         return self._families[context.experiment.family(name)]
@@ -251,9 +260,9 @@ class _Trials:
         self.n_queries = sum(value is not None for value in values)
         value = mean(values, weights)
         if value is None:
-            problem = "no query of the dev split has a relevant judgment, by which the weights of"
             raise DataError(
-                f"{problem} {self.retriever} could be chosen",
+                f"no query of the dev split has a relevant judgment, by which the weights of "
+                f"{self.retriever} could be chosen",
                 file=self.context.experiment.source,
                 key=f"retrievers.{self.retriever}",
             )

@@ -11,7 +11,7 @@ documents equal. Each different pair is scored once and kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -21,7 +21,7 @@ from pydantic import Field
 from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.errors import DataError, ModelUnavailable, UsageError
 from rag_assets.models.cache_fill import Lengths, Rows, Values, in_groups
-from rag_assets.models.loading import PACKAGES, load_model, quiet_models
+from rag_assets.models.loading import PACKAGES, default_device, loaded, quiet_models
 from rag_assets.models.model_files import ModelFiles, declared_max_seq_length, json_object
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.other_encoders import TokenEncoder, maxsim
@@ -146,7 +146,9 @@ class CrossEncoderScorer(ModelByHash):
         if not pairs:
             return np.empty(0)
         limit, files = self._token_limit(), self.files
-        model: Model = load_model(files, library="CrossEncoder", kind=KIND, max_length=limit)
+        model: Model = loaded(
+            KIND, files, lambda: _load(files.path, files.sha256, limit, default_device())
+        )
         import torch
 
         with quiet_models():
@@ -248,6 +250,23 @@ def _shortened(model: Model, pairs: Sequence[Pair], limit: int | None) -> list[t
         return text if n_tokens <= n_left else text[: ends[text][n_left - 1]]
 
     return [(cut(*pair), cut(pair.document, pair.query)) for pair in pairs]
+
+
+@lru_cache(maxsize=2)
+def _load(path: Path, sha256: str, max_length: int | None, device: str) -> Model:
+    """Load; the hash of the files is there so that other ones at a path are loaded anew."""
+    import torch
+    from sentence_transformers import CrossEncoder as Model
+
+    model: Model = Model(
+        str(path),
+        device=device,
+        max_length=max_length,
+        trust_remote_code=False,
+        local_files_only=True,
+        model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+    )
+    return model
 
 
 class MaxSim(RerankedRetriever):

@@ -88,6 +88,12 @@ def test_a_list_at_its_lowest_possible_score_counts_as_one_whose_scores_are_equa
     assert scores(found) == {"b": 2.0, "a": 1.0}
 
 
+def test_only_the_candidates_are_normalised() -> None:
+    lists = [ranking({"a": 10, "b": 9, "c": 0}), ranking({"c": 1})]
+    found = comb_sum(lists, normalisation="min_max", candidates=2, depth=10)
+    assert scores(found) == {"c": 1.0, "a": 1.0, "b": 0.0}
+
+
 @pytest.mark.real_data
 def test_convex_combinations_of_autorag(shared_data: Callable[[str], Path]) -> None:
     cases = json.loads((shared_data("autorag_sample") / "fusion_cases.json").read_text())

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.models import loading
 from rag_assets.models.model_files import SLOW_TOKENIZER_FILES
 from rag_assets.retrieval.reranking import local as module
 from rag_assets.retrieval.reranking.candidates import Candidates, Pair
@@ -49,10 +48,10 @@ def test_pairs_of_as_many_tokens_are_one_batch(
     scorer = CrossEncoderScorer(str(folder), batch_size=2)
     alone = [scorer.score([Pair(QUERY, text)])[0] for text in TEXTS]
     batches: list[set[str]] = []
-    load = loading.load_model
+    load = module._load
 
-    def noted(*args: Any, **options: Any) -> Any:
-        model = load(*args, **options)
+    def noted(*args: Any) -> Any:
+        model = load(*args)
         read = model.preprocess
 
         def preprocess(batch: Sequence[tuple[str, str]], **options: Any) -> Any:
@@ -62,7 +61,7 @@ def test_pairs_of_as_many_tokens_are_one_batch(
         monkeypatch.setattr(model, "preprocess", preprocess)
         return model
 
-    monkeypatch.setattr(module, "load_model", noted)
+    monkeypatch.setattr(module, "_load", noted)
     (scores,) = scored_by_pairs([ONE], scorer, Workspace(tmp_path))
     assert batches == [{MOST, MANY}, {FEW, SOME}]
     np.testing.assert_allclose(scores, alone, atol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -53,6 +54,16 @@ def test_the_score_is_the_logit_of_the_pair_by_itself(folder: Path) -> None:
     assert len(set(scores.tolist())) == len(pairs)
 
 
+def test_scores_come_from_the_cache_the_second_time(folder: Path, tmp_path: Path) -> None:
+    scorer = CrossEncoderScorer(str(folder))
+    usages: list[Usage] = []
+    workspace = Workspace(tmp_path, measure=usages.append)
+    (first,) = scored_by_pairs([ONE], scorer, workspace)
+    (again,) = scored_by_pairs([ONE], scorer, workspace)
+    assert first.tobytes() == again.tobytes()
+    assert [usage.amount for usage in usages] == [3, 0, 0, 3]
+
+
 def test_what_the_files_hold_determines_the_score(folder: Path, tmp_path: Path) -> None:
     scorer = CrossEncoderScorer(str(folder))
     same = CrossEncoderScorer(str(cross_encoder(tmp_path / "same")))
@@ -81,10 +92,28 @@ def test_a_length_that_the_model_cannot_read(folder: Path) -> None:
         CrossEncoderScorer(str(folder), max_length=LONGEST + 1).describe()
 
 
+def test_a_missing_model_says_what_to_do() -> None:
+    with pytest.raises(ModelUnavailable, match="give the path of a folder with") as raised:
+        CrossEncoderScorer("nobody/nothing")
+    assert "cross-encoder 'nobody/nothing' is not available" in str(raised.value)
+    assert "\n" not in str(raised.value)
+    with pytest.raises(ModelUnavailable, match="does not exist; give an existing one"):
+        CrossEncoderScorer("./missing")
+
+
 def test_a_model_of_three_labels_is_no_reranker(tmp_path: Path) -> None:
     scorer = CrossEncoderScorer(str(cross_encoder(tmp_path, labels=3)))
     with pytest.raises(ModelUnavailable, match="gives 3 numbers for each pair"):
         scorer.score([Pair("a", "b"), Pair("a", "c")])
+
+
+def test_damaged_weights_are_one_line(tmp_path: Path) -> None:
+    folder = cross_encoder(tmp_path)
+    time.sleep(0.01)
+    (folder / "model.safetensors").write_bytes(b"not the weights")
+    with pytest.raises(ModelUnavailable, match="cannot be loaded") as raised:
+        CrossEncoderScorer(str(folder)).score([Pair("a", "b")])
+    assert "\n" not in str(raised.value)
 
 
 PAIRS = [Pair("q", "a"), Pair("q", "b"), Pair("r", "a")]
@@ -105,6 +134,10 @@ def test_scores_come_back_bit_by_bit(tmp_path: Path) -> None:
 )
 def test_no_two_pairs_share_a_key(other: Pair) -> None:
     assert pair_keys("one", [Pair("q", "a")]) != pair_keys("one", [other])
+
+
+def test_scorers_share_a_folder_and_no_score() -> None:
+    assert pair_keys("one", PAIRS) != pair_keys("other", PAIRS)
 
 
 def test_a_key_is_as_it_always_was() -> None:
