@@ -262,7 +262,7 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
     shown = run("leaderboard").stdout
     assert "ndcg@5 by floor, 6 questions" in shown
     assert board(run) == before  # holes stay unjudged there
-    table = EvaluationTable.current(tiny.artifacts).judged.to_arrow().to_pylist()
+    table = EvaluationTable.current(tiny.artifacts).judged.to_pylist()
     assert {(row["metric"], row["n_labels"]) for row in table} == {
         ("hit_rate@5", 4),
         ("mrr@5", 4),

@@ -286,8 +286,6 @@ def _notebook(name: str, tiny: Tiny) -> Iterator[str]:
         }
     if name == "drawn":
         results["sampled"] = board.sampled
-    if name == "answers_with_judges":
-        results |= {"answers": board.answers, "judged": board.judged}
     for topic, result in results.items():
         yield f"=== print({topic})\n{result!r}\n"
         if hasattr(result, "_repr_html_"):
