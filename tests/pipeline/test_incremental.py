@@ -217,7 +217,7 @@ def facts(tiny: Tiny) -> Facts:
             {"fold": ["dev", "tset", "test", "test", "test", None]},
             {"split": {"field": "fold"}},
             "split.field",
-            "query 'q2' has 'fold': \"tset\"; must be dev or test (and 1 more query)",
+            "query 'q2' has 'fold': 'tset'; must be dev or test",
         ),
         (
             {"asked": [1, 2, 3, 0, 5, 6]},
