@@ -239,7 +239,7 @@ def test_a_phone_in_both_schemes(browser: Browser, client: Client, scheme: str) 
     low = opened.page.evaluate(RATIOS)
     assert low >= 4.5
     heights = opened.page.evaluate(
-        "[...document.querySelectorAll('#actions button')].filter((b) => !b.hidden)"
+        "[...document.querySelectorAll('.actions button')].filter((b) => !b.hidden)"
         ".map((b) => b.getBoundingClientRect().height)"
     )
     assert min(heights) >= 44

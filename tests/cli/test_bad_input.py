@@ -360,7 +360,7 @@ def test_a_snapshot_of_another_version(invoke: Invoke, again: tuple[Path, Path])
     content = json.loads(snapshot.read_text(encoding="utf-8"))
     snapshot.write_text(json.dumps({**content, "schema_version": 99}), encoding="utf-8")
     result = invoke("leaderboard", folder, "--store", store)
-    check_error(result, 3, f"{snapshot}: schema version 99")
+    check_error(result, 3, f"{snapshot}: is not a readable evaluation (schema version 99")
 
 
 def test_a_dagster_home_that_does_not_exist(forks: Forks, tiny: Path, store: Path) -> None:

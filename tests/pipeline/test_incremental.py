@@ -328,3 +328,10 @@ def test_an_experiment_asks_for_them(fresh: Tiny) -> None:
     values = cell["full_recall"].to_pylist()
     assert set(values) <= {0.0, 1.0, None}
     assert 1.0 in values
+
+
+def test_going_back_costs_nothing(tiny: Tiny) -> None:
+    tiny.configure("bm25", k1=0.4)
+    assert tiny.run()
+    tiny.configure("bm25", k1=1.2)
+    assert tiny.run() == set()
