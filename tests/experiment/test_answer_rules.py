@@ -159,3 +159,8 @@ def test_the_block_of_the_documentation_loads(load: Load) -> None:
         *("plain@1", "plain@3", "plain@5", "edges@5", "perfect@-", "alone@-", "chance@5"),
         "official@-",
     ]
+
+
+def test_only_a_model_refuses(problem: Problem) -> None:
+    text = "generators: {w: {type: extractive, refuse: true}}"
+    assert problem(text) == ":1: `generators.w`: refuse: belongs to model"
