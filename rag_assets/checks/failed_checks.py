@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import Path
 
 from rag_assets.checks.check import MAX_EXAMPLES, CheckResult
 from rag_assets.pipeline.pipeline import Pipeline
@@ -61,6 +62,7 @@ class FailedChecks:
         """Remember which of the partitions failed, and that the others did not."""
         settings = self._pipeline.settings
         failed: dict[ArtifactKey, list[str]] = {}
+        repaired: list[Path] = []
         for result in results:
             if result.blocks:
                 problems = result.outcome.problems[:MAX_EXAMPLES]
@@ -74,7 +76,8 @@ class FailedChecks:
                 self._names.add(name)
             elif name in self._names:
                 self._names.discard(str(name))
-                settings.remove([self._folder / str(name)])
+                repaired.append(self._folder / str(name))
+        settings.remove(repaired)
 
     def _name(self, key: ArtifactKey) -> str | None:
         artifact = self._pipeline.current(key)

@@ -22,6 +22,7 @@ from rag_assets.store.artifacts import ArtifactKey
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.sources.dataset import Read
+from rag_assets.text_files import GZIP, suffix
 
 
 def narrow_search_warnings(experiment: Experiment) -> list[str]:
@@ -130,5 +131,7 @@ def _read(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> lis
 
 
 def _quickly_read(files: Sequence[Path]) -> bool:
-    quick = all(file.suffix.lower() in QUICKLY_READ for file in files)
-    return quick and 0 < sum(file.stat().st_size for file in files) <= MAX_BYTES
+    quick = all(suffix(file) in QUICKLY_READ for file in files)
+    # A text is about five times its compressed size.
+    sizes = (file.stat().st_size * (5 if file.name.lower().endswith(GZIP) else 1) for file in files)
+    return quick and 0 < sum(sizes) <= MAX_BYTES

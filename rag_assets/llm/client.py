@@ -82,13 +82,6 @@ class Completion(NamedTuple):
 Answer = Completion | Failed
 
 
-def token_count(value: object) -> int | None:
-    """Return a number of tokens that a server tells; None where it is no count."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31:
-        return value
-    return None
-
-
 def now() -> str:
     """Return the time as :attr:`Completion.time` has it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

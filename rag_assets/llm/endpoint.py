@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from rag_assets.errors import UsageError
-from rag_assets.servers.client import ServedModelOptions
+from rag_assets.servers.client import ServedModelOptions, checked_address
 from rag_assets.servers.secrets import host_of, is_loopback
 from rag_assets.servers.transport import Server
 
@@ -40,7 +40,7 @@ def address_of(base_url: str | None, environ: Mapping[str, str] = os.environ) ->
         environ: the variables.
 
     Raises:
-        UsageError: only the variable names it, and it is another machine's.
+        UsageError: only the variable names it, and it is another machine's, or no address.
     """
     given = environ.get(BASE_URL_VARIABLE)
     if base_url or not given:
@@ -51,7 +51,11 @@ def address_of(base_url: str | None, environ: Mapping[str, str] = os.environ) ->
             "this machine only for a host that the experiment names; add to `llm` the line "
             f"`base_url: {Server(given).place}`, or unset the variable"
         )
-    return given
+    try:
+        return checked_address(given)
+    except ValueError as error:
+        problem = str(error)
+    raise UsageError(f"{BASE_URL_VARIABLE} {problem}")  # out here, nothing is its context
 
 
 def endpoint_from_environment(

@@ -16,11 +16,11 @@ import numpy as np
 
 from rag_assets.errors import ModelUnavailable, NotServed, UsageError
 from rag_assets.llm.budget import CallLimit
-from rag_assets.llm.client import REFUSAL, STOP, Answer, ChatRequest, Completion, now, token_count
+from rag_assets.llm.client import REFUSAL, STOP, Answer, ChatRequest, Completion, now
 from rag_assets.models.cache_fill import Progress, Rows, ValueCache, filled
 from rag_assets.models.token_counts import in_batches
 from rag_assets.models.vectors import DENSE_VECTORS, Vectors, checked_lengths, to_unit_rows
-from rag_assets.servers.client import ModelClient, ServedModelOptions
+from rag_assets.servers.client import ModelClient, ServedModelOptions, token_count
 from rag_assets.servers.failures import Failed, malformed
 from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.canonical import fingerprint
@@ -200,12 +200,6 @@ class OpenAIEmbeddings(ModelClient):
         self._batch_size = batch_size
         self._calls = CallLimit(options.max_calls)
         self._client = open_client(self.server)
-        self._token_counts: list[int] = []
-
-    @property
-    def tokens(self) -> int | None:
-        """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
-        return sum(self._token_counts) if self._token_counts else None
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Vectors]]:
         """Yield (number of the first text of a request, vectors), a few requests at a time.
@@ -246,7 +240,5 @@ class OpenAIEmbeddings(ModelClient):
         if self._dimensions is not None and vectors.shape[1] != self._dimensions:
             given = vectors.shape[1]
             raise ValueError(f"vectors of {given} dimensions, not the {self._dimensions} asked for")
-        tokens = token_count(getattr(getattr(response, "usage", None), "total_tokens", None))
-        if tokens is not None:
-            self._token_counts.append(tokens)
+        self.count_tokens(getattr(getattr(response, "usage", None), "total_tokens", None))
         return vectors

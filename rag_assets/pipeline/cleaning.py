@@ -346,11 +346,11 @@ def to_forget(
     owners = {item.path: {item.experiment} - {""} | named.by(item) for item in contents}
     texts = {text} if text else set()
     for item in contents:
-        is_whose = experiment is None or experiment in owners[item.path]
+        is_whose = document_id is not None and (
+            experiment is None or experiment in owners[item.path]
+        )
         for table in _table(item) if item.kind in LAST and is_whose else ():
-            chosen = table.filter(
-                pc.equal(table["document_id"], pa.scalar(document_id, pa.string()))
-            )
+            chosen = table.filter(pc.equal(table["document_id"], document_id))
             texts.update(chosen["text"].to_pylist())
     if not texts:
         return None
@@ -402,14 +402,16 @@ def _holds(item: Item, fragments: Fragments) -> bool:
 
 def _made_from(paths: Iterable[Path], manifests: Mapping[Path, Manifest | None]) -> set[Path]:
     """Return artifacts, and all that was made from them through any others."""
-    made, waiting = set(paths), list(paths)
-    while waiting:
-        manifest = manifests[waiting.pop()]
-        digests = set(manifest.digests.values()) if manifest else set()
-        for path, other in manifests.items():
-            if path not in made and other and not digests.isdisjoint(other.inputs.values()):
-                made.add(path)
-                waiting.append(path)
+    made = level = set(paths)
+    while level:
+        below = (manifest for path in level if (manifest := manifests[path]))
+        digests = {digest for manifest in below for digest in manifest.digests.values()}
+        level = {
+            path
+            for path, manifest in manifests.items()
+            if path not in made and manifest and not digests.isdisjoint(manifest.inputs.values())
+        }
+        made = made | level
     return made
 
 
@@ -424,12 +426,12 @@ def _cache_entries(
     configs = [manifest.config for manifest in manifests if manifest]
     prompts = {"", *(prompt for config in configs for prompt in _prompts(config))}
     gone, stored = _stored_texts(contents, chunks, fragments)
-    gone_keys, stored_keys = (
-        text_keys([prompt + text for text in texts for prompt in prompts])
-        for texts in (gone, stored)
-    )
     # Vectors of single sentences: their texts are not stored, so all without a stored text go.
     by_sentence = any(config.get("strategy") == "semantic" for config in configs)
+    gone_keys, stored_keys = (
+        text_keys([prompt + text for text in texts for prompt in prompts])
+        for texts in (gone, stored if by_sentence else ())
+    )
     for segment in (one for one in cache_segments(store) if one.entries >= 0):
         if segment.kind in BY_TEXT:
             keys = read_parquet(segment.path, ["key"]).column("key").combine_chunks()

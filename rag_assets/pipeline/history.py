@@ -311,8 +311,20 @@ class HistoryFiles:
         return [path for path in self.paths() if not is_compacted(path)]
 
     def ids(self) -> set[str]:
-        """Return the ids of all evaluations."""
-        return set(self.table(["evaluation_id"])[0].to_pylist())
+        """Return the ids of all evaluations.
+
+        Raises:
+            StoreError: a file cannot be read, or is of another version.
+        """
+        table = self.table(["evaluation_id", "schema_version"])
+        others = {*table["schema_version"].to_pylist()} - {SCHEMA_VERSION}
+        if others:
+            raise StoreError(
+                f"{self.folder}: schema version {others.pop()}, this program writes "
+                f"{SCHEMA_VERSION}; move the folder away: `rag-assets history PATH` makes the rows "
+                "of all evaluations with a snapshot again"
+            )
+        return {*table["evaluation_id"].to_pylist()}
 
     def table(self, columns: Sequence[str] = _NAMES) -> pa.Table:
         """Return columns of evaluations, each once, the oldest first; ``evaluation_id`` is one."""
@@ -434,6 +446,19 @@ def fill_in(root: Path, locks: Path) -> int:
     return len(tables)
 
 
+STATE = (
+    "content_digest",
+    "complete",
+    "corpus_digest",
+    "queries_digest",
+    "qrels_digest",
+    "configuration",
+    "code_versions",
+    "packages",
+)
+"""Columns in which evaluations are equal that say the same."""
+
+
 class History:
     """The evaluations of one experiment."""
 
@@ -452,6 +477,21 @@ class History:
         """Return evaluations (the ``last`` ones), the oldest first: HISTORY without its lists."""
         rows = self._files.table([name for name in _NAMES if name not in LISTS])
         return as_rows(rows if last is None else rows.slice(max(0, rows.num_rows - last)))
+
+    def states(self, until: str) -> list[str]:
+        """Return the ids of evaluations that say something else than the one before them.
+
+        The oldest first, up to ``until``. Most evaluations of a night change nothing.
+        """
+        columns = self._files.table(("evaluation_id", *STATE)).columns
+        ids, *said = (column.to_pylist() for column in columns)
+        states: list[str] = []
+        before: tuple[Any, ...] | None = None
+        for name, *state in zip(ids, *said, strict=True):
+            if name <= until and tuple(state) != before:
+                states.append(name)
+                before = tuple(state)
+        return states
 
     def ids(self, *, complete: bool = False) -> list[str]:
         """Return the ids of all evaluations, or of the complete ones, the oldest first."""

@@ -84,10 +84,10 @@ def _entries(path: Path) -> Iterator[_Entry]:
     """Yield the entries of a file, each of another query."""
     seen: dict[str, str] = {}
     for place, key, entry in _read(path):
-        where = str(key) if place.line is None else f"on line {place.line}"
-        first = seen.setdefault(folded(entry.name) if entry.by_text else entry.name, where)
-        if first != where:
-            raise place.error(f"is the same query as {first}", key)
+        name = folded(entry.name) if entry.by_text else entry.name
+        if name in seen:
+            raise place.error(f"is the same query as {seen[name]}", key)
+        seen[name] = key if place.line is None else f"on line {place.line}"
         yield entry
 
 

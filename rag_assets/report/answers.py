@@ -110,11 +110,11 @@ def decisive_metric(result: EvaluationResult) -> str:
 
 
 def sentence_copiers(result: EvaluationResult) -> list[str]:
-    """Return the answerers whose generator copies whole sentences."""
+    """Return the answerers whose generator has no model, and copies whole sentences."""
     copiers = {
         name
         for name, options in configured(result, "generators").items()
-        if options["type"] == "extractive"
+        if options["type"] == "extractive" and options.get("model") is None
     }
     return [
         name

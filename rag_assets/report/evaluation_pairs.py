@@ -369,12 +369,14 @@ class MetricSource(ABC):
         questions: the asset that has the questions that count.
         is_paired: whether single questions have a value, so that pairs of them are tested.
         needs_labels: whether relevant evidence has to be labelled.
+        fails_without_value: whether a gate fails where nothing can be measured.
     """
 
     subject = "retriever"
     questions = "queries"
     is_paired = True
     needs_labels = False
+    fails_without_value = True
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric

@@ -321,8 +321,7 @@ def _looked(
 def _checks(pair: EvaluationPair, chosen: Sequence[Couple], rules: Rules) -> list[Check]:
     """Test all retrievers of a look."""
     corpus = CorpusChange(pair)
-    # What nothing calibrates yet is not worse for that.
-    missing = CANNOT_TELL if pair.source.is_of_answers and not pair.source.is_paired else FAIL
+    missing = FAIL if pair.source.fails_without_value else CANNOT_TELL
     return [
         Check(*couple, missing, drop)
         if isinstance(drop, str)

@@ -427,17 +427,18 @@ def history(view: View) -> Context | None:
         return None
     past = History(view.result.root, None)
     try:
-        metric = MetricHistory.of(past, str(view.result.primary), last=MAX_POINTS)
+        metric = MetricHistory.of(past, str(view.result.primary), last=len(past.ids()))
     except NotEvaluated:  # it is not in the history yet
         return {"sheet": None}
-    names, until = view.result.shown_name, view.result.evaluation.evaluation_id
+    names = view.result.shown_name
+    states = set(past.states(view.result.evaluation.evaluation_id))
+    points = [group for group in metric._groups if group[0]["evaluation_id"] in states]
     metric.rows = [
         {**row, "retriever": name}
-        for group in metric._groups
-        if group[0]["changes"] or any(row["change"] != 0 for row in group)
+        for group in points[-MAX_POINTS:]
         for name in view.retrievers
         for row in group
-        if row["evaluation_id"] <= until and names(row["retriever"] or "") == name
+        if names(row["retriever"] or "") == name
     ]
     if len(metric._groups) < 2:
         return {"sheet": None}

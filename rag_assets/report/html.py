@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rag_assets.package_versions import version
+from rag_assets.pipeline.history import History
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
@@ -25,10 +26,11 @@ def identity(result: EvaluationResult, *, small: bool = False) -> str:
     """Return the hash of what an evaluation says and of the code that shows it.
 
     When an evaluation was made, and how often it was made again with the same content, is no part
-    of it.
+    of it; the last point of its history is.
     """
     evaluation = result.evaluation
     parts = [
+        History(result.root, None).states(evaluation.evaluation_id)[-1:],
         evaluation.content,
         evaluation.source,
         evaluation.primary,

@@ -54,6 +54,7 @@ class JudgedAnswers(EstimatedSource):
     """What a judge says of answers; it counts only as labels of people calibrate it."""
 
     subject = "answerer"
+    fails_without_value = False  # what nothing calibrates yet is not worse for that
 
     @property
     def judge(self) -> str:
@@ -145,10 +146,11 @@ class JudgedAnswers(EstimatedSource):
             NotEvaluated: the evaluation has none, or none of these names.
         """
         split = result.chosen_split(split)
-        stored = stored_rows(result, "calibrated_differences")
-        rows = [row for row in stored if (row["by"], row["split"]) == (self.judge, split)]
         if names:
             rows = self._difference(result, split, names)
+        else:
+            stored = stored_rows(result, "calibrated_differences")
+            rows = [row for row in stored if (row["by"], row["split"]) == (self.judge, split)]
         if not rows:
             problem = f"the last evaluation of {result.evaluation.experiment}"
             raise NotEvaluated(

@@ -81,6 +81,7 @@ class _Measured:
             for entry in result.evaluation.entries
             for name in (entry.partition.get("retriever") or entry.partition.get("analysis"),)
         }
+        self._asking = {name: self._asked_by(name) for name in experiment.retrievers}
 
     def queries_per_second(self, retriever: str) -> float | None:
         seconds, n_queries = 0.0, 0
@@ -106,7 +107,7 @@ class _Measured:
 
     def _has_scores(self, retriever: str) -> bool:
         """Return whether a reranker knew scores from before."""
-        lookups = (self._find("ask", one, cached=True) for one in self._asking(retriever))
+        lookups = (self._find("ask", one, cached=True) for one in self._asking[retriever])
         return self._is_reranked(retriever) and any(one and one["amount"] for one in lookups)
 
     def latency(self, retriever: str) -> Row:
@@ -170,10 +171,10 @@ class _Measured:
 
     def _asked(self, retriever: str, *, cached: bool) -> list[Measurement]:
         measured = [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
-        measured += [self._find("ask", one, cached=cached) for one in self._asking(retriever)]
+        measured += [self._find("ask", one, cached=cached) for one in self._asking[retriever]]
         return [one for one in measured if one is not None]
 
-    def _asking(self, retriever: str) -> list[str]:
+    def _asked_by(self, retriever: str) -> list[str]:
         """Return fingerprints of what may have asked an API: the runs, and the query set."""
         config = self._experiment.retrievers.get(retriever)
         query_set = config.query_set if isinstance(config, BaseRetriever) else None

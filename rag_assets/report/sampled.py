@@ -39,7 +39,7 @@ from rag_assets.report.evaluation_pairs import (
     is_same,
     pair_sentence,
 )
-from rag_assets.report.result import SAMPLED, EvaluationResult, Row
+from rag_assets.report.result import SAMPLED, EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
 from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import ArtifactKey
@@ -317,7 +317,7 @@ def _clusters(result: EvaluationResult, ids: Sequence[str]) -> list[str] | None:
     if not is_clustered or not result.evaluation.entries_of(QUERY_FACTS_KEY.asset):
         return None
     facts = counting_of(result.table)
-    names = dict(zip(*(facts[c].to_pylist() for c in ("query_id", "cluster")), strict=True))
+    names = pairs_of(facts, "query_id", "cluster")
     return [names.get(one, one) for one in ids]
 
 
@@ -329,8 +329,7 @@ def _passages(result: EvaluationResult, retriever: str) -> pa.Table:
 
 
 def _required(result: EvaluationResult, key: ArtifactKey) -> pa.Table:
-    names = [entry.key for entry in result.evaluation.entries_of(key.asset)]
-    if key not in names:
+    if not result.has(key):
         raise _nothing(result, "labels")
     return result.table(key)
 

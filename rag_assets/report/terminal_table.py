@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Column as RichColumn
 from rich.table import Table
 from rich.text import Text, TextType
@@ -153,10 +154,16 @@ def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -
             if column.has_bounds and column.interval:
                 cells.append(Text(column.ends(row) or "-"))
         table.add_row(*cells)
-    lead, notes = (map(plain_cell, lines) for lines in (sheet.lead, sheet.notes))
+    lead, notes = map(plain_cell, sheet.lead), map(_note, sheet.notes)
     title = Text(one_line(sheet.title), style=styles.get(sheet.title, "bold"))
     head = [title] if sheet.title else []
     return Group(*head, *lead, *([table] if columns else []), *notes)
+
+
+def _note(line: str) -> RenderableType:
+    """Return a line below a table; one that begins with blanks keeps them where it is folded."""
+    depth = len(line) - len(line.lstrip(" "))
+    return Padding(plain_cell(line[depth:]), (0, 0, 0, depth)) if depth else plain_cell(line)
 
 
 def _share_width(column: Column, sheet: Sheet) -> int:

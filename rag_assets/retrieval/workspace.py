@@ -19,7 +19,6 @@ class ModelOptions(Protocol):
     """Options of what reads texts by a local model."""
 
     model: str
-    query_prompt: str | None
     document_prompt: str | None
 
 
@@ -106,7 +105,8 @@ class Workspace:
 
     def encoder_options(self, options: ModelOptions, cache: str) -> dict[str, Any]:
         """Return the arguments of an encoder by a local model; ``cache`` keeps its vectors."""
-        prompts = prompts_of(options.model, options.query_prompt, options.document_prompt)
+        query_prompt = getattr(options, "query_prompt", None)
+        prompts = prompts_of(options.model, query_prompt, options.document_prompt)
         return {
             "model": options.model,
             "query_prompt": prompts.for_encoder("query"),

@@ -41,7 +41,8 @@ class RequestOptions(Options):
     backoff: Annotated[Number, Field(ge=0)] = 1.0
 
 
-def _address(base_url: str) -> str:
+def checked_address(base_url: str) -> str:
+    """Return the address of a server; raises ValueError, which repeats nothing of it."""
     try:
         parts, _ = urlsplit(base_url), urlsplit(base_url).port
     except ValueError as error:
@@ -58,7 +59,7 @@ def _without_secret(base_url: str) -> str:
     return base_url.rstrip("/")
 
 
-ServerAddress = Annotated[str, AfterValidator(_address)]
+ServerAddress = Annotated[str, AfterValidator(checked_address)]
 """Where a server is; it may hold a user, a password and a query, which are shown nowhere."""
 
 Address = Annotated[ServerAddress, AfterValidator(_without_secret)]
@@ -164,6 +165,13 @@ class Retries:
         raise last  # out here, nothing is its context
 
 
+def token_count(value: object) -> int | None:
+    """Return a number of tokens that a server tells; None where it is no count."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31:
+        return value
+    return None
+
+
 class ModelClient:
     """Asks a model on a server: what chat models, embeddings and rerankers have in common."""
 
@@ -187,6 +195,17 @@ class ModelClient:
         self.options = options
         self.server = options.server(max_mebibytes)
         self._retries = Retries(options.retries, options.backoff, self.server, sleep)
+        self._token_counts: list[int] = []
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
+        return sum(self._token_counts) if self._token_counts else None
+
+    def count_tokens(self, told: object) -> None:
+        """Add the tokens of a request, where the server told a number."""
+        if (number := token_count(told)) is not None:
+            self._token_counts.append(number)
 
     @property
     def concurrency(self) -> int:

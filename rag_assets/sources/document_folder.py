@@ -22,7 +22,7 @@ from rag_assets.sources.row_files import unreadable
 from rag_assets.sources.tables import DocumentRows
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.file_stamps import readable_name
-from rag_assets.store.locks import LEASES_DIR
+from rag_assets.store.remote import LEASES_DIR
 from rag_assets.text_files import GZIP, existing, plain_name, suffix
 
 UNREAD = frozenset(

@@ -179,6 +179,8 @@ class LabelledFolder(ABC):
         return bool(labelled_files(self.root, QUERIES))
 
     def query_files(self) -> list[Path]:
+        if self.has_questions:
+            return [self._only(QUERIES, "")]
         here = Path.cwd()
         root = self.root.relative_to(here) if self.root.is_relative_to(here) else self.root
         missing = NO_QUESTIONS.format(path=shlex.quote(str(root)))

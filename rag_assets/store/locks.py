@@ -33,12 +33,10 @@ from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import StoreError
 from rag_assets.store.atomic import write_text
+from rag_assets.store.remote import LEASES_DIR
 
 if TYPE_CHECKING:
     from rag_assets.store.settings import StoreSettings
-
-LEASES_DIR = "_leases"
-"""In the store; no experiment has its name."""
 
 RENEWED = 30.0
 """Seconds after which a lease is renewed."""

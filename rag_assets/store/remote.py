@@ -73,7 +73,14 @@ SHARED_DIRS = (OBJECTS_DIR, "measurements", "cache", LEASES_DIR)
 POINTERS = ("current", "anchor")
 """In the folder of an experiment: the ids of two evaluations."""
 
-_TAGGED = ("get_object", "put_object", "upload_part")
+_NEEDED = {
+    "get_object": "ETag",
+    "put_object": "ETag",
+    "upload_part": "ETag",
+    "create_multipart_upload": "UploadId",
+}
+"""Request -> what an answer to it holds, or it is none of S3."""
+
 _PART = 8 << 20
 _TRIES = 5
 _MERGES = 10
@@ -262,7 +269,11 @@ class Objects:
 
     def delete(self, name: str) -> None:
         """Delete an object; one that is gone is no failure."""
-        self._ask("delete_object", name)
+        try:
+            self._ask("delete_object", name)
+        except Refused as error:
+            if not error.is_missing:
+                raise
 
     def _blocks(self, name: str) -> Iterator[bytes]:
         """Yield the content of one object as of one moment; nothing: there is none."""
@@ -279,8 +290,7 @@ class Objects:
                     raise
                 return
             yield answer["Body"]
-            # A server that knows no ranges gives all of it.
-            end = int(str(answer.get("ContentRange", f"/{len(answer['Body'])}")).rpartition("/")[2])
+            end = answer["Whole"]
             start += max(len(answer["Body"]), 1)
             condition = {"IfMatch": answer["ETag"]}
 
@@ -308,9 +318,14 @@ class Objects:
         try:
             client = _client(self.address.endpoint, *self._bounds, variables)
             answer = getattr(client, operation)(Bucket=self.address.bucket, **parameters)
+            if operation in _NEEDED and _NEEDED[operation] not in answer:
+                raise KeyError(_NEEDED[operation])
             if operation == "get_object":
-                answer["Body"] = answer["Body"].read()
-            return {**answer, **({"ETag": answer["ETag"]} if operation in _TAGGED else {})}
+                answer["Body"] = content = answer["Body"].read()
+                # A server that knows no ranges gives all of it.
+                whole = answer.get("ContentRange", f"/{len(content)}").rpartition("/")[2]
+                answer["Whole"] = int(whole)
+            return dict(answer)
         except StoreError:
             raise
         except Exception as error:  # whatever the library makes of what a server sends
@@ -357,11 +372,23 @@ class LocalCopy:
         parts_listed = each(self.objects.listed, folders)
         self.listing = {name: one for part in parts_listed for name, one in part.items()}
         removed = _removed_names(self.objects.read(REMOVED))
-        gone = [self.folder / name for name in removed if not self._is_there(name)]
-        remove_below(self.folder, (path for path in gone if path.exists()))
+        gone = {name: at for name, at in removed.items() if not self._is_there(name)}
+        obeyed = self._obeyed()
+        new = (self.folder / name for name, at in gone.items() if obeyed.get(name) != at)
+        remove_below(self.folder, (path for path in new if path.exists()))
+        self._obey(gone)
         for file in (self.folder / MANIFESTS_DIR).glob("*/*.json"):
             if not self._is_there(f"{OBJECTS_DIR}/{file.parent.name}/{file.stem}"):
                 remove(file)
+
+    def _obeyed(self) -> dict[str, float]:
+        """Return the removals that this copy followed: what was made anew since then stays."""
+        file = self.folder / REMOVED
+        return _removed_names(file.read_bytes() if file.exists() else None)
+
+    def _obey(self, removed: Mapping[str, float]) -> None:
+        if removed != self._obeyed():
+            write_text(self.folder / REMOVED, json.dumps(removed), durable=False)
 
     def _is_there(self, name: str) -> bool:
         """Return whether a file or an artifact was listed."""
@@ -519,11 +546,12 @@ class LocalCopy:
 
         def with_doomed(content: bytes | None) -> bytes:
             noted = _removed_names(content).items()
-            recent = {n: at for n, at in noted if now - at < REMEMBERED_S and not self._is_there(n)}
+            recent = {name: at for name, at in noted if now - at < REMEMBERED_S}
             return json.dumps({**recent, **dict.fromkeys(sorted(doomed), now)}).encode()
 
         if names:
             self.merge(self.folder / REMOVED, with_doomed)
+            self._obey(self._obeyed() | dict.fromkeys(doomed, now))
         # No snapshot then names what is gone, and a folder without its manifest is no artifact.
         for is_record in (True, False):
             each(self.objects.delete, [n for n in names if n.endswith(".json") is is_record])

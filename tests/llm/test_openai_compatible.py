@@ -179,6 +179,9 @@ def test_endpoint_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         endpoint_from_environment(environ={})
     with pytest.raises(UsageError, match=r"add to `llm` the line `base_url: http://e.org/v1`"):
         endpoint_from_environment("m", {"OPENAI_BASE_URL": "http://me:secret@e.org/v1?key=x"})
+    with pytest.raises(UsageError, match="must be an address that begins with http") as caught:
+        endpoint_from_environment("m", {"OPENAI_BASE_URL": "ftp://me:secret@localhost/v1"})
+    assert "secret" not in str(caught.value)
     remote = endpoint_from_environment("m", {})
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):

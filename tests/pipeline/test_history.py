@@ -142,6 +142,20 @@ def test_a_damaged_file_is_made_again_or_told_with_what_helps(tiny: Tiny) -> Non
         history_of(tiny).ids()
 
 
+def test_another_schema_version_is_refused_with_what_helps(tiny: Tiny) -> None:
+    path = files_of(tiny).paths()[0]
+    table = pq.read_table(path, partitioning=None)
+    number = table.column_names.index("schema_version")
+    path = path.rename(
+        path.with_name(f"{path.name.partition('.')[0]}.parquet")
+    )  # no digest is compared
+    pq.write_table(table.set_column(number, "schema_version", pa.array([99], pa.int32())), path)
+    with pytest.raises(StoreError, match="schema version 99, this program writes 1; move the fold"):
+        history_of(tiny)
+    path.rename(tiny.root / "away.parquet")
+    assert len(history_of(tiny).ids()) == 1
+
+
 def test_the_warehouse_shows_the_history_and_what_columns_mean(tiny: Tiny) -> None:
     rebuild(tiny.settings).unlink()
     with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:

@@ -125,6 +125,7 @@ def test_a_query_may_be_the_word_queries(tmp_path: Path) -> None:
         ("a.json", {"When?": [None]}, r"`'When\?'\[0\]`: is null; must be a string"),
         ("a.json", {"When?": 3}, r"`'When\?'`: is an integer; must be a list of strings"),
         ("a.json", {"When?": [], "when?": []}, r"`'when\?'`: is the same query as 'When\?'"),
+        ("a.json", {f"{'w' * 70} A": ["x"], f"{'w' * 70} a": ["y"]}, "is the same query as"),
         ("a.json", '{"When?": [],\n}', ":2: malformed JSON"),
         ("a.json", ["x"], "found a list; must be JSON lines"),
         ("a.json", {"else": ["x"]}, "fits no query: it names 1, such as 'else'; query ids are '1'"),

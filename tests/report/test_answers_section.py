@@ -24,7 +24,7 @@ from rag_assets.report.answer_waterfall import (
     answer_flows,
     waterfall_rows,
 )
-from rag_assets.report.answers import answers, headline_sentences
+from rag_assets.report.answers import answers, headline_sentences, sentence_copiers
 from rag_assets.report.attribution import (
     attribution_rows,
     attribution_sheet,
@@ -91,6 +91,17 @@ def section(result: EvaluationResult) -> Context:
     found = answers(View(result))
     assert found is not None
     return found
+
+
+def test_a_generator_with_a_model_copies_no_sentences(result: EvaluationResult) -> None:
+    configuration = dict(result.evaluation.origin.configuration)
+    of_model = {"type": "extractive", "model": "a/model"}
+    generators = {**configuration["generators"], "hostile": of_model}
+    origin = replace(
+        result.evaluation.origin, configuration={**configuration, "generators": generators}
+    )
+    changed = EvaluationResult(result.root, replace(result.evaluation, origin=origin))
+    assert sentence_copiers(changed) == ["copied", "copied_gold", "copied_chance"]
 
 
 def values(result: EvaluationResult, answerer: str, metric: str) -> dict[str, float]:

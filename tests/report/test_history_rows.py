@@ -17,6 +17,7 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline import history as history_module
 from rag_assets.pipeline.evaluations import HISTORY_DIR
 from rag_assets.pipeline.history import History, HistoryFiles
+from rag_assets.report import history as history_rows_module
 from rag_assets.report.history import (
     MetricHistory,
     evaluation_changes,
@@ -24,7 +25,7 @@ from rag_assets.report.history import (
     history,
     history_rows,
 )
-from rag_assets.report.html import render
+from rag_assets.report.html import identity, render
 from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheet_view
@@ -279,6 +280,27 @@ def test_one_state_has_nothing_to_draw(
 ) -> None:
     found = built(history(View(opened([at(row, n) for n in range(3)]))))
     assert found == {"sheet": None}
+
+
+def test_nights_that_change_nothing_push_no_point_out(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_rows_module, "MAX_POINTS", 2)
+    other = json.dumps({**json.loads(row["configuration"]), "seed": "b"})
+    changed = at(row, 1, content_digest="1", configuration=other)
+    later = [at(changed, n) for n in range(2, 7)]
+    found = built(history(View(opened([at(row, 0), changed, *later]))))
+    assert len(whats(found)) == 2
+    assert whats(found)[-1] == ""
+
+
+def test_a_page_is_written_again_where_its_history_has_another_point(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    once = identity(opened([at(row, 0)]))
+    assert identity(opened([at(row, 1)])) == once, "nothing changed"
+    assert identity(opened([at(row, 2, packages=json.dumps({"duckdb": "9"}))])) != once
+    assert identity(opened([at(row, 3)])) != once, "as at first, after something else"
 
 
 def test_what_changed_is_escaped(

@@ -14,7 +14,8 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.store import locks
-from rag_assets.store.locks import LEASES_DIR, check_lease, exclusive_lease, shared_lease
+from rag_assets.store.locks import check_lease, exclusive_lease, shared_lease
+from rag_assets.store.remote import LEASES_DIR
 from rag_assets.store.settings import StoreSettings
 
 HOLDER = """

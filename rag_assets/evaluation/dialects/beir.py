@@ -45,33 +45,34 @@ class _Cut(NamedTuple):
         return [max(self.query.grades.get(item, 0), 0) for item in self.ranking]
 
     @property
-    def positive(self) -> list[int]:
-        """All positive grades of the query, the highest first."""
-        return sorted((g for g in self.query.grades.values() if g > 0), reverse=True)
-
-    @property
     def n_relevant(self) -> int:
         """How many hits are relevant."""
         return len(self.query.relevant.intersection(self.ranking))
 
 
+def _ndcg(cut: _Cut) -> float:
+    positive = (grade for grade in cut.query.grades.values() if grade > 0)
+    return discounted(cut.grades) / discounted(sorted(positive, reverse=True)[: cut.k])
+
+
 def _average_precision(cut: _Cut) -> float:
     ranks = [rank for rank, grade in enumerate(cut.grades, 1) if grade]
-    return precisions(ranks) / len(cut.positive)
+    return precisions(ranks) / len(cut.query.relevant)
 
 
 def _recall_cap(cut: _Cut) -> float:
     if not cut.query.relevant:
-        raise NoNumber("no document is relevant, BEIR raises ZeroDivisionError")
+        what = "no document is relevant, BEIR raises ZeroDivisionError"
+        raise NoNumber(f"query '{cut.query.query_id}': {what}")
     return cut.n_relevant / min(len(cut.query.relevant), cut.k)
 
 
 _Measure = Callable[[_Cut], float]
 
 _TREC: Mapping[str, _Measure] = {
-    "NDCG": lambda cut: discounted(cut.grades) / discounted(cut.positive[: cut.k]),
+    "NDCG": _ndcg,
     "MAP": _average_precision,
-    "Recall": lambda cut: cut.n_relevant / len(cut.positive),
+    "Recall": lambda cut: cut.n_relevant / len(cut.query.relevant),
     "P": lambda cut: cut.n_relevant / cut.k,
 }
 _CUSTOM: Mapping[str, _Measure] = {
@@ -100,14 +101,17 @@ class Beir(Dialect):
         judged = frozenset(item for query in data.judged for item in query.grades)
 
         def value(query: ToolQuery) -> float | None:
+            if not query.in_run:
+                return None if measure in _TREC else 0.0
             if measure in _TREC:
                 cut = _Cut(_by_score_in_32_bits(query)[:k], query, k, judged)
-                return (_TREC[measure](cut) if query.relevant else 0.0) if query.in_run else None
+                return _TREC[measure](cut) if query.relevant else 0.0
             return _CUSTOM[measure](_Cut(_by_score(query)[:k], query, k, judged))
 
         values: dict[str, float | None] = {query.query_id: None for query in data.judged}
         try:
-            values |= {query.query_id: value(query) for query in data.judged}
+            for query in data.judged:
+                values[query.query_id] = value(query)
             numbers = [number for number in values.values() if number is not None]
             if measure in _TREC:
                 return Outcome(_mean(numbers, len(numbers)), values)

@@ -16,6 +16,7 @@ from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import Client, llm_client
 from rag_assets.experiment.llm import LlmConfig
+from rag_assets.experiment.problems import first_problem
 from rag_assets.labels.generation.question_generation import (
     GeneratedQuestions,
     generate_questions,
@@ -196,7 +197,6 @@ def _limits(experiment: Experiment, asking: Asking) -> Limits:
     try:
         return Limits(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = "".join(f" {name}:" for name in first["loc"])
-        problem = first["msg"].removeprefix("Value error, ")
+        location, problem = first_problem(error, values)
+        where = "".join(f" {name}:" for name in location)
         raise UsageError(f"LLM{where} {problem}") from error

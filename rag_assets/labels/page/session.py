@@ -162,7 +162,10 @@ class LabelSession:
         span, grade = self.passages.checked(answer.item), _grade(answer)
         who = (answer.by, answer.at, round(answer.seconds, 1))
         line = LoggedJudgment(*span, grade, JUDGED, None, *who, SEARCH)
-        self._once(answer.by, answer.at, lambda: self._write(line))
+        with self._lock, locked(lock_file(self.log)):
+            self._follow()
+            if (answer.by, answer.at) not in self._handled:
+                self._write(line)
 
     def undo(self, by: str, at: str) -> Reply:
         """Take back what a person did last, and show that item again.

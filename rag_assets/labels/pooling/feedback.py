@@ -143,10 +143,10 @@ def earlier_feedback(file: Path, documents: pa.Table, keys: Collection[Key]) -> 
     quotes = Quotes(documents)
     labels: dict[Key, Earlier] = {}
     for place, row in read_objects(file):
-        query_id, document_id = str(row["query_id"]), str(row["doc_id"])
-        key: Key = (query_id, document_id, None, None)
         if not str(row.get("source", "")).startswith(SOURCE):
             continue
+        query_id, document_id = str(row["query_id"]), str(row["doc_id"])
+        key: Key = (query_id, document_id, None, None)
         if row.get("quote") is not None:
             if document_id not in rows:
                 continue  # it may be a label of a document that is not in the corpus

@@ -40,6 +40,7 @@ from rag_assets.labels.sampling.judgment_log import (
     LoggedJudgment,
     Range,
     Status,
+    drawn_items,
 )
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.sources.fields import Place, shown
@@ -165,8 +166,7 @@ def new_judgments(
         elif answer.evidence and answer.evidence != line.evidence:
             new.append(answer)
     refuse(problems)
-    labelled = {item for item, line in drawn.items() if line.was_drawn}
-    labelled |= {answer.item for answer in new}
+    labelled = drawn_items(lines) | {answer.item for answer in new}
     touched = np.array([item in labelled for item in design.items], np.bool_)
     p = dict(zip(design.items, design.drawn_probabilities(touched).tolist(), strict=True))
     return [

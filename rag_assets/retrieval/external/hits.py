@@ -73,7 +73,9 @@ def hits_of(answer: object, k: int, *, as_texts: bool = False) -> list[Hit]:
     """Return the first ``k`` hits of an answer."""
     if isinstance(answer, Mapping) and "documents" in answer:  # of Haystack's `run`
         answer = answer["documents"]
-    if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | Mapping):
+    # One document of pydantic is iterable too: it gives its fields.
+    is_one = isinstance(answer, str | bytes | Mapping) or hasattr(type(answer), "model_fields")
+    if is_one or not isinstance(answer, Iterable):
         raise Rejected(f"returned {described(answer)}, not a list of hits; a hit is {FORMS}")
     values = enumerate(islice(answer, k), 1)
     return [hit_of(_fields(value, as_texts, rank), rank) for rank, value in values]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from shutil import copyfile
 from typing import Any, ClassVar
@@ -57,6 +57,7 @@ class TermCounts(Stage):
     row = "How often each word occurs in each chunk under one analyzer, as plain files."
     group = "search"
     kinds: ClassVar[frozenset[str]] = frozenset({"numpy"})
+    batched = True
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return list(_analyses(experiment))
@@ -77,13 +78,25 @@ class TermCounts(Stage):
         _, analysis = _analyses(context.experiment)[key]
         return analyzer_versions(analysis.analyzer)
 
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
-        chunking, analysis = _analyses(context.experiment)[key]
-        rows, texts = indexed_rows(context, chunking)
-        indexed = SortedTexts.of_chunks(rows, texts, analysis.title_weight)
-        alike = next(self.similar_artifacts(context, key), None)
-        count = partial(_count, analysis.analyzer, indexed, units_of(rows), alike)
-        return FolderProduct(count, carry_over_file=BLOCKS_FILE)
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
+        analyses = _analyses(context.experiment)
+
+        @lru_cache(maxsize=1)  # partitions that differ in the analyzer come one after the other
+        def texts_of(chunking: str, title_weight: int) -> tuple[SortedTexts, pa.Table]:
+            rows, texts = indexed_rows(context, chunking)
+            return SortedTexts.of_chunks(rows, texts, title_weight), units_of(rows)
+
+        def texts_read(key: ArtifactKey) -> tuple[str, int]:
+            chunking, analysis = analyses[key]
+            return chunking, analysis.title_weight
+
+        for key in sorted(keys, key=texts_read):
+            texts, units = texts_of(*texts_read(key))
+            alike = next(self.similar_artifacts(context, key), None)
+            count = partial(_count, analyses[key][1].analyzer, texts, units, alike)
+            yield key, FolderProduct(count, carry_over_file=BLOCKS_FILE)
 
 
 def _count(

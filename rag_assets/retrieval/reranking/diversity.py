@@ -159,7 +159,6 @@ class Keep(ByLikeness):
     """
 
     drops: ClassVar[bool] = True
-    query_prompt: ClassVar[None] = None
 
     type: Literal["keep"]
     min_score: Number | None = None

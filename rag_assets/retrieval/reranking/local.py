@@ -26,6 +26,7 @@ from rag_assets.models.model_files import ModelFiles, declared_max_seq_length, j
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.other_encoders import TokenEncoder, maxsim
 from rag_assets.models.token_counts import in_batches, token_counts
+from rag_assets.models.vectors import TokenVectors
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,
@@ -51,6 +52,9 @@ PORTION = 512
 
 BLOCK = 64
 """Queries whose documents are looked up at once."""
+
+MAX_BYTES = 512 * 2**20
+"""Token vectors of documents that stay in memory between blocks."""
 
 
 class CrossEncoder(RerankedRetriever):
@@ -298,14 +302,18 @@ class MaxSim(RerankedRetriever):
         """Score every pair by the mean of the highest cosines."""
         encoder, scores = self._encoder(workspace), list[Scores]()
         queries = encoder.encode([query.query for query in candidates], kind="query")
+        documents: dict[str, TokenVectors] = {}
         with workspace.progress("rerank", len(candidates)) as advance:
             for block in in_batches(candidates, BLOCK):
                 texts = dict.fromkeys(text for query in block for text in query.texts)
-                documents = encoder.encode(list(texts), kind="document")
+                new = [text for text in texts if text not in documents]
+                documents |= encoder.encode(new, kind="document") if new else {}
                 scores += [
                     np.array([maxsim(queries[q.query], documents[text]) for text in q.texts])
                     for q in block
                 ]
+                if sum(vectors.nbytes for vectors in documents.values()) > MAX_BYTES:
+                    documents = {}
                 advance(len(scores))
         return Reranked(scores)
 

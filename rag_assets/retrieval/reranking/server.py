@@ -25,7 +25,6 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from rag_assets.llm.budget import CallLimit
-from rag_assets.llm.client import token_count
 from rag_assets.models.cache_fill import Rows, Values
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import (
@@ -207,12 +206,6 @@ class RerankEndpoint(ModelClient):
         super().__init__(options, sleep=sleep)
         self._dialect = dialect
         self._transport = Transport(httpx2, self.server)
-        self._token_counts: list[int] = []
-
-    @property
-    def tokens(self) -> int | None:
-        """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
-        return sum(self._token_counts) if self._token_counts else None
 
     def close(self) -> None:
         """Close the connections."""
@@ -237,9 +230,7 @@ class RerankEndpoint(ModelClient):
         if len(rows) != len(documents) or len(scores) != len(documents):
             raise ValueError(f"it has {len(scores)} scores for {len(documents)} documents")
         usage = answer.get("usage") if isinstance(answer, Mapping) else None
-        tokens = token_count(usage.get("total_tokens") if isinstance(usage, Mapping) else None)
-        if tokens is not None:
-            self._token_counts.append(tokens)
+        self.count_tokens(usage.get("total_tokens") if isinstance(usage, Mapping) else None)
         return np.array([scores[row] for row in range(len(documents))], dtype=np.float64)
 
 

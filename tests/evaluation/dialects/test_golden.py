@@ -62,6 +62,18 @@ def about(value: float | None, within: float) -> Any:
     return None if value is None else pytest.approx(value, abs=within)
 
 
+def test_beir_leaves_a_query_alone_that_the_run_lacks() -> None:
+    beir = DIALECTS["beir"]
+    found = ToolQuery("q1", ["a"], grades={"a": 1}, scores={"a": 1.0})
+    none = ToolQuery("q2", [], in_run=False, grades={"b": 0})
+    outcome = beir.outcome(ToolInput((found, none)), beir.parse("R_cap@1"))
+    assert (outcome.mean, outcome.per_query) == (0.5, {"q1": 1.0, "q2": 0.0})
+    empty = ToolQuery("q2", ["a"], grades={"b": 0}, scores={"a": 1.0})
+    outcome = beir.outcome(ToolInput((found, empty)), beir.parse("R_cap@1"))
+    assert (outcome.mean, outcome.per_query) == (None, {"q1": 1.0, "q2": None})
+    assert "query 'q2': no document is relevant" in str(outcome.problem)
+
+
 def test_every_dialect_has_golden_values_of_the_version_that_it_names() -> None:
     assert set(GOLDEN["tools"]) == set(DIALECTS) == set(TOOLS)
     for name, section in GOLDEN["tools"].items():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rag_assets.labels.pooling.feedback import Votes, read_feedback
+from rag_assets.labels.pooling.feedback import Votes, earlier_feedback, read_feedback
 from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.document_folder import MarkdownDataset
@@ -61,6 +61,12 @@ def lines(dataset: Dataset) -> list[tuple[Any, ...]]:
 
 def counts(added: Added) -> tuple[int, ...]:
     return (added.n_added, added.n_known, added.n_changed, added.n_withdrawn)
+
+
+def test_a_label_that_names_its_document_by_parts_is_no_feedback(folder: MarkdownDataset) -> None:
+    file = folder.root / "judgments.jsonl"
+    write_lines(file, [{"query_id": "q1", "source": "people", "part": "a"}])
+    assert earlier_feedback(file, folder.read_documents().table, ()) == {}
 
 
 def test_a_changed_vote_changes_the_grade_in_its_place(folder: MarkdownDataset) -> None:

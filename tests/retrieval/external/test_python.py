@@ -146,6 +146,15 @@ def test_what_fails_is_a_failure_of_its_query(asked: Asked) -> None:
     assert (third.error or "").startswith("returned 5, not a list of hits")
 
 
+def test_one_document_of_pydantic_is_no_list_of_hits(asked: Asked) -> None:
+    code = (
+        "import pydantic\nclass Doc(pydantic.BaseModel):\n    id: str = 'a'\n"
+        "def f(query, k):\n    return Doc()"
+    )
+    (first, *_) = asked(code)
+    assert "not a list of hits" in (first.error or "")
+
+
 HOSTILE = """
 import asyncio, itertools, time
 class Odd(BaseException): pass

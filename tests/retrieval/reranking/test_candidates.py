@@ -24,7 +24,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.reranking.candidates import Candidates, candidate_lists, reordered
 from rag_assets.retrieval.reranking.diversity import Keep, novel
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.retrieval.workspace import NO_WORKSPACE
+from rag_assets.retrieval.workspace import NO_WORKSPACE, retriever_prompts
 from rag_assets.schemas import QUERIES, RUNS
 from tests.retrieval.fusion.fusing import ranking
 from tests.static_model import save_static_model
@@ -81,6 +81,10 @@ def test_a_query_that_failed_has_no_rows() -> None:
 def candidates(texts: Sequence[str], scores: Sequence[float]) -> Candidates:
     ids = [f"u{number}" for number in range(len(texts))]
     return Candidates("q", "a query", ids, texts, np.array(scores))
+
+
+def test_a_keep_by_score_has_no_model_with_prompts() -> None:
+    assert retriever_prompts(Keep(type="keep", input="bm25", min_score=0.5)) is None
 
 
 def left(config: Keep, one: Candidates) -> list[float | None]:

@@ -120,7 +120,7 @@ def test_a_removal_reaches_other_copies_once(here: LocalCopy, other: LocalCopy) 
     assert (other.folder / "objects/x/12/data").exists()
     other.refresh()
     left = {path.name for path in other.folder.rglob("*.*")}
-    assert left == {"kept.parquet"}
+    assert left == {"kept.parquet", REMOVED}
     here.send([written(here, "a/old.parquet", "made again")])
     other.refresh()
     other.fetch("a")
@@ -166,6 +166,32 @@ def test_what_was_made_again_after_a_removal_stays(here: LocalCopy, other: Local
     other.refresh()
     other.fetch("a")
     assert (other.folder / "a/1.parquet").exists()
+
+
+def test_what_is_made_again_and_not_sent_yet_stays(here: LocalCopy, other: LocalCopy) -> None:
+    for copy in (here, other):
+        copy.objects.write("a/1.parquet", b"")
+        copy.refresh()
+        copy.fetch("a")
+        removed(here, "a/1.parquet")
+        (here.folder / "a/1.parquet").unlink(missing_ok=True)
+        copy.refresh()
+        made = written(copy, "a/1.parquet", "made again")
+        LocalCopy(copy.folder, copy.objects).refresh()  # by another process
+        assert made.read_text() == "made again"
+        made.unlink()
+
+
+def test_a_removal_by_an_old_listing_forgets_no_other_removal(
+    here: LocalCopy, other: LocalCopy
+) -> None:
+    for name in ("a/1.parquet", "a/2.parquet"):
+        here.objects.write(name, b"")
+    other.refresh()
+    removed(here, "a/1.parquet")
+    other.delete([other.folder / "a/2.parquet"])
+    noted = json.loads(here.objects.read(REMOVED) or b"")
+    assert set(noted) == {"a/1.parquet", "a/2.parquet"}
 
 
 def test_a_removal_that_was_interrupted_is_not_undone(
