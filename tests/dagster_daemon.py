@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 from click.testing import CliRunner
 from dagster._cli import cli
 
 from rag_assets.assets.instance import open_instance
-from tests.background import Process, modules_running, wait_until
+from tests.background import HOST, Process, free_port, modules_running, wait_until
 from tests.tiny_experiment import Tiny
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +29,7 @@ PATIENCE = 180.0
 """Seconds after which what did not happen will not happen."""
 
 
-def environment(tiny: Tiny) -> dict[str, str]:
+def daemon_environment(tiny: Tiny) -> dict[str, str]:
     """Return the variables that a person would set."""
     own = {
         "PYTHONPATH": str(ROOT),
@@ -41,7 +48,7 @@ def dagster(tiny: Tiny, *words: str) -> str:
     The code location is loaded by a process of its own, as always.
     """
     line = [*words, *MODULE, "-d", str(tiny.root)]
-    done = CliRunner(env=environment(tiny)).invoke(cli, line)
+    done = CliRunner(env=daemon_environment(tiny)).invoke(cli, line)
     if done.exit_code:
         raise ChildProcessError(f"{' '.join(line)}\n{done.output}") from done.exception
     return done.output
@@ -68,5 +75,102 @@ def daemon(tiny: Tiny) -> Iterator[Daemon]:
     with open_instance(tiny.settings):
         pass
     commands = {"daemon": ("tests.quick_daemon", "run", *MODULE)}
-    with modules_running(commands, tiny.root, environment(tiny), signal.SIGINT) as running:
+    with modules_running(commands, tiny.root, daemon_environment(tiny), signal.SIGINT) as running:
         yield Daemon(running, tiny.root)
+
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "deployment.md"
+SERVICES_PATIENCE = 240.0
+"""Seconds after which what did not happen will not happen."""
+
+
+def page_file(name: str) -> str:
+    """Return a file that the page shows."""
+    text = PAGE.read_text(encoding="utf-8")
+    found = re.search(rf"^`{re.escape(name)}`[^\n]*:\n\n```yaml\n(.*?)^```$", text, re.M | re.S)
+    if found is None:
+        raise LookupError(f"no {name} in {PAGE}")
+    return found[1]
+
+
+@dataclass
+class Services:
+    """The three processes; logs lie in ``folder``."""
+
+    folder: Path
+    port: int
+    processes: Mapping[str, Process]
+
+    def ask(self, query: str, **variables: object) -> Any:
+        """Ask the webserver; return ``data``."""
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = Request(f"http://{HOST}:{self.port}/graphql", body, headers)
+        with urlopen(request, timeout=60) as response:
+            answer = json.load(response)
+        if "errors" in answer:
+            raise LookupError(answer["errors"])
+        return answer["data"]
+
+    def answers(self) -> bool:
+        """Return whether the webserver has loaded the code location."""
+        query = "{ repositoriesOrError { ... on RepositoryConnection { nodes { name } } } }"
+        try:
+            return bool(self.ask(query)["repositoriesOrError"].get("nodes"))
+        except (URLError, OSError):
+            return False
+
+    def wait(self, what: str, happened: Callable[[], object]) -> None:
+        """Wait until something happened; see :func:`tests.background.wait_until`."""
+        wait_until(happened, what, self.processes, self.folder, SERVICES_PATIENCE)
+
+
+@contextmanager
+def services(folder: Path, workspace: str, environment: Mapping[str, str]) -> Iterator[Services]:
+    """Run the three processes in ``folder``; all are stopped at the end."""
+    code, web = free_port(), free_port()
+    (folder / "workspace.yaml").write_text(workspace.replace("4000", str(code)), encoding="utf-8")
+    loopback = ("--host", HOST, "--port")
+    target = ("-w", "workspace.yaml")
+    commands = {
+        "code": (
+            *("dagster", "code-server", "start", "-m", "rag_assets.definitions"),
+            *(*loopback, str(code)),
+        ),
+        "daemon": ("tests.quick_daemon", "run", *target),
+        "web": ("dagster_webserver", *target, *loopback, str(web)),
+    }
+    with modules_running(commands, folder, environment, signal.SIGTERM) as processes:
+        running = Services(folder, web, processes)
+        running.wait("an answer of the webserver", running.answers)
+        yield running
+
+
+SERVER_PATIENCE = 120.0
+"""Seconds after which a server that does not answer will not."""
+
+
+@contextmanager
+def webserver(tiny: Tiny) -> Iterator[str]:
+    """Run the server; yield its address. It and its code server are stopped at the end.
+
+    Raises:
+        TimeoutError: it did not answer, or died; with the end of what it printed.
+    """
+    tiny.settings.dagster_home.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    words = ("dagster_webserver", "-h", HOST, "-p", str(port), *MODULE)
+    address = f"http://{HOST}:{port}"
+    commands = {"webserver": words}
+    with modules_running(commands, tiny.root, daemon_environment(tiny), signal.SIGINT) as started:
+        wait_until(lambda: answers(address), "an answer", started, tiny.root, SERVER_PATIENCE)
+        yield address
+
+
+def answers(address: str) -> bool:
+    """Return whether a server is up."""
+    try:
+        with urllib.request.urlopen(f"{address}/server_info", timeout=2):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from rag_assets.evaluation.measures import MEASURE_TYPES, GroupMeasure
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
-from rag_assets.schemas import RELEVANT_UNITS, RUNS
+from rag_assets.schemas import RELEVANT_UNITS, RETRIEVER_CONTEXTS, RUNS
 
 Row = dict[str, float | None]
 Label = tuple[str, str, str | None, int]
@@ -90,3 +94,28 @@ def one_query(
     queries, cells = query_table(["q"]), [("r", k)]
     found = query_metrics(runs, {"j": judgments}, judged_by, queries, cells, metrics)
     return by_query(found["r", k])["q"]
+
+
+def word_tokenizer(folder: Path) -> Path:
+    """Write a ``tokenizer.json`` whose tokens are the words between blanks; return its path."""
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder / "tokenizer.json"
+
+
+def context_table(tokens: Mapping[str, int]) -> pa.Table:
+    """Contexts of a retriever: units of so many tokens; each is a document of its own."""
+    return RETRIEVER_CONTEXTS.from_rows(
+        [
+            {
+                "context_id": unit,
+                "document_id": unit,
+                "start": 0,
+                "end": count,
+                "n_tokens": count,
+                "text_digest": "",
+            }
+            for unit, count in tokens.items()
+        ]
+    )

@@ -1,4 +1,4 @@
-"""The pages of retrievers and query sets: every option stands there, every block loads."""
+"""Pages that follow the code: options of retrievers and query sets, and docs/reference/."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rag_assets.cli.main import SUMMARIES
+from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.evaluation.run_files import read_run_rows
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS
 from rag_assets.retrieval.lexical.bm25 import Variant
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.retrieval.reranking.diversity import mmr_order, novel
 from tests.option_tables import BLOCKS, PAGES, SHARED, meanings_in, options_of, table, tables_of
+from tests.reference_pages import FOLDER
+from tests.reference_pages import PAGES as REFERENCE_PAGES
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 from tests.walked_page import DOCS
 
@@ -118,3 +123,23 @@ def test_the_worked_example_of_mmr() -> None:
         -0.05,
     )
     assert "= .14), then a (.5 x .9 - .5 x .991 =\n-.05)" in text_of("retrievers.md")
+
+
+@pytest.mark.parametrize("name", REFERENCE_PAGES)
+def test_a_page_is_as_the_code_writes_it(name: str) -> None:
+    assert (FOLDER / name).read_text(encoding="utf-8") == REFERENCE_PAGES[name](), (
+        "run `make reference`"
+    )
+
+
+def test_nothing_is_left_out() -> None:
+    names = ("commands.md", "metrics.md", "tables.md")
+    commands, metrics, tables = (REFERENCE_PAGES[name]() for name in names)
+    for name in SUMMARIES:
+        assert f"\n## {name}\n" in commands
+    for measure in MEASURES:
+        assert f"\n| `{measure}` | " in metrics
+    for stage in STAGES.values():
+        assert stage.schema is None or f"\n## {stage.schema.name}\n" in tables
+    assert "| |" not in tables
+    assert ":class:" not in "".join((commands, metrics, tables))

@@ -1,7 +1,8 @@
-"""The project's own files: what is pinned, and what no file may say."""
+"""The project's own files: what is pinned, what no file may say, its size, and `make quick`."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import tomllib
@@ -13,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from tests.house_ceilings import FILE, Sizes, excesses, lowered, sizes
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.!]+)")
@@ -151,3 +154,90 @@ def test_ci_calls_make_test() -> None:
     script = REPOSITORY / ".ci" / "run"
     assert script.stat().st_mode & 0o111, ".ci/run is not executable"
     assert script.read_text().rstrip().endswith("\nmake test")
+
+
+LISTED = (REPOSITORY / "tests" / "quick.txt").read_text(encoding="utf-8").splitlines()
+
+# Helpers of the tests that start a browser, a daemon or webserver, a cluster or a database.
+SERVICES = {
+    "background", "dagster_backfill", "dagster_daemon", "pool_launcher", "postgres_server",
+    "quick_daemon", "ray_nodes",
+}  # fmt: skip
+SERVED = re.compile(
+    rf"tests\.(?:{'|'.join(sorted(SERVICES))})\b|mark\.(?:browser|slow)|\bplaywright\b"
+    r"|\bs3_(?:url|store|server)\b|\bray\.init\b|\bpgserver\b"
+)
+
+
+def test_every_package_with_tests_is_in_it() -> None:
+    packages = {path.parent.name for path in (REPOSITORY / "rag_assets").glob("*/__init__.py")}
+    tested = {
+        path.name for path in (REPOSITORY / "tests").iterdir() if any(path.rglob("test_*.py"))
+    }
+    listed = {Path(name).parts[1] for name in LISTED}
+    assert sorted((packages & tested) - listed) == []
+    assert sorted(packages - tested) == []
+
+
+def test_it_names_files_that_are_there_each_once_in_order() -> None:
+    assert [name for name in LISTED if not (REPOSITORY / name).is_file()] == []
+    assert sorted(set(LISTED)) == LISTED
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_no_file_of_it_starts_a_service(name: str) -> None:
+    assert SERVED.findall((REPOSITORY / name).read_text(encoding="utf-8")) == []
+
+
+FILES = {
+    "rag_assets/api.py": "x = 1 if y else 2\n",
+    "rag_assets/store/files.py": "try:\n    pass\nexcept OSError:\n    raise\n",
+    "rag_assets/report/page.js": "let a\nlet b\n",
+    "rag_assets/report/page.html": "<p>",
+    "rag_assets/report/words.txt": "a\n",
+    "rag_assets/report/__pycache__/page.pyc": "\n" * 99,
+}
+
+
+def planted(folder: Path) -> Sizes:
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return sizes(folder / "rag_assets")
+
+
+def test_the_package_is_below_its_ceilings() -> None:
+    problems = excesses(sizes(), json.loads(FILE.read_text(encoding="utf-8")))
+    assert not problems, "make it smaller, or name a budget in tests/house_ceilings.json"
+
+
+def test_what_of_a_package_is_counted(tmp_path: Path) -> None:
+    assert planted(tmp_path) == {
+        "total": {"lines": 9, "modules": 2},
+        "lines": {"JavaScript": 2, "Python": 5, "data": 1, "templates": 1},
+        "lines of folder": {".": 1, "report": 4, "store": 4},
+        "modules of folder": {".": 1, "store": 1},
+        "cases": {"except": 1, "if": 0, "raise": 1},  # the condition in api.py is in no such folder
+    }
+
+
+def test_ceilings_hold_and_only_fall(tmp_path: Path) -> None:
+    today = planted(tmp_path)
+    ceilings = {"budgets": {}, **today}
+    assert excesses(today, ceilings) == []
+    (tmp_path / "rag_assets/store/files.py").write_text("if x:\n    pass\n" * 4)
+    larger = sizes(tmp_path / "rag_assets")
+    assert excesses(larger, ceilings) == [
+        "total lines: 13, at most 9",
+        "lines Python: 9, at most 5",
+        "lines of folder store: 8, at most 4",
+        "cases if: 4, at most 0",
+    ]
+    with_budget = {**ceilings, "budgets": {"a search": {"lines": 4, "if": 4}}}
+    assert excesses(larger, with_budget) == []
+    after = lowered(larger, ceilings)
+    assert after == {**ceilings, "cases": {"if": 0}}
+    (tmp_path / "rag_assets/report/page.js").unlink()
+    assert lowered(sizes(tmp_path / "rag_assets"), ceilings)["total"] == {"lines": 9, "modules": 2}
+    (tmp_path / "rag_assets/store/files.py").unlink()
+    assert lowered(sizes(tmp_path / "rag_assets"), ceilings)["total"] == {"lines": 3, "modules": 1}

@@ -6,18 +6,21 @@ import copy
 import fnmatch
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
 
+from rag_assets.engine.measurements import Measurement, Measurements
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, Plan, plan
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
@@ -268,3 +271,61 @@ def matching(pipeline: Pipeline, *patterns: str) -> set[str]:
     if not all(found.values()):
         raise ValueError(f"a pattern matches nothing: {found}")
     return set().union(*found.values())
+
+
+def planned(tiny: Tiny, retrievers: Sequence[str] = (), top_k: Sequence[int] = ()) -> Plan:
+    pipeline = tiny.pipeline()
+    return plan(pipeline, Selection.of(pipeline.experiment, retrievers, top_k))
+
+
+def by_action(found: Plan) -> dict[str, set[str]]:
+    """Return action -> partitions, such as ``metrics/bm25/5``."""
+    actions: dict[str, set[str]] = {action: set() for action in ACTIONS}
+    for step in found.steps:
+        actions[step.action].add(short(step.key))
+    return actions
+
+
+def is_done(found: Plan, computed: set[str]) -> bool:
+    """Whether all that is to be computed was, and nothing that is to be reused."""
+    actions = by_action(found)
+    return actions[COMPUTE] <= computed <= actions[COMPUTE] | actions[CHECK]
+
+
+def damage(tiny: Tiny, key: ArtifactKey, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Replace the table of an up-to-date partition by a changed one."""
+    pipeline = tiny.pipeline()
+    artifact = pipeline.artifact(key)
+    changed = change(artifact.table())
+    remove(artifact.path)  # what is there would stay
+    pipeline.store.write_table(changed, artifact.manifest)
+    pipeline.store.verified.save()
+
+
+def set_cell(column: str, row: int, value: object) -> Callable[[pa.Table], pa.Table]:
+    """Return a change of one value of a table."""
+
+    def change(table: pa.Table) -> pa.Table:
+        values = table.column(column).to_pylist()
+        values[row] = value
+        place = table.column_names.index(column)
+        field = table.schema.field(column)
+        return table.set_column(place, field, pa.array(values, field.type))
+
+    return change
+
+
+def drop_query(query_id: str) -> Callable[[pa.Table], pa.Table]:
+    """Return a change that leaves out all rows of a query."""
+
+    def change(table: pa.Table) -> pa.Table:
+        kept = [row != query_id for row in table.column("query_id").to_pylist()]
+        return table.filter(pa.array(kept))
+
+    return change
+
+
+def all_measurements(measurements: Measurements) -> list[Measurement]:
+    """Return what each file holds, in the order of the files."""
+    files = sorted(measurements.folder.glob("*/*.json"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]

@@ -22,9 +22,8 @@ from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import QUIET, evaluate_now, run_as_ui
-from tests.damage import damage, set_cell
 from tests.loopback_webhook import Webhook, webhook
-from tests.tiny_experiment import QUERIES, Tiny
+from tests.tiny_experiment import QUERIES, Tiny, damage, set_cell
 
 BAD = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
 

@@ -18,8 +18,7 @@ from tests.dagster_state import (
     not_fresh,
     run_as_ui,
 )
-from tests.damage import damage, drop_query, set_cell
-from tests.tiny_experiment import Tiny
+from tests.tiny_experiment import Tiny, damage, drop_query, set_cell
 
 TOP_K = (1, 3, 5)
 

@@ -25,8 +25,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
 from tests.background import free_port
-from tests.dagster_daemon import daemon, dagster, environment
-from tests.dagster_services import page_file, services
+from tests.dagster_daemon import daemon, daemon_environment, dagster, page_file, services
 from tests.dagster_state import counts, evaluate_now, n_runs, not_fresh
 from tests.postgres_server import PASSWORD, postgres
 from tests.tiny_experiment import Tiny, matching
@@ -192,7 +191,7 @@ def worker_of(instance: dg.DagsterInstance, run_id: str) -> int | None:
 def test_a_killed_run_is_taken_up_by_another(deployed: Tiny, tmp_path: Path) -> None:
     """Launched through the webserver, queued by the daemon, run by the code server."""
     environ = {
-        **environment(deployed),
+        **daemon_environment(deployed),
         "DAGSTER_EVENT_LOG_CONSUMER_DAEMON_INTERVAL_SECONDS": "1",
     }
     selector = {

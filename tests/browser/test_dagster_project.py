@@ -15,8 +15,7 @@ from playwright.sync_api import Browser
 from tests.background import HOST, free_port, modules_running, wait_until
 from tests.browser.conftest import browser_program
 from tests.browser.dagster_page import DagsterPage
-from tests.dagster_daemon import environment
-from tests.dagster_webserver import PATIENCE, answers
+from tests.dagster_daemon import SERVER_PATIENCE, answers, daemon_environment
 from tests.tiny_experiment import Tiny
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -70,7 +69,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (tiny.settings.dagster_home / "dagster.yaml").write_text(
         "telemetry: {enabled: false}\nnux: {enabled: false}\n"
     )
-    own = environment(tiny)
+    own = daemon_environment(tiny)
     own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], str(tiny.root)])
     for words in (
         ("asset", "materialize", "--select", "raw_docs", *MODULE),
@@ -88,7 +87,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "webserver": ("dagster_webserver", "-h", HOST, "-p", str(port), *MODULE),
     }
     with modules_running(commands, tiny.root, own, signal.SIGINT) as started:
-        wait_until(lambda: answers(address), "an answer", started, tiny.root, PATIENCE)
+        wait_until(lambda: answers(address), "an answer", started, tiny.root, SERVER_PATIENCE)
         yield address
 
 

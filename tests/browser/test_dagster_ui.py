@@ -18,8 +18,8 @@ from rag_assets.pipeline.evaluation_names import EvaluationNames, register
 from rag_assets.report.server import ReportServer
 from tests.browser.conftest import browser_program
 from tests.browser.dagster_page import VIEW, DagsterPage, errors_in
+from tests.dagster_daemon import ROOT, webserver
 from tests.dagster_state import evaluate_now
-from tests.dagster_webserver import ROOT, webserver
 from tests.running_server import running
 from tests.tiny_experiment import QUERIES, Tiny
 

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from rag_assets.store.canonical import fingerprint
 from tests.beir_folder import FILES, write_beir
-from tests.context_tokens import word_tokenizer
+from tests.made_tables import word_tokenizer
 
 Invoke = Callable[..., Result]
 

@@ -46,10 +46,9 @@ from rag_assets.retrieval.reranking.local import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.settings import StoreSettings
-from tests.all_measurements import all_measurements
 from tests.beir_folder import write_beir
 from tests.retrieval.reranking.tiny_models import cross_encoder
-from tests.tiny_experiment import QUERIES, Tiny
+from tests.tiny_experiment import QUERIES, Tiny, all_measurements
 
 
 @pytest.fixture

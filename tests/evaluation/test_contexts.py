@@ -23,10 +23,9 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.evaluation.units import context_column, unit_spans, with_neighbours
 from rag_assets.schemas import DOCUMENTS
-from tests.context_tokens import context_table
 from tests.evaluation.answer_text import holds
 from tests.labels.health.tables import chunks, qrels
-from tests.made_tables import by_query, document_judgments, query_table, run_table
+from tests.made_tables import by_query, context_table, document_judgments, query_table, run_table
 
 TEXTS = {"a": "one two three four five six", "b": "seven eight", "c": ""}
 

@@ -37,8 +37,7 @@ from rag_assets.sources.stage import QUERIES_KEY
 from tests.answers.answering import GOLDS, with_answers, write_predictions
 from tests.changed_code import change_code
 from tests.llm.server import Server, error, refuses, says, serving
-from tests.planned import planned
-from tests.tiny_experiment import QUERIES, Tiny
+from tests.tiny_experiment import QUERIES, Tiny, planned
 from tests.walked_page import DOCS, walk
 
 STRICT = relevance_verdicts_key("strict")

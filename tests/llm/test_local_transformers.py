@@ -16,8 +16,7 @@ from rag_assets.llm.client import LENGTH
 from rag_assets.llm.local_transformers import LocalTransformers
 from rag_assets.query_sets.stage import answers_key, query_set_key
 from tests.llm.requests import answers_of, asking, completion, failure, untimed
-from tests.planned import planned
-from tests.tiny_experiment import QUERIES, Tiny
+from tests.tiny_experiment import QUERIES, Tiny, planned
 
 WORDS = ["<pad>", "</s>", "<unk>", "dog", "cat", "ticket", "harbour", "winter", "jacket"]
 LONGEST = 32

@@ -16,7 +16,7 @@ from rag_assets.models.model_names import (
     resolve_model,
 )
 from rag_assets.models.token_counts import unknown_share, unreadable_warning
-from tests.context_tokens import word_tokenizer
+from tests.made_tables import word_tokenizer
 
 VOCABULARY = {"[UNK]": 0, "a": 1, "b": 2}
 

@@ -18,8 +18,7 @@ from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY
 from rag_assets.statistics.comparisons import regressions
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
-from tests.damage import damage, drop_query, set_cell
-from tests.tiny_experiment import Tiny
+from tests.tiny_experiment import Tiny, damage, drop_query, set_cell
 
 RUN = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
 METRICS = metrics_key("bm25", 3)

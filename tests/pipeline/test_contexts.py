@@ -10,8 +10,8 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
-from tests.context_tokens import word_tokenizer
 from tests.evaluation.answer_text import holds
+from tests.made_tables import word_tokenizer
 from tests.tiny_experiment import QUERIES, Tiny
 
 DECLARED = {"tags": ["unanswerable"]}

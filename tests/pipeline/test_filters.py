@@ -19,8 +19,8 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment import load_experiment
 from rag_assets.retrieval.search_steps_stage import QUERY_FILTERS_KEY
 from rag_assets.store.artifacts import ArtifactKey
-from tests.context_tokens import word_tokenizer
 from tests.evaluation.answer_text import holds
+from tests.made_tables import word_tokenizer
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 
 SEASONS = ("summer", "winter", "both")

@@ -37,8 +37,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.retriever import Retriever
 from rag_assets.schemas import HISTORY
 from tests.pipeline.made_history import evaluation_id, made_rows
-from tests.planned import planned
-from tests.tiny_experiment import Tiny
+from tests.tiny_experiment import Tiny, planned
 
 TOP_K = (1, 3, 5)
 

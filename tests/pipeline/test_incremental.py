@@ -19,10 +19,9 @@ from rag_assets.report.leaderboard import leaderboard_rows, leaderboard_sheets
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slices import slices_of
 from rag_assets.report.terminal_table import sheets_view
-from tests.context_tokens import word_tokenizer
-from tests.planned import is_done, planned
+from tests.made_tables import word_tokenizer
 from tests.shown_board import evaluated, shown
-from tests.tiny_experiment import CONFIG, DOCUMENTS, QUERIES, Tiny, matching
+from tests.tiny_experiment import CONFIG, DOCUMENTS, QUERIES, Tiny, is_done, matching, planned
 
 TOP_K = (1, 3, 5)
 

@@ -34,9 +34,8 @@ from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.runs_stage import run_key
 from tests.llm.server import Server, error, says, serving
 from tests.pipeline.test_forgetting import contents
-from tests.planned import planned
 from tests.static_model import save_static_model
-from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, planned
 
 BM25_OPTIONS = {"type": "bm25", "analyzer": "english"}
 SECRET = b"Secret one?"

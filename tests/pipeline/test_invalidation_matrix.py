@@ -16,8 +16,7 @@ import pytest
 from rag_assets.pipeline.plan import REUSE, Plan
 from tests.pipeline import matrix_changes as to
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
-from tests.planned import is_done, planned
-from tests.tiny_experiment import matching, short
+from tests.tiny_experiment import is_done, matching, planned, short
 
 N_PARTITIONS = 42
 N_TEXTS = 9

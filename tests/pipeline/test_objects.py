@@ -37,8 +37,7 @@ from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE
 from tests.cached_vectors import VectorCache
 from tests.llm.requests import store_replies
-from tests.planned import planned
-from tests.tiny_experiment import Tiny, materialize, short
+from tests.tiny_experiment import Tiny, materialize, planned, short
 
 
 def keys_of(pipeline: Pipeline) -> list[ArtifactKey]:

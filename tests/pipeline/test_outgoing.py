@@ -22,8 +22,7 @@ from rag_assets.engine.outgoing import Outgoing
 from rag_assets.pipeline.stages import STAGES
 from tests.answers.answering import with_answers
 from tests.llm.server import ordered, serving
-from tests.planned import planned
-from tests.tiny_experiment import QUERIES, Tiny
+from tests.tiny_experiment import QUERIES, Tiny, planned
 
 AT = {"base_url": "https://e.org/v1", "api_key_env": None, "model": "m"}
 PRICES = {"prompt_price": 2.0, "completion_price": 10.0}

@@ -23,8 +23,18 @@ from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.content_cache import COMPLETIONS
 from tests.changed_code import change_code
 from tests.llm.requests import store_replies
-from tests.planned import by_action, is_done, planned
-from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching, materialize, short
+from tests.tiny_experiment import (
+    DOCUMENTS,
+    JUDGMENTS,
+    QUERIES,
+    Tiny,
+    by_action,
+    is_done,
+    matching,
+    materialize,
+    planned,
+    short,
+)
 
 TOP_K = (1, 3, 5)
 

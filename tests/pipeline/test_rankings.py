@@ -16,9 +16,8 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.ties import tie_rows
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-from tests.all_measurements import all_measurements
 from tests.shown_board import evaluated, shown
-from tests.tiny_experiment import Tiny, matching
+from tests.tiny_experiment import Tiny, all_measurements, matching
 
 TOP_K = (1, 3, 5)
 

@@ -20,8 +20,7 @@ from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.search_steps_stage import WRITTEN_FILTERS_KEY
 from rag_assets.schemas import DOCUMENTS as DOCUMENTS_TABLE
 from tests.llm.server import Server, serving
-from tests.planned import planned
-from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, planned
 
 FIELDS: dict[str, dict[str, Any]] = {
     "a": {"season": "winter", "year": 2024, "tags": ["x", "y"], "note": "n" * 81},

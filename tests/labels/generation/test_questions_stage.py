@@ -48,9 +48,8 @@ from rag_assets.store.content_cache import COMPLETIONS
 from rag_assets.store.settings import StoreSettings
 from tests.llm import server as replies
 from tests.llm.server import Server, serving
-from tests.planned import is_done, planned
 from tests.shown_board import shown
-from tests.tiny_experiment import DOCUMENTS, Tiny
+from tests.tiny_experiment import DOCUMENTS, Tiny, is_done, planned
 
 HANDBOOK = Path(__file__).parents[3] / "data" / "handbook"
 
