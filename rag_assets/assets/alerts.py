@@ -4,7 +4,7 @@ Without `from __future__ import annotations`: Dagster reads the annotation of `c
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -12,7 +12,7 @@ import dagster as dg
 from rag_assets.assets.execution import sensor_seconds
 from rag_assets.assets.job import job_name
 from rag_assets.assets.names import plain_name
-from rag_assets.errors import RagAssetsError, UsageError
+from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.report.value_changes import drop_lines, unjudged_since_anchor
 from rag_assets.servers.failures import ServerFailure
@@ -23,34 +23,19 @@ TIMEOUT = 10.0
 """Seconds until the whole answer is there."""
 
 
-class NotDelivered(UsageError):
-    """The address did not take the message."""
-
-
-def place_of(address: str) -> str:
-    """Return an address as it may be shown: the rest of a webhook's is its key.
-
-    Raises:
-        UsageError: it is no address.
-    """
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("the address of a webhook must begin with http:// or https://")
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
 def post(address: str, message: Mapping[str, object], timeout: float = TIMEOUT) -> None:
     """Post a message as JSON; of the answer only the status counts.
 
     Raises:
-        UsageError: the address is none.
-        NotDelivered: nobody answered, or with another status than 2xx; names no more of the
-            address than its host.
+        UsageError: the address is none, or nobody answered there with a status of 2xx; names no
+            more of the address than its host: the rest of a webhook's is its key.
     """
-    server = Server(address, timeout=timeout, most_bytes=0, hidden_path=True)
-    place_of(address)
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError("the address of a webhook must begin with http:// or https://")
     import httpx2
 
+    server = Server(address, timeout=timeout, most_bytes=0, hidden_path=True)
     with Transport(httpx2, server) as transport:
         try:
             transport.post("", message)
@@ -58,7 +43,7 @@ def post(address: str, message: Mapping[str, object], timeout: float = TIMEOUT) 
             failure = error
         else:
             return
-    raise NotDelivered(f"{server.place}: {failure}")
+    raise UsageError(f"{server.place}: {failure}")
 
 
 VARIABLE = "RAG_ASSETS_ALERT_URL"
@@ -80,15 +65,20 @@ def alert_sensors(experiment: Experiment, settings: StoreSettings) -> list[dg.Se
 
     def tell(context: dg.RunStatusSensorContext) -> None:
         checks = list(_failed_checks(context, experiment))
-        runs = _failed_run(context, experiment)
+        failures = [*checks, *_failed_run(context, experiment)]
         address = os.environ.get(VARIABLE)
-        if address and (checks or runs):
-            try:
-                drops = drop_lines(settings, experiment.name) if checks else []
-                pages = unjudged_since_anchor(settings, experiment.name)
-                post(address, _message(experiment, checks, runs, drops, pages))
-            except RagAssetsError as error:
-                raise dg.Failure(str(error)) from None
+        if not address or not failures:
+            return
+        drops = drop_lines(settings, experiment.name) if checks else []
+        pages = unjudged_since_anchor(settings, experiment.name)
+        heading = f"{experiment.name}: {len(failures)} failures"
+        # A chat shows `text`. Pages that nobody judged come last: they may be why values fell.
+        text = "\n".join([heading, *map(_line, failures), *drops, *pages])
+        message = {"text": text, "experiment": experiment.name, "failures": failures}
+        try:
+            post(address, {**message, "drops": drops})
+        except UsageError as error:
+            raise dg.Failure(str(error)) from None
 
     name = f"{plain_name(experiment)}_alerts"
     ends = {name: dg.DagsterRunStatus.FAILURE, f"{name}_checks": dg.DagsterRunStatus.SUCCESS}
@@ -134,29 +124,8 @@ def _failed_run(context: dg.RunStatusSensorContext, experiment: Experiment) -> l
     return [{"job": run.job_name, "what": context.dagster_event.message, "run": run.run_id}]
 
 
-def _message(
-    experiment: Experiment,
-    checks: Sequence[Problem],
-    runs: Sequence[Problem],
-    drops: Sequence[str],
-    pages: Sequence[str],
-) -> Mapping[str, object]:
-    """Return what is posted; ``text`` is what a chat shows.
-
-    Its last lines are what fell, from which value to which and on which questions, and ``pages``
-    that nobody judged: they may be why.
-    """
-    lines = [f"{experiment.name}: {len(checks)} failed checks, {len(runs)} failed runs"]
-    for problem in checks:
-        place = problem["asset"] or ""
-        place += f"[{problem['partition']}]" if problem["partition"] else ""
-        lines.append(f"{problem['check']} of {place}: {problem['what']}")
-    lines += [f"run {problem['run']}: {problem['what']}" for problem in runs]
-    lines += [*drops, *pages]
-    return {
-        "text": "\n".join(lines),
-        "experiment": experiment.name,
-        "failed_checks": list(checks),
-        "failed_runs": list(runs),
-        "drops": list(drops),
-    }
+def _line(problem: Problem) -> str:
+    if "check" not in problem:
+        return f"run {problem['run']}: {problem['what']}"
+    partition = f"[{problem['partition']}]" if problem["partition"] else ""
+    return f"{problem['check']} of {problem['asset']}{partition}: {problem['what']}"

@@ -25,20 +25,20 @@ from rag_assets.assets.names import (
     group_name,
     partition_key,
 )
-from rag_assets.assets.provenance import latest_pointers, upstream_of
 from rag_assets.assets.reported_versions import read_keys
 from rag_assets.assets.reports import (
     Event,
     check_outputs,
     check_specs,
     checked,
+    latest_pointers,
     materializations,
     not_computed,
     remember,
     summary,
     unreadable,
+    upstream_of,
 )
-from rag_assets.assets.resources import Resources
 from rag_assets.checks.failed_checks import FailedChecks
 from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage
@@ -165,7 +165,6 @@ PipelineFactory = Callable[[], Pipeline]
 def build_assets(
     experiment: Experiment,
     open_pipeline: PipelineFactory,
-    resources: Resources | None = None,
     versions: CodeVersions | None = None,
 ) -> list[dg.AssetsDefinition]:
     """Return one asset for each stage that the experiment uses.
@@ -173,7 +172,6 @@ def build_assets(
     Args:
         experiment: the experiment.
         open_pipeline: gives the pipeline of a run.
-        resources: what gives it instead, where the code location has them.
         versions: of the code of each stage; None finds them anew.
     """
     with warnings.catch_warnings():
@@ -182,7 +180,7 @@ def build_assets(
         warnings.simplefilter("ignore", dg.BetaWarning)
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return [
-            _build(stage, experiment, open_pipeline, versions or code_versions(), resources)
+            _build(stage, experiment, open_pipeline, versions or code_versions())
             for stage in STAGES.values()
             if stage.keys(experiment)
         ]
@@ -193,7 +191,6 @@ def _build(
     experiment: Experiment,
     open_pipeline: PipelineFactory,
     versions: CodeVersions,
-    resources: Resources | None,
 ) -> dg.AssetsDefinition:
     partitions = partitions_of(stage, experiment)
     checks = check_specs(stage, experiment, partitions)
@@ -203,7 +200,7 @@ def _build(
         deps=_deps(stage, experiment),
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
-        description=description_of(stage),
+        description=description_of(stage, experiment),
         metadata=metadata.of_asset(stage, experiment),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MAX_KINDS]),
@@ -213,15 +210,10 @@ def _build(
         retry_policy=retry_policy_of(stage, experiment),
         pool=pool_of(stage, experiment),
         check_specs=checks,
-        required_resource_keys=resources.names if resources else None,
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
         yield from check_outputs(checks)
-        if resources is None:
-            yield from _materialize(context, stage, open_pipeline())
-            return
-        with resources.opened(context.op_execution_context, experiment) as pipeline:
-            yield from _materialize(context, stage, pipeline)
+        yield from _materialize(context, stage, open_pipeline())
 
     return body
 

@@ -1,36 +1,31 @@
-"""All that Dagster shows of one experiment: assets, job, schedule, sensors and automation.
+"""All that Dagster shows of one experiment: assets, the job, its schedule and its sensors.
 
-Declarative automation lets Dagster request a partition when it, and it alone, is out of date.
-Dagster's own conditions look at events, so they know nothing of edited files, of configuration, or
-of which part of an input matters. The pipeline knows all three. So the condition asks it the
-question that `rag-assets evaluate` asks, for those partitions whose inputs are up to date.
+A sensor starts the job when what the experiment is made from has changed: its files by content, and
+its models by weights.
+
+Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
 """
 
-from __future__ import annotations
-
 import json
-import warnings
-from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from typing import NamedTuple
 
 import dagster as dg
 
 from rag_assets.assets.alerts import alert_sensors
-from rag_assets.assets.build import PipelineFactory, build_assets
+from rag_assets.assets.build import build_assets
 from rag_assets.assets.execution import executor_of, sensor_seconds
-from rag_assets.assets.job import evaluation_job, report_job
-from rag_assets.assets.names import described, partition_key, plain_name
-from rag_assets.assets.reported_versions import ReportedVersions, read_keys
-from rag_assets.assets.resources import Resources, resources_of
-from rag_assets.assets.sensors import sources_sensor
+from rag_assets.assets.job import evaluation_job
+from rag_assets.assets.names import plain_name
 from rag_assets.code_versions.versions import code_versions
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.model_names import local_model
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown
-from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings
 
@@ -60,111 +55,107 @@ def schedules_of(experiment: Experiment, job: dg.JobDefinition) -> list[dg.Sched
     ]
 
 
-class Outlook:
-    """An experiment as one tick sees it: its files are looked at once, for all assets."""
+@dataclass(frozen=True)
+class SourceState:
+    """Two states with one digest give the same evaluation with the same program.
 
-    def __init__(self, open_pipeline: PipelineFactory) -> None:
-        """Look at nothing yet."""
-        self._open_pipeline = open_pipeline
-        self._seen: tuple[datetime, Pipeline, ReportedVersions] | None = None
-
-    def at(self, tick: datetime) -> tuple[Pipeline, ReportedVersions]:
-        """Return the pipeline of a tick, and what Dagster was told until then."""
-        if self._seen is None or self._seen[0] != tick:
-            pipeline = self._open_pipeline()
-            self._seen = (tick, pipeline, ReportedVersions(pipeline))
-        return self._seen[1:]
-
-
-class Outdated(dg.AutomationCondition[dg.AssetKey]):
-    """True for a partition that must be materialized, once Dagster knows all its inputs.
-
-    A partition is asked for once for each state that it should have, so one that fails is asked
-    for again when something changes.
+    Attributes:
+        digest: of the contents of all files and of the models that are on this machine.
+        files: how many files were looked at.
+        models: the models that are on this machine.
     """
 
-    def __init__(self, outlook: Outlook) -> None:
-        """Share the look at the experiment with its other assets."""
-        self._outlook = outlook
-
-    @property
-    def name(self) -> str:
-        """The name in the UI."""
-        return "out of date, all inputs up to date"
-
-    def evaluate(
-        self, context: dg.AutomationContext[dg.AssetKey]
-    ) -> dg.AutomationResult[dg.AssetKey]:
-        """Return the partitions to ask for; the cursor holds what was asked for before."""
-        asked = json.loads(context.cursor or "{}")
-        wanted = self._wanted(context)
-        candidates = context.candidate_subset
-        partitions = candidates.expensively_compute_asset_partitions()
-        names = {asset_partition.partition_key or "" for asset_partition in partitions}
-        ask = {name for name in names & set(wanted) if wanted[name] != asked.get(name)}
-        if candidates.is_partitioned:
-            true = candidates.compute_intersection_with_partition_keys(ask)
-        else:
-            true = candidates if ask else context.get_empty_subset()
-        kept = {n: state for n, state in wanted.items() if n in ask or state == asked.get(n)}
-        return dg.AutomationResult(context, true, cursor=json.dumps(kept))
-
-    def _wanted(self, context: dg.AutomationContext[dg.AssetKey]) -> dict[str, str]:
-        """Return partition -> the state that it should have, where it should be made now."""
-        pipeline, reported = self._outlook.at(context.evaluation_time)
-        wanted = {}
-        try:
-            for key in STAGES[context.key.path[-1]].keys(pipeline.experiment):
-                state = _wanted_state(key, pipeline, reported)
-                if state is not None:
-                    wanted[partition_key(key) or ""] = state
-        except RagAssetsError as error:
-            context.log.warning(str(error))
-        return wanted
+    digest: str
+    files: int
+    models: tuple[str, ...]
 
 
-def _wanted_state(key: ArtifactKey, pipeline: Pipeline, reported: ReportedVersions) -> str | None:
-    """Return the state that a partition should be brought to now; None: nothing is to be done.
+def source_state(pipeline: Pipeline) -> SourceState:
+    """Look at documents, queries, qrels, the files that the YAML names, the YAML, and models.
 
-    It is the same before the partition is computed and while that is not yet reported.
+    Files that were hashed before and have the same size and time are not read again.
+
+    Raises:
+        DataError: a file cannot be read.
     """
-    inputs = read_keys(pipeline.experiment, key)
-    if reported.is_current(key) or not all(reported.is_current(parent) for parent in inputs):
-        return None
-    recipe = pipeline.recipe(key)
-    if recipe is None:
-        return None
-    parents = [pipeline.data_version(pipeline.artifact(parent), parent) for parent in inputs]
-    return fingerprint([recipe.fingerprint, parents])
-
-
-def automated(
-    assets: Sequence[dg.AssetsDefinition], open_pipeline: PipelineFactory
-) -> list[dg.AssetsDefinition]:
-    """Return the assets of one experiment, each requested when it is out of date."""
-    outdated = Outdated(Outlook(open_pipeline))
-    condition = ~dg.AutomationCondition.in_progress() & outdated
-    return list(
-        dg.map_asset_specs(
-            lambda spec: spec.replace_attributes(automation_condition=condition), assets
-        )
+    experiment = pipeline.experiment
+    named = list(dict.fromkeys(experiment.named_files.values()))
+    named += [experiment.source] if experiment.has_file else []
+    models = {name: model for name in _models(experiment) if (model := local_model(name))}
+    digest = fingerprint(
+        {
+            "sources": dict(pipeline.source_digests),
+            "files": [pipeline.file_digest(file) for file in named],
+            "models": {name: [model.revision, model.sha256] for name, model in models.items()},
+        }
     )
+    dataset = experiment.dataset
+    listed = [dataset.document_files()]
+    if experiment.questions is None:
+        listed += [dataset.query_files(), dataset.qrels_files()]
+    files = {*named, *(file for part in listed for file in part)}
+    return SourceState(digest, len(files), tuple(models))
 
 
-def automation_sensor(
-    experiment: Experiment, assets: Sequence[dg.AssetsDefinition]
+def _models(experiment: Experiment) -> list[str]:
+    """Return the names of models of retrievers and chunkings, each once."""
+    options = [*experiment.retrievers.values(), *experiment.chunkings.values()]
+    return sorted({name for one in options if (name := getattr(one, "model", None))})
+
+
+class Seen(NamedTuple):
+    """The cursor: what was seen last, and since when it is so."""
+
+    digest: str = ""
+    since: str = ""
+
+
+def sources_sensor(
+    experiment: Experiment, settings: StoreSettings, job: dg.JobDefinition
 ) -> dg.SensorDefinition:
-    """Return the sensor that evaluates the conditions of these assets; off until it is started."""
-    with warnings.catch_warnings():
-        # Known: a condition of one's own, which the code server must evaluate, is beta in 1.13.
-        warnings.simplefilter("ignore", dg.BetaWarning)
-        return dg.AutomationConditionSensorDefinition(
-            name=f"{plain_name(experiment)}_automation",
-            target=[key for asset in assets for key in asset.keys],
-            minimum_interval_seconds=sensor_seconds(),
-            description=f"Brings the partitions of {experiment.name} up to date, layer by layer.",
-            use_user_code_server=True,
-        )
+    """Return the sensor on documents, queries, qrels, files of the YAML, the YAML and models.
+
+    Off until it is started: loading a code location must compute nothing by itself. Its first look
+    starts an evaluation, which computes nothing where all is up to date.
+    """
+
+    @dg.sensor(
+        name=f"{plain_name(experiment)}_sources",
+        job=job,
+        minimum_interval_seconds=sensor_seconds(),
+        description=f"Evaluates {experiment.name} when its files or models change in content.",
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        try:
+            state = source_state(Pipeline(open_experiment(experiment.source, settings), settings))
+        except RagAssetsError as error:
+            return dg.SkipReason(str(error))
+        return _decide(state, _read(context.cursor))
+
+    return sensor
+
+
+def _decide(state: SourceState, seen: Seen) -> dg.SensorResult | dg.SkipReason:
+    if state.digest == seen.digest:
+        return dg.SkipReason(f"{_looked_at(state)}: nothing changed since {seen.since}")
+    now = Seen(state.digest, f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+    # Not the digest alone: a change that is taken back is another evaluation of an old state.
+    run_key = fingerprint([seen, state.digest])
+    return dg.SensorResult(run_requests=[dg.RunRequest(run_key=run_key)], cursor=json.dumps(now))
+
+
+def _looked_at(state: SourceState) -> str:
+    files = f"{state.files} file{'' if state.files == 1 else 's'}"
+    return f"{files} and {', '.join(state.models)}" if state.models else files
+
+
+def _read(cursor: str | None) -> Seen:
+    """Return the cursor; one that this program did not write is nothing seen."""
+    try:
+        digest, since = json.loads(cursor or "")
+    except (ValueError, TypeError):
+        return Seen()
+    return Seen(str(digest), str(since))
 
 
 def definitions_of(
@@ -184,21 +175,15 @@ def definitions_of(
         UsageError: ``RAG_ASSETS_SENSOR_SECONDS`` is no number of seconds, or
             ``RAG_ASSETS_EXECUTOR`` is no executor, or ``RAG_ASSETS_REPORTS`` no address.
     """
-    open_pipeline = partial(Pipeline, experiment, settings)
     versions = code_versions(settings.code_versions)
-    assets = automated(
-        build_assets(experiment, open_pipeline, Resources(experiment), versions), open_pipeline
-    )
     job = evaluation_job(experiment, settings)
     return dg.Definitions(
-        assets=described(assets, experiment, settings),
-        jobs=[job, report_job(experiment, settings)],
+        assets=build_assets(experiment, partial(Pipeline, experiment, settings), versions),
+        jobs=[job],
         schedules=schedules_of(experiment, job),
         sensors=[
             sources_sensor(experiment, settings, job),
-            automation_sensor(experiment, assets),
             *alert_sensors(experiment, settings),
         ],
-        resources=resources_of(experiment, settings),
         executor=executor or executor_of(None),
     )

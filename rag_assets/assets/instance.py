@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster import StringSource
 from dagster._core.storage.base_storage import DagsterStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
-from dagster._serdes import ConfigurableClass, ConfigurableClassData
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
@@ -132,27 +132,18 @@ class SqliteRuns(SqliteRunStorage):
         super().dispose()
 
 
-class SqliteStorage(DagsterStorage, ConfigurableClass):
+class SqliteStorage(DagsterSqliteStorage):
     """The storage of an instance that one process drives; the folders are those of Dagster."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         """Open the storage; it is created when it is not there."""
         history = Path(base_dir) / "history"
+        self.base_dir = base_dir
         self._inst_data = inst_data
         self._run_storage = SqliteRuns.from_local(str(history))
         self._event_log_storage = SqliteEventLog(str(history / "runs"))
         self._schedule_storage = SqliteScheduleStorage.from_local(str(Path(base_dir) / "schedules"))
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    @property
-    def inst_data(self) -> ConfigurableClassData | None:
-        """How the instance's configuration names this class."""
-        return self._inst_data
-
-    @classmethod
-    def config_type(cls) -> Mapping[str, Any]:
-        """Return the schema of the configuration."""
-        return {"base_dir": StringSource}
+        DagsterStorage.__init__(self)  # type: ignore[no-untyped-call]  # the other opens its own
 
     @classmethod
     def from_config_value(
@@ -160,33 +151,6 @@ class SqliteStorage(DagsterStorage, ConfigurableClass):
     ) -> SqliteStorage:
         """Return the storage that an instance's configuration asks for."""
         return cls(inst_data=inst_data, **config_value)
-
-    @property
-    def event_log_storage(self) -> SqliteEventLog:
-        """Where events are kept."""
-        return self._event_log_storage
-
-    @property
-    def run_storage(self) -> SqliteRuns:
-        """Where runs are kept."""
-        return self._run_storage
-
-    @property
-    def schedule_storage(self) -> SqliteScheduleStorage:
-        """Where schedules and sensors are kept."""
-        return self._schedule_storage
-
-    def register_instance(self, instance: dg.DagsterInstance) -> None:
-        """Let the parts know the instance that they belong to."""
-        super().register_instance(instance)
-        for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
-            if not part.has_instance:
-                part.register_instance(instance)
-
-    def dispose(self) -> None:
-        """Close all databases."""
-        for part in (self._event_log_storage, self._run_storage, self._schedule_storage):
-            part.dispose()
 
 
 def stored_together(instance: dg.DagsterInstance) -> AbstractContextManager[None]:

@@ -4,10 +4,6 @@ Schedules and sensors start it, and the command line records its work as a run o
 small machine: a backfill of the assets starts a process for every part of the graph, this job one
 in all.
 
-And the job that tells Dagster of what the store holds: a store that was evaluated elsewhere, or
-whose Dagster instance was deleted, shows everything as never materialized. It computes nothing, and
-writes no evaluation.
-
 Without `from __future__ import annotations`: Dagster reads the annotation of `context`
 itself.
 """
@@ -31,11 +27,9 @@ from rag_assets.assets.evaluation_steps import (
     stale_stages,
 )
 from rag_assets.assets.execution import failure, retry_policy_of_all
-from rag_assets.assets.names import plain_name, report_job_name
-from rag_assets.assets.provenance import upstream_as_reported, upstream_in_job
-from rag_assets.assets.reported_versions import ReportedVersions, Upstream
-from rag_assets.assets.reports import Event, reports
-from rag_assets.assets.resources import Resources, resources_of
+from rag_assets.assets.names import plain_name
+from rag_assets.assets.reported_versions import Upstream
+from rag_assets.assets.reports import Event, reports, upstream_as_reported, upstream_in_job
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_names import open_experiment
@@ -84,10 +78,8 @@ def one_step_job(
     experiment: Experiment,
     body: Body,
     retry_policy: dg.RetryPolicy | None = None,
-    resources: Mapping[str, dg.ConfigurableResource[object]] | None = None,
 ) -> dg.JobDefinition:
-    """Return the job with the work that it is to do, when that is tried again, what it needs."""
-    resources = resources or {}
+    """Return the job with the work that it is to do, and when that is tried again."""
     source = markdown(str(experiment.source))
 
     @dg.op(
@@ -95,7 +87,6 @@ def one_step_job(
         description="Compute what is not up to date, in this process.",
         out=dg.Out(dg.Nothing),
         retry_policy=retry_policy,
-        required_resource_keys=set(resources),
     )
     def evaluate_experiment(
         context: dg.OpExecutionContext, config: EvaluateConfig
@@ -106,7 +97,6 @@ def one_step_job(
         name=job_name(experiment),
         description=f"Bring up to date what is not:\nas `rag-assets evaluate {source}`.",
         executor_def=dg.in_process_executor,
-        resource_defs=resources,
     )
     def job() -> None:
         evaluate_experiment()
@@ -119,9 +109,8 @@ def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDef
 
     It evaluates the experiment as its files are then, not as they were when it was loaded.
     """
-    body = partial(_evaluate, experiment=experiment)
-    resources = resources_of(experiment, settings)
-    return one_step_job(experiment, body, retry_policy_of_all(experiment), resources)
+    body = partial(_evaluate, experiment=experiment, settings=settings)
+    return one_step_job(experiment, body, retry_policy_of_all(experiment))
 
 
 def stages_brought_up_to_date(
@@ -140,7 +129,10 @@ def stages_brought_up_to_date(
 
 
 def _evaluate(
-    context: dg.OpExecutionContext, config: EvaluateConfig, experiment: Experiment
+    context: dg.OpExecutionContext,
+    config: EvaluateConfig,
+    experiment: Experiment,
+    settings: StoreSettings,
 ) -> Iterator[JobEvent]:
     # Not needed to load a code location.
     from rag_assets.report.html import write_report
@@ -149,10 +141,9 @@ def _evaluate(
     started = datetime.now(UTC)
     trigger = _trigger(context.run.tags)
     try:
-        resources = Resources(experiment)
-        now = open_experiment(experiment.source, resources.settings(context))
-        upstream = upstream_in_job(context, now)
-        with resources.opened(context, now) as pipeline, pipeline.evaluating():
+        pipeline = Pipeline(open_experiment(experiment.source, settings), settings)
+        upstream = upstream_in_job(context, pipeline.experiment)
+        with pipeline.evaluating():
             selection = Selection.of(pipeline.experiment, config.retrievers, config.top_k)
             if config.retry_failed:
                 context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
@@ -277,52 +268,3 @@ class _WithoutEventLog:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever a stream has)
         return getattr(self._stream, name)
-
-
-def report_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDefinition:
-    """Return the job; it reads the files of the experiment as they are then."""
-    resources = Resources(experiment)
-
-    @dg.op(
-        name=f"report_{plain_name(experiment)}",
-        description="Report what is up to date and was not reported.",
-        out=dg.Out(dg.Nothing),
-        required_resource_keys=resources.names,
-    )
-    def report_experiment(context: dg.OpExecutionContext) -> Iterator[JobEvent]:
-        try:
-            now = open_experiment(experiment.source, resources.settings(context))
-            with resources.opened(context, now) as pipeline, pipeline.evaluating():
-                upstream = upstream_in_job(context, pipeline.experiment)
-                stages = unreported(pipeline, upstream)
-                yield from stages_brought_up_to_date(context, pipeline, stages, upstream)
-        except RagAssetsError as error:
-            raise failure(error) from error
-        yield dg.Output(None)
-
-    @dg.job(
-        name=report_job_name(experiment),
-        description=(
-            "Tell Dagster what the store holds; compute nothing.\n"
-            "For a store that was evaluated elsewhere."
-        ),
-        executor_def=dg.in_process_executor,
-        resource_defs=dict(resources_of(experiment, settings)),
-    )
-    def job() -> None:
-        report_experiment()
-
-    return job
-
-
-def unreported(pipeline: Pipeline, upstream: Upstream) -> StaleStages:
-    """Yield each asset with its partitions that are up to date and that Dagster does not know."""
-    for stage in pipeline.stages():
-        reported = ReportedVersions(pipeline, upstream)
-        keys = [
-            key
-            for key in stage.keys(pipeline.experiment)
-            if pipeline.current(key) is not None and not reported.is_current(key)
-        ]
-        if keys:
-            yield stage.name, keys

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -17,17 +18,25 @@ import pyarrow.parquet as pq
 
 from rag_assets.answers.cases import ANSWER_METRICS
 from rag_assets.answers.metrics_stage import answer_means, metric_names
-from rag_assets.assets.leaderboard_result import result_of
 from rag_assets.engine.stage import Stage
+from rag_assets.errors import RagAssetsError
 from rag_assets.evaluation.leaderboard import splits_of, summarise
 from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
-from rag_assets.plain_text import markdown, printable
+from rag_assets.plain_text import markdown, one_line, printable
+from rag_assets.report.evaluation_pairs import EvaluationPair
+from rag_assets.report.formats import four_places, p_text
 from rag_assets.report.html import REPORT_FILE
 from rag_assets.report.leaderboard import LEADING
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.value_changes import last_other, pair_with, value_changes, worst_questions
+from rag_assets.report.view import View
+from rag_assets.report.winner import winner_of
 from rag_assets.schemas import QUERY_METRICS, TableSchema
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact
@@ -271,20 +280,24 @@ def _beside_gold(artifact: Artifact, pipeline: Pipeline) -> dg.MetadataValue:
         }
         for row in artifact.table().slice(0, PREVIEW_ROWS).to_pylist()
     ]
-    return _table(rows, [pa.field(name, pa.string()) for name in _BESIDE_GOLD])
+    return _table(rows, dict.fromkeys(_BESIDE_GOLD, "string"))
 
 
-def _what_counts_first(fields: Sequence[pa.Field], schema: TableSchema) -> list[pa.Field]:
-    """Put the key and the metrics before counts, which a page would cut off on the right."""
+def _what_counts_first(fields: Sequence[pa.Field], schema: TableSchema) -> dict[str, str]:
+    """Return column -> type; key and metrics before counts, which a page would cut off."""
     declared = [column.name for column in schema.columns]
     leading = {*LEADING, *schema.key} | {f.name for f in fields if f.name not in declared}
-    return sorted(fields, key=lambda field: field.name not in leading)
+    ordered = sorted(fields, key=lambda field: field.name not in leading)
+    return {field.name: str(field.type) for field in ordered}
 
 
-def _table(rows: Sequence[Mapping[str, object]], fields: Sequence[pa.Field]) -> dg.MetadataValue:
-    columns = [dg.TableColumn(field.name, str(field.type)) for field in fields]
-    names = [column.name for column in columns]
-    records = [dg.TableRecord({name: _cell(row[name]) for name in names}) for row in rows]
+def _types(row: Mapping[str, object]) -> dict[str, str]:
+    return {name: "int" if isinstance(value, int) else "string" for name, value in row.items()}
+
+
+def _table(rows: Sequence[Mapping[str, object]], types: Mapping[str, str]) -> dg.MetadataValue:
+    columns = [dg.TableColumn(name, kind) for name, kind in types.items()]
+    records = [dg.TableRecord({name: _cell(row[name]) for name in types}) for row in rows]
     return dg.MetadataValue.table(records, dg.TableSchema(columns))
 
 
@@ -295,3 +308,64 @@ def _cell(value: object) -> str | int | float | bool | None:
         return value
     text = printable(str(value))
     return text if len(text) <= PREVIEW_CHARACTERS else f"{text[:PREVIEW_CHARACTERS]}…"
+
+
+def result_of(pipeline: Pipeline) -> Metadata:
+    """Return what stands above all else of a materialization of the leaderboard.
+
+    ``winner`` is Markdown, ``change`` a row for each retriever that the evaluation
+    before had too, the one that fell most first, ``worst_questions`` those of the best retriever:
+    what lost most comes first, then what has least.
+    """
+    now = snapshot(pipeline, started=datetime.now(UTC))
+    view = View(EvaluationResult(pipeline.root, now))
+    winner = winner_of(view)
+    if winner is None:
+        return {"winner": dg.MetadataValue.text("Nobody has a value of the primary metric.")}
+    title, *sentences = (markdown(one_line(text)) for text in (winner.title, *winner.sentences))
+    text = "\n\n".join([f"**{title}**", *sentences])
+    shown: Metadata = {"winner": dg.MetadataValue.md(text)}
+    try:
+        before = last_other(EvaluationNames(pipeline.settings, pipeline.root.name), now)
+        pair = pair_with(before, view.result) if before is not None else None
+    except RagAssetsError as error:
+        pair = None
+        shown["change"] = dg.MetadataValue.text(one_line(f"not known: {error}"))
+    if pair is not None:
+        shown |= _change(pair)
+    return shown | _worst(view.result, winner.best, view.split, pair)
+
+
+def _change(pair: EvaluationPair) -> Metadata:
+    changes = value_changes(pair)
+    if not changes:
+        return {}
+    rows: list[Mapping[str, str | int]] = [
+        {
+            "retriever": one.retriever,
+            "before": four_places(one.old),
+            "now": four_places(one.new),
+            "change": f"{one.new - one.old:+.4f}",
+            "p": p_text(one.p),
+            "lost": one.n_lost,
+        }
+        for one in changes
+    ]
+    started = pair.old.evaluation.started[:16].replace("T", " ")
+    since = dg.MetadataValue.text(f"{started} UTC, by {pair.metric}")
+    return {"change": _table(rows, _types(rows[0])), "change_since": since}
+
+
+def _worst(
+    result: EvaluationResult, retriever: str, split: str, pair: EvaluationPair | None
+) -> Metadata:
+    rows = [
+        {
+            "query_id": one_line(one.query_id),
+            "before": "" if one.old is None else four_places(one.old),
+            "now": four_places(one.new),
+            "question": one_line(one.text),
+        }
+        for one in worst_questions(result, retriever, split, pair)
+    ]
+    return {"worst_questions": _table(rows, _types(rows[0]))} if rows else {}

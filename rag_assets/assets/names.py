@@ -9,13 +9,11 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from rag_assets.assets.reported_versions import knows_nothing
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.report.html import report_path
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.settings import StoreSettings
 
 SEPARATOR = "|"
 """Dagster joins the dimensions of a multi-partition key with it, in the order of their names."""
@@ -59,52 +57,21 @@ def dimension_values(keys: Sequence[ArtifactKey], dimension: str) -> list[str]:
     return list(dict.fromkeys(key[dimension] for key in keys))
 
 
-def report_job_name(experiment: Experiment) -> str:
-    """Return ``<experiment>_report``."""
-    return f"{plain_name(experiment)}_report"
-
-
 REPORTS = "RAG_ASSETS_REPORTS"
 """Environment variable: the address below which the reports are served."""
 
-_FIRST_SEEN = ("documents", "leaderboard")
-"""Where a graph begins, and what people look for."""
 
-
-def description_of(stage: Stage) -> str:
-    """Return what an asset is, in one sentence: the first line of its stage's docstring."""
-    return inspect.cleandoc(type(stage).__doc__ or "").splitlines()[0]
-
-
-def described(
-    assets: Sequence[dg.AssetsDefinition], experiment: Experiment, settings: StoreSettings
-) -> list[dg.AssetsDefinition]:
-    """Return the assets, with a link to the report, and what to do where Dagster knows nothing.
+def description_of(stage: Stage, experiment: Experiment) -> str:
+    """Return what an asset is: the first line of its stage's docstring; the link to the report.
 
     Raises:
         UsageError: ``RAG_ASSETS_REPORTS`` is no address.
     """
-    link = _report_link(experiment)
-    hint = (
-        f"When this code location was loaded, the store had an evaluation that Dagster was not "
-        f"told of: launch the job `{report_job_name(experiment)}`, which computes nothing."
-        if knows_nothing(settings, experiment.name)
-        else None
-    )
-
-    def with_notes(spec: dg.AssetSpec) -> dg.AssetSpec:
-        asset = spec.key.path[-1]
-        notes = [link if asset == "leaderboard" else None, hint if asset in _FIRST_SEEN else None]
-        parts = [spec.description, *notes]
-        return spec.replace_attributes(description="\n\n".join(part for part in parts if part))
-
-    return list(dg.map_asset_specs(with_notes, assets))
-
-
-def _report_link(experiment: Experiment) -> str | None:
+    sentence = inspect.cleandoc(type(stage).__doc__ or "").splitlines()[0]
     address = os.environ.get(REPORTS)
-    if not address:
-        return None
+    if stage.name != "leaderboard" or not address:
+        return sentence
     if re.fullmatch(r"https?://[^\s()<>\[\]]+", address) is None:
         raise UsageError(f"{REPORTS} must begin with http:// or https://; found {address!r}")
-    return f"[Open the report]({address.rstrip('/')}/{report_path(experiment.name)})"
+    link = f"{address.rstrip('/')}/{report_path(experiment.name)}"
+    return f"{sentence}\n\n[Open the report]({link})"

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.evaluations import CURRENT
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.locks import locked
-from rag_assets.store.settings import StoreSettings
 
 REPORTED_DIR = "rag_assets"
 
@@ -47,7 +45,8 @@ class ReportedVersions:
         """
         self._pipeline = pipeline
         self._upstream = upstream
-        self._file = _record(pipeline.settings, pipeline.experiment.name)
+        folder = pipeline.settings.dagster_home / REPORTED_DIR
+        self._file = folder / f"{pipeline.experiment.name}.json"
         self._states = _read(self._file)
 
     def is_current(self, key: ArtifactKey) -> bool:
@@ -113,16 +112,6 @@ def read_keys(experiment: Experiment, key: ArtifactKey) -> list[ArtifactKey]:
     inputs = [item.key for item in STAGES[key.asset].inputs(experiment, key)]
     shown = STAGES["comparisons"].keys(experiment) if key.asset == "leaderboard" else []
     return [*inputs, *shown]
-
-
-def knows_nothing(settings: StoreSettings, experiment: str) -> bool:
-    """Whether an instance was never told of an experiment that the store has an evaluation of."""
-    is_evaluated = (settings.store / experiment / CURRENT).is_file()
-    return is_evaluated and not _record(settings, experiment).is_file()
-
-
-def _record(settings: StoreSettings, experiment: str) -> Path:
-    return settings.dagster_home / REPORTED_DIR / f"{experiment}.json"
 
 
 def _read(file: Path) -> Mapping[str, str | None]:

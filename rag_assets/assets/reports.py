@@ -1,8 +1,18 @@
-"""What Dagster is told of a stage's partitions: a materialization each, and their checks."""
+"""What Dagster is told of a stage's partitions: a materialization each, and their checks.
+
+Tags let Dagster decide, exactly and for each partition, whether it is stale. A ranged run would
+copy one result to all its partitions; so one ``AssetMaterialization`` is reported a partition, with
+the same tags that Dagster writes itself in a run of one partition.
+
+A project may let stages depend on assets of its own (`deps`, as in the `post_processing` of a
+component). The pipeline knows nothing of them. Dagster calls a partition stale until its latest
+materialization names their data versions, so all that reports materializations names them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -11,8 +21,12 @@ from rag_assets.assets import metadata
 from rag_assets.assets.execution import without_foreign
 from rag_assets.assets.metadata import DIGITS
 from rag_assets.assets.names import asset_key, partition_key
-from rag_assets.assets.provenance import Pointers, latest_pointers, tags_of
-from rag_assets.assets.reported_versions import ReportedVersions, Upstream
+from rag_assets.assets.reported_versions import (
+    ReportedVersions,
+    Upstream,
+    UpstreamVersion,
+    read_keys,
+)
 from rag_assets.checks.asset_checks import checks_of, results_of, results_of_unreadable
 from rag_assets.checks.check import MAX_EXAMPLES, WARNING, CheckResult
 from rag_assets.checks.failed_checks import FailedChecks
@@ -20,8 +34,152 @@ from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown
 from rag_assets.store.artifacts import ArtifactKey
+
+DATA_VERSION = "dagster/data_version"
+USER_PROVIDED = "dagster/data_version_is_user_provided"
+CODE_VERSION = "dagster/code_version"
+PARTITION = "dagster/partition"
+INPUT_VERSION = "dagster/input_data_version"
+INPUT_POINTER = "dagster/input_event_pointer"
+
+Pointers = Mapping[str, int | None]
+"""Upstream asset -> storage id of its latest materialization; None: there is none."""
+
+
+def latest_pointers(instance: dg.DagsterInstance, pipeline: Pipeline, stage: Stage) -> Pointers:
+    """Return the latest materializations of the assets that a stage reads.
+
+    Read before the inputs are: a parent that is reported meanwhile then looks newer, not older.
+    """
+    experiment = pipeline.experiment
+    assets = {one.asset for key in stage.keys(experiment) for one in read_keys(experiment, key)}
+    pointers: dict[str, int | None] = {}
+    for asset in sorted(assets):
+        key = asset_key(experiment.name, asset)
+        records = instance.fetch_materializations(key, limit=1).records
+        pointers[asset] = records[0].storage_id if records else None
+    return pointers
+
+
+def tags_of(
+    pipeline: Pipeline, outcome: Outcome, pointers: Pointers, upstream: Upstream
+) -> dict[str, str]:
+    """Return the tags of one partition's materialization."""
+    stage = STAGES[outcome.key.asset]
+    tags = {
+        DATA_VERSION: pipeline.data_version(outcome.artifact, outcome.key),
+        USER_PROVIDED: "true",
+        CODE_VERSION: pipeline.code_version(stage.own_code()),
+        **{f"{PARTITION}/{name}": value for name, value in _dimensions(outcome.key)},
+    }
+    parents: dict[str, list[ArtifactKey]] = {}
+    for key in read_keys(pipeline.experiment, outcome.key):
+        parents.setdefault(key.asset, []).append(key)
+    for asset, keys in parents.items():
+        name = asset_key(pipeline.experiment.name, asset).to_user_string()
+        pointer = pointers.get(asset)
+        tags[f"{INPUT_VERSION}/{name}"] = _version(pipeline, keys)
+        tags[f"{INPUT_POINTER}/{name}"] = "NULL" if pointer is None else str(pointer)
+    for name, latest in upstream.get(stage.name, {}).items():
+        tags[f"{INPUT_VERSION}/{name}"] = latest.version
+        tags[f"{INPUT_POINTER}/{name}"] = latest.pointer
+    return tags
+
+
+def _dimensions(key: ArtifactKey) -> tuple[tuple[str, str], ...]:
+    """Return the dimensions of a multi-partition, which Dagster also writes as tags."""
+    return key.partition if len(key.partition) > 1 else ()
+
+
+def _version(pipeline: Pipeline, keys: Sequence[ArtifactKey]) -> str:
+    """Return the version of one parent, as Dagster forms it.
+
+    An asset without partitions: its version. Partitions: SHA-256 of their versions, joined in the
+    order of the partition keys.
+    """
+    versions: dict[str, str] = {}
+    for key in keys:
+        artifact = pipeline.current(key)
+        if artifact is not None:
+            versions[partition_key(key) or ""] = pipeline.data_version(artifact, key)
+    if not keys[0].partition:
+        return next(iter(versions.values()), "INITIAL")
+    return hashlib.sha256("".join(versions[name] for name in sorted(versions)).encode()).hexdigest()
+
+
+INITIAL = "INITIAL"
+"""Dagster's version of an asset that was never materialized or observed."""
+
+_TAG = f"{INPUT_VERSION}/"
+
+
+def upstream_in_job(context: dg.OpExecutionContext, experiment: Experiment) -> Upstream:
+    """Return what the assets of the running job's code location depend on."""
+    try:
+        assets = context.repository_def.assets_defs_by_key
+    except Exception:  # the job was run in Python, without a code location
+        return {}
+    parents = {key: above for one in assets.values() for key, above in one.asset_deps.items()}
+    return upstream_of(parents, experiment, context.instance)
+
+
+def upstream_as_reported(experiment: Experiment, instance: dg.DagsterInstance) -> Upstream:
+    """Return it where there is no code location: the parents that Dagster was told of before."""
+    keys = [asset_key(experiment.name, name) for name in STAGES]
+    parents: dict[dg.AssetKey, list[dg.AssetKey]] = {}
+    for record in instance.get_asset_records(keys):
+        latest = record.asset_entry.last_materialization
+        tags = (latest.tags if latest is not None else None) or {}
+        names = [tag.removeprefix(_TAG) for tag in tags if tag.startswith(_TAG)]
+        parents[record.asset_entry.asset_key] = [dg.AssetKey.from_user_string(n) for n in names]
+    return upstream_of(parents, experiment, instance)
+
+
+def upstream_of(
+    parents: Mapping[dg.AssetKey, Iterable[dg.AssetKey]],
+    experiment: Experiment,
+    instance: dg.DagsterInstance,
+) -> Upstream:
+    """Return the versions that the parents outside of the experiment have now.
+
+    Asked for before the sources are read: a parent that is reported meanwhile then looks newer.
+    """
+    upstream: dict[str, Mapping[str, UpstreamVersion]] = {}
+    for stage in STAGES.values():
+        keys = stage.keys(experiment)
+        inside = {
+            asset_key(experiment.name, read.asset)
+            for key in keys
+            for read in read_keys(experiment, key)
+        }
+        outside = set(parents.get(asset_key(experiment.name, stage.name), ())) - inside
+        if keys and outside:
+            upstream[stage.name] = {
+                key.to_user_string(): _latest(key, instance) for key in sorted(outside)
+            }
+    return upstream
+
+
+def _latest(key: dg.AssetKey, instance: dg.DagsterInstance) -> UpstreamVersion:
+    """Return the version of the latest materialization, or of the latest observation.
+
+    Of a parent with partitions Dagster compares the place in the event log alone.
+    """
+    records = (
+        instance.fetch_materializations(key, limit=1).records
+        or instance.fetch_observations(key, limit=1).records
+    )
+    if not records:
+        return UpstreamVersion(INITIAL, "NULL")
+    pointer = str(records[0].storage_id)
+    if records[0].partition_key is not None:
+        return UpstreamVersion(pointer, pointer)
+    tags = records[0].event_log_entry.tags or {}
+    return UpstreamVersion(tags.get(DATA_VERSION, INITIAL), pointer)
+
 
 Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
 """An event of one partition."""

@@ -9,34 +9,15 @@ import base64
 import html
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from functools import cached_property
 from ipaddress import ip_address
-from types import MappingProxyType
 from urllib.parse import urlsplit
-
-_GIVEN: ContextVar[Mapping[str, str]] = ContextVar("given_keys", default=MappingProxyType({}))
-
-
-@contextmanager
-def given_keys(keys: Mapping[str, str]) -> Iterator[None]:
-    """Let models that are opened in a block use these keys.
-
-    Args:
-        keys: name of an environment variable -> the key that it would hold.
-    """
-    token = _GIVEN.set(keys)
-    try:
-        yield
-    finally:
-        _GIVEN.reset(token)
 
 
 def key_of(variable: str) -> str:
     """Return the key that an experiment names by a variable; empty where there is none."""
-    return (_GIVEN.get().get(variable) or os.environ.get(variable, "")).strip()
+    return os.environ.get(variable, "").strip()
 
 
 def host_of(address: str) -> str:

@@ -12,15 +12,17 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from rag_assets.assets.alerts import VARIABLE, NotDelivered, alert_sensors
+from rag_assets.assets.alerts import VARIABLE, alert_sensors, post
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.instance import open_instance
 from rag_assets.checks import asset_checks
+from rag_assets.errors import UsageError
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.value_changes import drop_lines
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
+from tests.background import free_port
 from tests.dagster_state import QUIET, evaluate_now, run_as_ui
 from tests.loopback_webhook import Webhook, webhook
 from tests.tiny_experiment import QUERIES, Tiny, damage, set_cell
@@ -51,7 +53,7 @@ def tick(tiny: Tiny, cursors: Sequence[str | None] = (None, None)) -> Cursors:
                 result = sensor.evaluate_tick(context)
                 for reaction in result.dagster_run_reactions or ():
                     if reaction.error is not None:
-                        raise NotDelivered(reaction.error.message)
+                        raise UsageError(reaction.error.message)
                 cursor = result.cursor
             after.append(cursor)
     return after
@@ -69,8 +71,7 @@ def test_what_fails_is_told_once(tiny: Tiny, server: Webhook) -> None:
     after = tick(tiny, start)
     (message,) = server.messages
     assert message["experiment"] == "tiny"
-    (check,) = message["failed_checks"]
-    (run,) = message["failed_runs"]
+    check, run = message["failures"]
     assert (check["check"], check["asset"], check["partition"]) == (
         "ids_exist",
         "lexical_runs",
@@ -78,7 +79,7 @@ def test_what_fails_is_told_once(tiny: Tiny, server: Webhook) -> None:
     )
     assert check["run"] == run["run"]
     first, second, third = message["text"].splitlines()
-    assert first == "tiny: 1 failed checks, 1 failed runs"
+    assert first == "tiny: 2 failures"
     assert second == f"ids_exist of lexical_runs[bm25|3]: {check['what']}"
     assert third == f"run {run['run']}: {run['what']}"
     tick(tiny, after)
@@ -89,7 +90,7 @@ def test_a_tick_says_that_a_message_was_not_taken(tiny: Tiny, server: Webhook) -
     start = tick(tiny)
     fail(tiny)
     server.status = 503
-    with pytest.raises(NotDelivered, match=r"127\.0\.0\.1:\d+: HTTP 503") as error:
+    with pytest.raises(UsageError, match=r"127\.0\.0\.1:\d+: HTTP 503") as error:
         tick(tiny, start)
     assert "secret" not in str(error.value)
 
@@ -114,8 +115,7 @@ def test_a_regression_is_told_where_it_is_an_error(tiny: Tiny, server: Webhook) 
     assert run_as_ui(tiny, ["comparisons"]).success
     tick(tiny, start)
     (message,) = server.messages
-    assert message["failed_runs"] == []
-    (check,) = message["failed_checks"]
+    (check,) = message["failures"]
     assert (check["check"], check["partition"]) == ("no_regression", None)
     assert message["text"].endswith(
         "no_regression of comparisons: okapi is worse than bm25 on ndcg@5 (all) by 0.3000, "
@@ -221,4 +221,36 @@ def test_the_page_shows_a_message(tiny: Tiny, server: Webhook) -> None:
     tick(tiny, start)
     (message,) = server.messages
     assert shown.keys() == message.keys()
-    assert shown["failed_checks"][0].keys() == message["failed_checks"][0].keys()
+    assert shown["failures"][0].keys() == message["failures"][0].keys()
+
+
+def test_a_message_arrives(server: Webhook) -> None:
+    message = {"text": "zwölf \N{SNOWMAN}\nlines", "n": [1, None]}
+    post(server.address, message)
+    assert server.messages == [message]
+    assert server.paths == ["/hooks/a-secret?token=b-secret"]
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 404, 500, 503])
+def test_what_is_refused_is_one_line_without_the_secret(server: Webhook, status: int) -> None:
+    server.status = status
+    server.headers = {"Location": server.address.replace("hooks", "elsewhere")}
+    with pytest.raises(UsageError) as error:
+        post(server.address, {"text": "x"})
+    assert re.fullmatch(rf"http://127\.0\.0\.1:\d+: HTTP {status}: .+", str(error.value))
+    assert len(server.messages) == 1
+
+
+def test_nobody_there() -> None:
+    address = f"http://me:password@127.0.0.1:{free_port()}/a-secret"
+    with pytest.raises(UsageError, match=r"^http://127\.0\.0\.1:\d+: ") as error:
+        post(address, {})
+    assert "secret" not in str(error.value)
+    assert "password" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://host/x", "https://", "word", ""])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="must begin with http:// or https://"):
+        post(address, {})

@@ -465,7 +465,7 @@ class TestDefs:
         assert self.names() == {"a.b"}
         assert "'a-b' and 'a.b' of" in caplog.text
 
-    def test_each_has_a_job_and_two_sensors_and_one_has_a_schedule(self, place: Path) -> None:
+    def test_each_has_a_job_and_a_sensor_and_one_has_a_schedule(self, place: Path) -> None:
         with (place / "data" / "two" / "experiment.yaml").open("a") as file:
             file.write("schedule: {cron: 0 3 * * *}\n")
         found = defs()
@@ -474,7 +474,7 @@ class TestDefs:
         assert {job.name for job in repository.get_all_jobs()} >= {"one_evaluate", "two_evaluate"}
         assert {schedule.name for schedule in repository.schedule_defs} == {"two_schedule"}
         assert {sensor.name for sensor in repository.sensor_defs} == {
-            f"{name}_{kind}" for name in ("one", "two") for kind in ("sources", "automation")
+            f"{name}_sources" for name in ("one", "two")
         }
 
     def test_nothing_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

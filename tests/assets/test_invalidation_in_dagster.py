@@ -15,7 +15,7 @@ import pytest
 
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.names import partition_key
-from rag_assets.assets.provenance import DATA_VERSION
+from rag_assets.assets.reports import DATA_VERSION
 from rag_assets.store.artifacts import ArtifactKey
 from tests.changed_code import change_code
 from tests.dagster_state import (

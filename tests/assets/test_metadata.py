@@ -9,8 +9,6 @@ import dagster as dg
 import pytest
 
 from rag_assets.assets.experiment_definitions import definitions_of
-from rag_assets.assets.instance import open_instance
-from rag_assets.assets.job import report_job, unreported
 from rag_assets.assets.names import REPORTS
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
@@ -21,7 +19,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
 from rag_assets.store.artifacts import ArtifactKey
-from tests.dagster_state import QUIET, definitions, evaluate_now, latest, not_fresh, statuses
+from tests.dagster_state import definitions, evaluate_now, latest
 from tests.tiny_experiment import QUERIES, Tiny
 
 
@@ -155,46 +153,6 @@ def described(tiny: Tiny) -> dict[str, str]:
     found = definitions_of(tiny.pipeline().experiment, tiny.settings)
     graph = found.resolve_asset_graph()
     return {key.path[-1]: str(graph.get(key).description) for key in graph.get_all_asset_keys()}
-
-
-def report(tiny: Tiny) -> dg.ExecuteInProcessResult:
-    job = report_job(tiny.pipeline().experiment, tiny.settings)
-    with open_instance(tiny.settings) as instance:
-        return job.execute_in_process(instance=instance, run_config=QUIET)
-
-
-def test_another_instance_says_how_to_report_and_is_told(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evaluate_now(tiny)
-    assert "tiny_report" not in described(tiny)["leaderboard"]
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    assert set(statuses(tiny).values()) == {"MISSING"}
-    told = {name for name, text in described(tiny).items() if "the job `tiny_report`" in text}
-    assert told == {"documents", "leaderboard"}
-    before = sorted(path for path in tiny.settings.store.rglob("*.parquet"))
-    assert report(tiny).success
-    assert not_fresh(tiny) == {}
-    assert sorted(path for path in tiny.settings.store.rglob("*.parquet")) == before
-    assert "tiny_report" not in described(tiny)["leaderboard"]
-    assert list(unreported(tiny.pipeline(), {})) == []
-
-
-def test_what_is_not_up_to_date_is_left_out(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evaluate_now(tiny)
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    tiny.configure("hybrid", k=5)
-    assert report(tiny).success
-    found = statuses(tiny)
-    assert found["metrics/bm25/3"] == "FRESH"
-    assert found["metrics/hybrid/3"] == "MISSING"
-    assert found["leaderboard"] == "MISSING"
 
 
 def test_the_leaderboard_links_to_where_reports_are_served(

@@ -19,10 +19,14 @@ from dagster._core.instance.ref import InstanceRef
 from dagster._core.loader import LoadingContextForTest
 
 from rag_assets.assets.execution import SENSOR_VARIABLE
-from rag_assets.assets.experiment_definitions import definitions_of
+from rag_assets.assets.experiment_definitions import (
+    SourceState,
+    definitions_of,
+    source_state,
+    sources_sensor,
+)
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.job import evaluation_job
-from rag_assets.assets.sensors import SourceState, source_state, sources_sensor
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import Experiment
@@ -322,10 +326,7 @@ class TestInterval:
     ) -> None:
         monkeypatch.setenv(SENSOR_VARIABLE, "600")
         sensors = definitions_of(loaded(tiny), tiny.settings).sensors or []
-        assert [(s.name, s.minimum_interval_seconds) for s in sensors] == [
-            ("tiny_sources", 600),
-            ("tiny_automation", 600),
-        ]
+        assert [(s.name, s.minimum_interval_seconds) for s in sensors] == [("tiny_sources", 600)]
         assert {s.default_status for s in sensors} == {dg.DefaultSensorStatus.STOPPED}
 
     @pytest.mark.parametrize("text", ["0", "-1", "1.5", "soon", "٣"])

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.assets.sensors import source_state
+from rag_assets.assets.experiment_definitions import source_state
 from rag_assets.checks.asset_checks import results_of
 from rag_assets.checks.validation import validate
 from rag_assets.chunking.stage import chunks_key
