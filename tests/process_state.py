@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TypeVar
@@ -41,25 +40,23 @@ PYTESTS_OWN = "PYTEST_CURRENT_TEST"
 
 @dataclass(frozen=True)
 class ProcessState:
-    """The environment, the working directory, context variables, import path and logging."""
+    """The environment, the working directory, import path and logging."""
 
     environment: dict[str, str]
     directory: str
-    variables: dict[ContextVar[object], object]
     import_path: list[str]
     logging: tuple[object, ...]
 
     @classmethod
     def now(cls) -> ProcessState:
-        """Return the state of this process and of the current context."""
+        """Return the state of this process."""
         environment = os.environ.copy()
         environment.pop(PYTESTS_OWN, None)
         try:
             directory = os.getcwd()  # noqa: PTH109  # Path.cwd() takes three times as long
         except FileNotFoundError:
             directory = "a folder that was removed"
-        variables = dict(copy_context().items())
-        return cls(environment, directory, variables, sys.path.copy(), _logging())
+        return cls(environment, directory, sys.path.copy(), _logging())
 
     def changes(self) -> list[str]:
         """Return what differs now, a line each."""
@@ -73,11 +70,6 @@ class ProcessState:
         ]
         if now.directory != self.directory:
             lines.append(f"the working directory was {self.directory}, is {now.directory}")
-        lines += [
-            f"the context variable {variable.name!r} was left set"
-            for variable in _differing(self.variables, now.variables)
-            if _is_ours(variable)
-        ]
         if now.import_path != self.import_path:
             lines.append(f"sys.path was {self.import_path}, is {now.import_path}")
         if now.logging != self.logging:
@@ -147,8 +139,3 @@ def _differing(before: Mapping[K, object], after: Mapping[K, object]) -> list[K]
         for name in {**before, **after}
         if before.get(name, absent) is not after.get(name, absent)
     ]
-
-
-def _is_ours(variable: ContextVar[object]) -> bool:
-    """Whether the package holds a context variable; libraries leave theirs set."""
-    return any(value is variable for names in _modules().values() for value in names.values())

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.base_storage import DagsterStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
@@ -143,7 +142,8 @@ class SqliteStorage(DagsterSqliteStorage):
         self._run_storage = SqliteRuns.from_local(str(history))
         self._event_log_storage = SqliteEventLog(str(history / "runs"))
         self._schedule_storage = SqliteScheduleStorage.from_local(str(Path(base_dir) / "schedules"))
-        DagsterStorage.__init__(self)  # type: ignore[no-untyped-call]  # the other opens its own
+        # Not the parent's own, which opens the databases as Dagster does.
+        super(DagsterSqliteStorage, self).__init__()  # type: ignore[no-untyped-call]
 
     @classmethod
     def from_config_value(
