@@ -1,4 +1,4 @@
-"""What a chunking strategy is: its options, and how they become a function that cuts.
+"""What a chunking strategy is: its options, how they cut texts, and the chunks table of them.
 
 A strategy is a class in one file. One of ours has a line in ``CHUNKING_TYPES`` below, one of
 another package an entry point of the group ``rag_assets.chunkers``. Splitters are those of the
@@ -8,33 +8,62 @@ library semantic-text-splitter.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
+import pyarrow as pa
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from rag_assets.chunking.index_texts import IndexTexts
-from rag_assets.chunking.pieces import Cutter, Piece
+from rag_assets.chunking.index_texts import HEADING_SEPARATOR, IndexTexts
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer, tokenizer_sha256
+from rag_assets.models.model_names import DEFAULT_MODEL, tokenizer_sha256
 from rag_assets.models.vectors import Vectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.plugins import Kind, members
+from rag_assets.schemas import CHUNKS
 
 if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+Span = tuple[int, int]
+"""``[start, end)`` in characters (code points) of a text."""
+
+DOCUMENTS_AT_ONCE = 1_000
+"""Documents that are cut together: enough to fill the batches of a model."""
+
+WITH_HEADINGS = "title+heading+text"
+
+
+class Piece(NamedTuple):
+    """One chunk to be: a slice of a text, and what is known about its place.
+
+    Attributes:
+        start: first character.
+        end: character after the last one.
+        headings: the headings above the slice, outermost first; empty where there is none, and
+            where the strategy does not look for any.
+        parent: the span that is returned in place of this one; None returns the piece itself.
+    """
+
+    start: int
+    end: int
+    headings: tuple[str, ...] = ()
+    parent: Span | None = None
+
+
+Cutter = Callable[[Sequence[str]], Iterable[Sequence[Piece]]]
+"""Cuts texts: gives for each of them, in the same order, its pieces; none for a blank text.
+
+Every character that is not white space lies in a piece; no two pieces of a text have one span.
+"""
 
 Embed = Callable[[Sequence[str]], Vectors]
 """Gives for each text, at least one, a vector of length 1: float32, shape (texts, dimension)."""
 
 EmbedBy = Callable[[str], Embed]
 """``embed_by(model)`` gives what embeds texts by that model."""
-
-
-WITH_HEADINGS = "title+heading+text"
 
 
 class Chunker(Options, ABC):
@@ -47,6 +76,9 @@ class Chunker(Options, ABC):
         libraries: packages whose versions determine the chunks.
         whole_documents: every document is one chunk, and keeps its id.
         has_parents: every piece has a parent, which is returned in its place.
+        by_blocks: a document is cut the same whatever else is cut with it, so that an edit of one
+            document cuts its block only.
+        whole_parents: the parents are whole documents, and have their ids.
     """
 
     libraries: ClassVar[tuple[str, ...]] = ()
@@ -67,15 +99,10 @@ class Chunker(Options, ABC):
 
     @property
     def by_blocks(self) -> bool:
-        """Whether a document is cut the same whatever else is cut with it.
-
-        An edit of one document then cuts its block only.
-        """
         return True
 
     @property
     def whole_parents(self) -> bool:
-        """Whether the parents are whole documents, and have their ids."""
         return False
 
     def cutting(self) -> Mapping[str, Any]:
@@ -107,40 +134,6 @@ Overlap = Annotated[
     int, Field(ge=0, strict=True, validate_default=True), AfterValidator(_less_than_a_chunk)
 ]
 """How much a chunk repeats of the one before; less than its size."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """The largest chunk and how much of it the next one may repeat.
-
-    Attributes:
-        capacity: most tokens, special ones not counted, or most characters in a chunk.
-        overlap: how many of them a chunk repeats of the one before; less than ``capacity``.
-        tokenizer: name of the model whose tokenizer counts; None counts characters.
-    """
-
-    capacity: int
-    overlap: int = 0
-    tokenizer: str | None = None
-
-    def character_splitter(self) -> TextSplitter:
-        """Return a splitter by characters: at paragraphs, else sentences, else words."""
-        from semantic_text_splitter import TextSplitter
-
-        return TextSplitter(self.capacity, self.overlap)
-
-    def markdown_splitter(self) -> MarkdownSplitter:
-        """Return a splitter that also keeps Markdown blocks whole: tables, lists, fenced code.
-
-        Raises:
-            ModelUnavailable: the tokenizer cannot be had.
-        """
-        from semantic_text_splitter import MarkdownSplitter
-
-        if self.tokenizer is None:
-            return MarkdownSplitter(self.capacity, self.overlap)
-        tokenizer = load_tokenizer(self.tokenizer)
-        return MarkdownSplitter.from_huggingface_tokenizer(tokenizer, self.capacity, self.overlap)
 
 
 class SizedChunking(Chunker):
@@ -178,24 +171,25 @@ class SizedChunking(Chunker):
         return tokenizer
 
     @property
-    def size(self) -> Size:
-        """The largest chunk."""
-        if self.max_characters is not None:
-            return Size(self.max_characters, self.overlap)
-        if self.max_tokens is None:
-            raise TypeError(f"{self.strategy} has no size")
-        return Size(self.max_tokens, self.overlap, self.tokenizer)
+    def capacity(self) -> int:
+        """Most tokens, special ones not counted, or most characters in a chunk."""
+        return self.max_characters or self.max_tokens or 0
 
     def versions(self) -> Mapping[str, str]:
-        """Return those of the libraries and of what counts tokens."""
-        tokenizer = self.size.tokenizer
-        counting = {} if tokenizer is None else tokenizer_versions(tokenizer)
+        counting = {} if self.max_tokens is None else tokenizer_versions(self.tokenizer)
         return {**super().versions(), **counting}
 
 
 def tokenizer_versions(model: str) -> Mapping[str, str]:
     """Return the versions of the library and the tokenizer that count tokens."""
     return {"tokenizers": version("tokenizers"), "tokenizer_sha256": tokenizer_sha256(model)}
+
+
+def trimmed(text: str, start: int, end: int) -> Span:
+    """Return the span without the white space at its ends; of length 0 when there is no more."""
+    part = text[start:end]
+    start += len(part) - len(part.lstrip())
+    return start, start + len(part.strip())
 
 
 def splitter_cutter(splitter: TextSplitter | MarkdownSplitter) -> Cutter:
@@ -209,21 +203,96 @@ def splitter_cutter(splitter: TextSplitter | MarkdownSplitter) -> Cutter:
 
 
 def split_pieces(
-    texts: Sequence[str], pieces: Sequence[Sequence[Piece]], cut: Cutter
-) -> Iterator[Sequence[Piece]]:
-    """Cut the pieces of each text further; one that fits stays whole."""
+    texts: Sequence[str],
+    pieces: Sequence[Sequence[Piece]],
+    cut: Cutter,
+    *,
+    as_parents: bool = False,
+) -> Iterator[list[Piece]]:
+    """Cut the pieces of each text further; one that fits stays whole.
+
+    The headings of a part are those of its piece and, below them, its own.
+
+    Args:
+        texts: the texts.
+        pieces: of each text.
+        cut: how they are cut.
+        as_parents: whether each part is given its piece as its parent.
+    """
     slices = [
         text[piece.start : piece.end]
-        for text, own_pieces in zip(texts, pieces, strict=True)
-        for piece in own_pieces
+        for text, of_text in zip(texts, pieces, strict=True)
+        for piece in of_text
     ]
     parts = iter(cut(slices))
-    for own_pieces in pieces:
+    for of_text in pieces:
         yield [
-            Piece(piece.start + part.start, piece.start + part.end, piece.headings)
-            for piece in own_pieces
+            Piece(
+                piece.start + part.start,
+                piece.start + part.end,
+                joined(piece.headings, part.headings),
+                (piece.start, piece.end) if as_parents else None,
+            )
+            for piece in of_text
             for part in next(parts)
         ]
+
+
+def joined(above: tuple[str, ...], below: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the headings above a slice and then those in it; a common part is named once.
+
+    A slice that begins with the heading of its section names that heading again.
+    """
+    common = min(len(above), len(below))
+    while above[len(above) - common :] != below[:common]:
+        common -= 1
+    return above + below[common:]
+
+
+def cut_documents(
+    documents: pa.Table, cut: Cutter, *, whole: bool = False, whole_parents: bool = False
+) -> pa.Table:
+    """Return the chunks of all documents, as ``CHUNKS``.
+
+    A document without pieces gets one empty chunk, so that its title can still be found.
+
+    Args:
+        documents: ``DOCUMENTS``.
+        cut: the strategy.
+        whole: True if chunks are whole documents and take their id; otherwise the id is
+            ``document_id#start-end``, which no two spans of a chunking share.
+        whole_parents: the same for the chunks' parents.
+    """
+    rows: list[tuple[object, ...]] = []
+    names = ("document_id", "title", "text")
+    for batch in documents.to_batches(max_chunksize=DOCUMENTS_AT_ONCE):
+        ids, titles, texts = (batch.column(name).to_pylist() for name in names)
+        for document_id, title, text, pieces in zip(ids, titles, texts, cut(texts), strict=True):
+            for piece in pieces or [Piece(0, 0)]:
+                span, parent = (piece.start, piece.end), piece.parent
+                outer = (None, None) if parent is None else parent
+                rows.append(
+                    (
+                        _id(document_id, span, whole),
+                        document_id,
+                        *span,
+                        title,
+                        text[piece.start : piece.end],
+                        HEADING_SEPARATOR.join(piece.headings),
+                        None if parent is None else _id(document_id, parent, whole_parents),
+                        *outer,
+                    )
+                )
+    schema = CHUNKS.arrow()
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    arrays = [
+        pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)
+    ]
+    return CHUNKS.check(pa.table(arrays, schema=schema))
+
+
+def _id(document_id: str, span: Span, whole: bool) -> str:
+    return document_id if whole else f"{document_id}#{span[0]}-{span[1]}"
 
 
 KIND = Kind("strategy", "rag_assets.chunkers", (Chunker,), "strategy")
@@ -233,9 +302,9 @@ _PLACES = {
     "recursive": "recursive:RecursiveChunking",
     "fixed": "windows:FixedChunking",
     "markdown": "markdown:MarkdownChunking",
-    "sentences": "windows:SentencesChunking",
-    "semantic": "semantic:SemanticChunking",
-    "parent": "parent:ParentChunking",
+    "sentences": "sentences:SentencesChunking",
+    "semantic": "sentences:SemanticChunking",
+    "parent": "windows:ParentChunking",
 }
 """``strategy`` -> module of this package, and class, in the order in which people see them."""
 

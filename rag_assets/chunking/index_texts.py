@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from rag_assets.chunking.pieces import indexed_texts
 from rag_assets.errors import DataError
 from rag_assets.llm.client import Answer, ChatRequest, Failed
 from rag_assets.llm.completions import Completions
@@ -27,6 +26,9 @@ from rag_assets.query_sets.model_output import Unusable, parsed_list, parsed_pas
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
 from rag_assets.sources.fields import Place, identifier, note, shown, type_name
 from rag_assets.sources.row_files import read_objects
+
+HEADING_SEPARATOR = " > "
+"""Stands between the headings of a path."""
 
 OWN_TEXT, HEADINGS = "text", "headings"
 SUMMARY, QUESTIONS, CONTEXT = "summary", "questions", "context"
@@ -126,6 +128,28 @@ def _each_kind_once(items: tuple[IndexText, ...]) -> tuple[IndexText, ...]:
 _Item = Annotated[IndexText, BeforeValidator(_with_kind, json_schema_input_type=Kind | IndexText)]
 IndexTexts = Annotated[tuple[_Item, ...], Field(min_length=1), AfterValidator(_each_kind_once)]
 """What stands under ``index_texts``."""
+
+
+def indexed_texts(chunks: pa.Table, *, headings: bool = False) -> list[str]:
+    """Return what is indexed for each chunk: title, heading path, text, a line each.
+
+    Args:
+        chunks: ``CHUNKS``.
+        headings: True if the heading path takes part; a first heading that only repeats the title
+            does not.
+    """
+    names = ("title", "heading_path", "text")
+    rows = zip(*(chunks.column(name).to_pylist() for name in names), strict=True)
+    return [
+        "\n".join([*filter(None, (title, _without_title(path, title) if headings else "")), text])
+        for title, path, text in rows
+    ]
+
+
+def _without_title(path: str, title: str) -> str:
+    if path == title:
+        return ""
+    return path.removeprefix(title + HEADING_SEPARATOR) if title else path
 
 
 def index_texts(

@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from rag_assets.chunking.chunker import (
+    Cutter,
     EmbedBy,
     Overlap,
-    Size,
+    Piece,
     SizedChunking,
     split_pieces,
     splitter_cutter,
 )
-from rag_assets.chunking.pieces import Cutter, Piece
+from rag_assets.models.model_names import load_tokenizer
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+    from semantic_text_splitter import MarkdownSplitter
 
 _LINE_END = re.compile(r"\r\n?|\n")
 
@@ -49,30 +51,25 @@ class MarkdownChunking(SizedChunking):
     indexed: Literal["title+heading+text", "title+text"] = "title+heading+text"
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what cuts by heading."""
-        return cutter(self.size, max_level=self.max_level)
+        """Return what cuts by heading, and a section that is too long further."""
+        cut_section: list[Cutter] = []
 
+        def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+            if not cut_section:  # it takes longer to make than a document takes to cut
+                cut_section.append(splitter_cutter(self._splitter()))
+            by_text = [sections(text, self.max_level) for text in texts]
+            return split_pieces(texts, by_text, cut_section[0])
 
-def cutter(size: Size, *, max_level: int) -> Cutter:
-    """Return what cuts Markdown texts by heading.
+        return cut
 
-    Args:
-        size: the largest chunk; the overlap is between the parts of one section only.
-        max_level: the deepest heading, 1 to 6, that begins a chunk.
+    def _splitter(self) -> MarkdownSplitter:
+        """Return what keeps Markdown blocks whole where they fit: tables, lists, fenced code."""
+        from semantic_text_splitter import MarkdownSplitter
 
-    Raises:
-        ModelUnavailable: when texts are cut, and the tokenizer cannot be had.
-    """
-
-    @cache  # it takes longer to make than a document takes to cut
-    def smaller() -> Cutter:
-        return splitter_cutter(size.markdown_splitter())
-
-    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-        by_text = [sections(text, max_level) for text in texts]
-        return split_pieces(texts, by_text, smaller())
-
-    return cut
+        if self.max_tokens is None:
+            return MarkdownSplitter(self.capacity, self.overlap)
+        tokenizer = load_tokenizer(self.tokenizer)
+        return MarkdownSplitter.from_huggingface_tokenizer(tokenizer, self.capacity, self.overlap)
 
 
 class Heading(NamedTuple):

@@ -16,8 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from rag_assets.chunking.chunker import EmbedBy, Size, SizedChunking, splitter_cutter
-from rag_assets.chunking.pieces import Cutter, Piece, Span
+from rag_assets.chunking.chunker import (
+    Cutter,
+    EmbedBy,
+    Piece,
+    SizedChunking,
+    Span,
+    splitter_cutter,
+)
 from rag_assets.models.model_names import load_tokenizer
 
 if TYPE_CHECKING:
@@ -79,21 +85,17 @@ class RecursiveChunking(SizedChunking):
     strategy: Literal["recursive"]
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what cuts at the largest unit."""
-        return cutter(self.size)
+        """Return what cuts at the largest unit.
 
+        Chunks of characters have no white space at their ends; chunks of tokens keep it, so that
+        together they hold the whole text.
+        """
+        if self.max_tokens is None:
+            from semantic_text_splitter import TextSplitter
 
-def cutter(size: Size) -> Cutter:
-    """Return what cuts texts into chunks of at most ``size``.
-
-    Chunks of characters have no white space at their ends; chunks of tokens keep it, so that
-    together they hold the whole text.
-    """
-    if size.tokenizer is not None:
-        starts = TokenStarts(load_tokenizer(size.tokenizer))
-        return token_cutter(starts, size.capacity, size.overlap)
-
-    return splitter_cutter(size.character_splitter())
+            return splitter_cutter(TextSplitter(self.capacity, self.overlap))
+        starts = TokenStarts(load_tokenizer(self.tokenizer))
+        return token_cutter(starts, self.max_tokens, self.overlap)
 
 
 def token_cutter(starts: TokenStarts, capacity: int, overlap: int) -> Cutter:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.chunking.chunker import WITH_HEADINGS, Embed
+from rag_assets.chunking.chunker import WITH_HEADINGS, Embed, cut_documents
 from rag_assets.chunking.index_texts import (
     CONTEXT,
     INDEX_TEXTS,
@@ -24,10 +24,10 @@ from rag_assets.chunking.index_texts import (
     chunk_requests,
     index_rows,
     index_texts,
+    indexed_texts,
     template_of,
     texts_from_file,
 )
-from rag_assets.chunking.pieces import cut_documents, indexed_texts
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.outgoing import (

@@ -1,22 +1,32 @@
-"""Strategies ``none``, ``fixed`` and ``sentences``: whole documents, windows, runs of sentences.
+"""Strategies ``none``, ``fixed`` and ``parent``: whole documents, windows, chunks in larger ones.
 
-The boundaries of sentences are those of the library sentencex (Wikimedia): full stops of the
-world's scripts, less those after an abbreviation of the language, in a number, or inside quotes and
-brackets. A line break inside a paragraph ends no sentence, an empty line does.
+By ``parent`` small chunks are searched, and the larger ones that they lie in are returned. A
+document is cut into parents, and each parent into children, so that every child lies inside one
+parent. The chunks are the children. That a hit gives its parent, once, at the place of its best
+child, is the work of :func:`rag_assets.retrieval.unit_ranking`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import model_validator
 
-from rag_assets.chunking.chunker import Chunker, EmbedBy, Overlap, Size, SizedChunking
-from rag_assets.chunking.pieces import Cutter, Piece, Span, trimmed
+from rag_assets.chunking.chunker import (
+    CHILD_CHUNKING_TYPES,
+    PARENT_CHUNKING_TYPES,
+    Chunker,
+    Cutter,
+    EmbedBy,
+    Piece,
+    SizedChunking,
+    Span,
+    split_pieces,
+)
+from rag_assets.code_versions.closure import Root
 from rag_assets.models.model_names import load_tokenizer
-
-Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[a-z]+)*$")]
+from rag_assets.options import LazyTaggedUnion
 
 
 class NoneChunking(Chunker):
@@ -27,7 +37,6 @@ class NoneChunking(Chunker):
     strategy: Literal["none"]
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what gives whole texts."""
         return whole_texts
 
 
@@ -43,90 +52,99 @@ class FixedChunking(SizedChunking):
     strategy: Literal["fixed"]
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what cuts windows."""
-        return window_cutter(self.size)
+        """Return what cuts windows; each begins ``capacity - overlap`` after the last.
+
+        A blank window is left out. Tokens are those of the whole text: a window that begins inside
+        a word may count a few more when it is tokenized alone. What the tokenizer passes over
+        belongs to the token before.
+        """
+
+        def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+            for text, edges in zip(texts, self._edges(texts), strict=True):
+                yield self._windows(text, edges)
+
+        return cut
+
+    def _edges(self, texts: Sequence[str]) -> Iterator[Sequence[int]]:
+        """Give for each text where its units begin, and where the last one ends.
+
+        The tokens of one character, such as the bytes of an emoji, all begin where it begins.
+        """
+        if self.max_tokens is None:
+            yield from (range(len(text) + 1) for text in texts)
+            return
+        encode = load_tokenizer(self.tokenizer).encode_batch
+        encodings = encode(list(texts), add_special_tokens=False)
+        for text, encoding in zip(texts, encodings, strict=True):
+            yield [0, *(start for start, _ in encoding.offsets[1:]), len(text)]
+
+    def _windows(self, text: str, edges: Sequence[int]) -> list[Piece]:
+        pieces, last = [], len(edges) - 1
+        for first in range(0, last, self.capacity - self.overlap):
+            end = min(first + self.capacity, last)
+            if text[edges[first] : edges[end]].strip():
+                pieces.append(Piece(edges[first], edges[end]))
+            if end == last:
+                break
+        return pieces
 
 
-def window_cutter(size: Size) -> Cutter:
-    """Return what cuts texts into windows; each begins ``capacity - overlap`` after the last.
+class ParentChunking(Chunker):
+    """Search small chunks, return the larger ones that they lie in.
 
-    A blank window is left out. Tokens are those of the whole text: a window that begins inside a
-    word may count a few more when it is tokenized alone. What the tokenizer passes over belongs to
-    the token before.
+    A document is cut by ``parent``, and each parent by ``child``. The children are indexed; a run
+    holds parents, each once, at the rank of its best child, and top_k counts parents.
     """
 
-    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-        for text, edges in zip(texts, _edges(texts, size.tokenizer), strict=True):
-            yield _windows(text, edges, size)
+    has_parents: ClassVar[bool] = True
 
-    return cut
+    strategy: Literal["parent"]
+    child: Annotated[Chunker, LazyTaggedUnion(CHILD_CHUNKING_TYPES, "strategy")]
+    parent: Annotated[Chunker, LazyTaggedUnion(PARENT_CHUNKING_TYPES, "strategy")]
 
+    @model_validator(mode="after")
+    def _parts_are_not_searched(self) -> Self:
+        if any(part.index_texts is not None for part in (self.child, self.parent)):
+            raise ValueError("index_texts belongs beside child and parent: they are the children's")
+        return self
 
-def _edges(texts: Sequence[str], tokenizer: str | None) -> Iterator[Sequence[int]]:
-    """Give for each text where its units begin, and where the last one ends.
+    @property
+    def by_blocks(self) -> bool:
+        return self.child.by_blocks and self.parent.by_blocks
 
-    The tokens of one character, such as the bytes of an emoji, all begin where it begins.
-    """
-    if tokenizer is None:
-        yield from (range(len(text) + 1) for text in texts)
-        return
-    encode = load_tokenizer(tokenizer).encode_batch
-    encodings = encode(list(texts), add_special_tokens=False)
-    for text, encoding in zip(texts, encodings, strict=True):
-        yield [0, *(start for start, _ in encoding.offsets[1:]), len(text)]
+    @property
+    def whole_parents(self) -> bool:
+        return self.parent.whole_documents
 
+    def cutting(self) -> Mapping[str, Any]:
+        parts = {"child": self.child.cutting(), "parent": self.parent.cutting()}
+        return {"strategy": self.strategy, **parts}
 
-def _windows(text: str, edges: Sequence[int], size: Size) -> list[Piece]:
-    pieces, last = [], len(edges) - 1
-    for first in range(0, last, size.capacity - size.overlap):
-        end = min(first + size.capacity, last)
-        if text[edges[first] : edges[end]].strip():
-            pieces.append(Piece(edges[first], edges[end]))
-        if end == last:
-            break
-    return pieces
+    def code_roots(self) -> list[Root]:
+        roots = [*super().code_roots(), *self.child.code_roots(), *self.parent.code_roots()]
+        return list(dict.fromkeys(roots))
 
-
-class SentencesChunking(Chunker):
-    """So many sentences a chunk, of which ``overlap`` repeat the chunk before.
-
-    ``language`` (ISO 639) says whose abbreviations end no sentence.
-    """
-
-    libraries: ClassVar[tuple[str, ...]] = ("sentencex",)
-
-    strategy: Literal["sentences"]
-    sentences: int = Field(5, ge=1, strict=True)
-    overlap: Overlap = 0
-    language: Language = "en"
+    def versions(self) -> Mapping[str, str]:
+        """Return those of the two, each with its part before its name."""
+        parts = {"child": self.child.versions(), "parent": self.parent.versions()}
+        return {f"{part}.{name}": v for part, of in parts.items() for name, v in of.items()}
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        """Return what cuts runs of sentences."""
-        return sentence_cutter(self.sentences, self.overlap, self.language)
+        """Return what cuts texts into the children of all parents.
 
+        Where parents overlap, a child that lies in two of them belongs to the first.
+        """
+        child, parent = self.child.cutter(embed_by), self.parent.cutter(embed_by)
 
-def sentence_cutter(sentences: int, overlap: int, language: str) -> Cutter:
-    """Return what cuts texts into runs of sentences; the last chunk of a text may have fewer."""
+        def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+            parents = [list(of_text) for of_text in parent(texts)]
+            children = split_pieces(texts, parents, child, as_parents=True)
+            for of_text, pieces in zip(parents, children, strict=True):
+                first_of_span: dict[Span, Piece] = {}
+                for piece in pieces:
+                    first_of_span.setdefault((piece.start, piece.end), piece)
+                # The only chunk of a blank text has a parent too, so that its id is of a kind.
+                start, end = (of_text[0].start, of_text[0].end) if of_text else (0, 0)
+                yield list(first_of_span.values()) or [Piece(start, start, (), (start, end))]
 
-    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-        for text in texts:
-            spans = sentence_spans(text, language)
-            yield [
-                Piece(spans[first][0], spans[min(first + sentences, len(spans)) - 1][1])
-                for first in range(0, max(len(spans) - overlap, 1), sentences - overlap)
-                if spans
-            ]
-
-    return cut
-
-
-def sentence_spans(text: str, language: str) -> list[Span]:
-    """Return the sentences of a text, in order, without white space at their ends.
-
-    Together they hold every character that is not white space.
-    """
-    from sentencex import get_sentence_boundaries
-
-    boundaries = get_sentence_boundaries(language, text)
-    spans = [trimmed(text, each["start_index"], each["end_index"]) for each in boundaries]
-    return [(start, end) for start, end in spans if end > start]
+        return cut

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from rag_assets.chunking.chunker import CHUNKING_TYPES, Embed
-from rag_assets.chunking.pieces import cut_documents, indexed_texts
+from rag_assets.chunking.chunker import CHUNKING_TYPES, Embed, cut_documents
+from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.chunking.windows import whole_texts
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.run_files import ranked

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.chunking.pieces import indexed_texts
+from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.pipeline.evaluations import (
     ANCHOR,

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking.chunker import CHUNKING_TYPES, Embed
-from rag_assets.chunking.pieces import Cutter, cut_documents, indexed_texts
+from rag_assets.chunking.chunker import CHUNKING_TYPES, Cutter, Embed, cut_documents
+from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.models.vectors import Vectors
 from rag_assets.schemas import DOCUMENTS
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,39 +12,45 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.chunking import markdown, parent, recursive, semantic, windows
-from rag_assets.chunking.chunker import Size
-from rag_assets.chunking.pieces import Cutter, cut_documents
-from rag_assets.chunking.semantic import breakpoints
-from rag_assets.chunking.windows import sentence_spans
+from rag_assets.chunking.chunker import Cutter, cut_documents
+from rag_assets.chunking.sentences import breakpoints, sentence_spans
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
 from rag_assets.testing import ChunkerContract
-from rag_assets.testing.chunkers import check_chunks, documents, letter_vectors
-from tests.chunking.chunk_checks import TEXTS
+from rag_assets.testing.chunkers import check_chunks, documents
+from tests.chunking.chunk_checks import TEXTS, cutter
 
-TINY, TOKENS = Size(7, 3), Size(6, 2, DEFAULT_MODEL)
-SENTENCES = windows.sentence_cutter(2, 1, "en")
-SEMANTIC = semantic.cutter(letter_vectors, percentile=60, buffer=1, language="en")
-CUTTERS: dict[str, Cutter] = {
-    "none": windows.whole_texts,
-    "recursive characters": recursive.cutter(TINY),
-    "recursive tokens": recursive.cutter(TOKENS),
-    "fixed characters": windows.window_cutter(TINY),
-    "fixed tokens": windows.window_cutter(TOKENS),
-    "sentences": SENTENCES,
-    "markdown characters": markdown.cutter(Size(25), max_level=6),
-    "markdown overlapping tokens": markdown.cutter(TOKENS, max_level=2),
-    "semantic": SEMANTIC,
-    "semantic limited": semantic.cutter(
-        letter_vectors, percentile=60, buffer=0, language="en", limit=Size(9)
-    ),
-    "parent sections": parent.cutter(SENTENCES, markdown.cutter(Size(40), max_level=3)),
-    "parent overlapping": parent.cutter(
-        recursive.cutter(TINY), windows.window_cutter(Size(20, 10))
-    ),
-    "parent whole": parent.cutter(SEMANTIC, windows.whole_texts),
+OPTIONS: dict[str, dict[str, object]] = {
+    "none": {"strategy": "none"},
+    "recursive characters": {"strategy": "recursive", "max_characters": 7, "overlap": 3},
+    "recursive tokens": {"strategy": "recursive", "max_tokens": 6, "overlap": 2},
+    "fixed characters": {"strategy": "fixed", "max_characters": 7, "overlap": 3},
+    "fixed tokens": {"strategy": "fixed", "max_tokens": 6, "overlap": 2},
+    "sentences": {"strategy": "sentences", "sentences": 2, "overlap": 1},
+    "markdown characters": {"strategy": "markdown", "max_characters": 25},
+    "markdown overlapping tokens": {
+        "strategy": "markdown",
+        "max_tokens": 6,
+        "overlap": 2,
+        "max_level": 2,
+    },
+    "semantic": {"strategy": "semantic", "percentile": 60, "buffer": 1},
+    "semantic limited": {"strategy": "semantic", "percentile": 60, "max_tokens": 4},
 }
+PARENTS = {
+    "parent sections": ("sentences", {"strategy": "markdown", "max_characters": 40}),
+    "parent overlapping": (
+        "recursive characters",
+        {"strategy": "fixed", "max_characters": 20, "overlap": 10},
+    ),
+    "parent whole": ("semantic", {"strategy": "none"}),
+}
+OPTIONS |= {
+    name: {"strategy": "parent", "child": OPTIONS[child], "parent": parent}
+    for name, (child, parent) in PARENTS.items()
+}
+CUTTERS: dict[str, Cutter] = {name: cutter(**options) for name, options in OPTIONS.items()}  # type: ignore[arg-type]
+SENTENCES = CUTTERS["sentences"]
 
 
 @pytest.mark.parametrize("name", CUTTERS)
@@ -76,24 +84,24 @@ def test_more_documents_than_are_cut_at_once() -> None:
 
 
 def test_whole_documents_keep_their_id() -> None:
-    chunks = cut_documents(documents("a", "b"), windows.whole_texts, whole=True)
+    chunks = cut_documents(documents("a", "b"), CUTTERS["none"], whole=True)
     assert chunks.column("chunk_id").to_pylist() == ["d0", "d1"]
 
 
 def test_windows_of_characters() -> None:
-    [pieces] = windows.window_cutter(Size(4, 1))(["abcdefghij"])
+    [pieces] = cutter("fixed", max_characters=4, overlap=1)(["abcdefghij"])
     assert [(p.start, p.end) for p in pieces] == [(0, 4), (3, 7), (6, 10)]
 
 
 def test_blank_windows_are_left_out() -> None:
-    [pieces] = windows.window_cutter(Size(3))(["abc      def"])
+    [pieces] = cutter("fixed", max_characters=3)(["abc      def"])
     assert [(p.start, p.end) for p in pieces] == [(0, 3), (9, 12)]
 
 
 @given(text=st.text("ab\U0001f600", min_size=1), size=st.integers(1, 9), overlap=st.integers(0, 8))
 def test_every_window_but_the_last_is_full(text: str, size: int, overlap: int) -> None:
     overlap = min(overlap, size - 1)
-    [pieces] = windows.window_cutter(Size(size, overlap))([text])
+    [pieces] = cutter("fixed", max_characters=size, overlap=overlap)([text])
     assert all(p.end - p.start == size for p in pieces[:-1])
     assert [p.start for p in pieces] == [n * (size - overlap) for n in range(len(pieces))]
     assert pieces[-1].end == len(text)
@@ -102,7 +110,7 @@ def test_every_window_but_the_last_is_full(text: str, size: int, overlap: int) -
 def test_windows_of_tokens() -> None:
     text = "Unbelievable harbours, and \U0001f600 ferries in the fog"
     tokens = load_tokenizer(DEFAULT_MODEL).encode(text, add_special_tokens=False)
-    [pieces] = windows.window_cutter(Size(3, 1, DEFAULT_MODEL))([text])
+    [pieces] = cutter("fixed", max_tokens=3, overlap=1)([text])
     starts = [start for start, _ in tokens.offsets]
     assert [p.start for p in pieces] == starts[: len(pieces) * 2 : 2]
     assert [p.end for p in pieces[:-1]] == starts[3 : len(pieces) * 2 + 1 : 2]
@@ -166,7 +174,7 @@ def test_abbreviations_are_those_of_the_language() -> None:
 def test_sentences_a_chunk(count: int, overlap: int, expected: list[str]) -> None:
     text = "One went. Two went. Three went. Four went. Five went."
     names = dict(zip("ABCDE", ["One", "Two", "Three", "Four", "Five"], strict=True))
-    [pieces] = windows.sentence_cutter(count, overlap, "en")([text])
+    [pieces] = cutter("sentences", sentences=count, overlap=overlap)([text])
     wanted = [" ".join(f"{names[c[0]]} went." for c in each.split()) for each in expected]
     assert [text[p.start : p.end] for p in pieces] == wanted
 
@@ -189,13 +197,10 @@ def test_breakpoints_are_above_the_percentile() -> None:
 
 @pytest.mark.parametrize("buffer", [0, 1])
 def test_the_model_finds_the_change_of_subject(buffer: int, tmp_path: Path) -> None:
-    encoder = Encoder(cache=tmp_path)
-    cut = semantic.cutter(
-        lambda texts: encoder.encode(texts, kind="document"),
-        percentile=80,
-        buffer=buffer,
-        language="en",
-    )
+    def by_model(model: str) -> Any:
+        return partial(Encoder(model, cache=tmp_path).encode, kind="document")
+
+    cut = cutter("semantic", by_model, percentile=80, buffer=buffer)
     [pieces] = cut([TEXT])
     change = TEXT.index("Photosynthesis")
     assert len(pieces) == 2
@@ -207,15 +212,10 @@ def test_the_model_finds_the_change_of_subject(buffer: int, tmp_path: Path) -> N
         )
         == 1
     )
-    again = Encoder(cache=tmp_path)
-    cached = semantic.cutter(
-        lambda texts: again.encode(texts, kind="document"),
-        percentile=80,
-        buffer=buffer,
-        language="en",
-    )
-    assert list(cached([TEXT, ""])) == [pieces, []]
-    assert "_model" not in vars(again)
+    assert list(cutter("semantic", by_model, percentile=80, buffer=buffer)([TEXT, ""])) == [
+        pieces,
+        [],
+    ]
 
 
 def test_a_large_chunk_is_cut_further() -> None:
@@ -223,7 +223,7 @@ def test_a_large_chunk_is_cut_further() -> None:
         assert isinstance(texts, list)
         return np.tile(np.array([[1, 0]], dtype=np.float32), (len(texts), 1))
 
-    for limit, count in ((None, 1), (Size(80), 4)):
-        cut = semantic.cutter(alike, percentile=95, buffer=1, language="en", limit=limit)
+    for limit, count in ((None, 1), (16, 4)):
+        cut = cutter("semantic", lambda _: alike, buffer=1, max_tokens=limit)
         [pieces] = cut([TEXT])
         assert len(pieces) == count

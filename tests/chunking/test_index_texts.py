@@ -19,10 +19,10 @@ from rag_assets.chunking.index_texts import (
     chunk_requests,
     index_rows,
     index_texts,
+    indexed_texts,
     parsed_texts,
     texts_from_file,
 )
-from rag_assets.chunking.pieces import indexed_texts
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.llm.client import Answer, Completion

@@ -4,27 +4,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking import markdown, parent, windows
-from rag_assets.chunking.chunker import Size
-from rag_assets.chunking.parent import joined
-from rag_assets.chunking.pieces import cut_documents
+from rag_assets.chunking.chunker import cut_documents, joined
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.schemas import QRELS
 from rag_assets.testing.chunkers import documents
+from tests.chunking.chunk_checks import cutter
 
-ONE = windows.sentence_cutter(1, 0, "en")
+ONE = {"strategy": "sentences", "sentences": 1}
 TEXT = "# A\n\nOne went. Two went.\n\n## B\n\nThree went. Four went.\n"
 
 
+def windows(size: int, overlap: int = 0) -> dict[str, object]:
+    return {"strategy": "fixed", "max_characters": size, "overlap": overlap}
+
+
 def chunks_of(*texts: str) -> pa.Table:
-    return cut_documents(documents(*texts), parent.cutter(ONE, windows.window_cutter(Size(20))))
+    return cut_documents(documents(*texts), cutter("parent", child=ONE, parent=windows(20)))
 
 
 def test_children_know_their_parent() -> None:
-    by_section = markdown.cutter(Size(100), max_level=6)
-    chunks = cut_documents(documents(TEXT), parent.cutter(ONE, by_section))
+    by_section = {"strategy": "markdown", "max_characters": 100}
+    chunks = cut_documents(documents(TEXT), cutter("parent", child=ONE, parent=by_section))
     rows = chunks.select(["text", "heading_path", "parent_start", "parent_end"]).to_pylist()
     parents = [TEXT[row["parent_start"] : row["parent_end"]] for row in rows]
     first, second = "# A\n\nOne went. Two went.", "## B\n\nThree went. Four went."
@@ -36,14 +38,16 @@ def test_children_know_their_parent() -> None:
 
 def test_a_whole_document_as_parent_keeps_its_id() -> None:
     chunks = cut_documents(
-        documents(TEXT, ""), parent.cutter(ONE, windows.whole_texts), whole_parents=True
+        documents(TEXT, ""),
+        cutter("parent", child=ONE, parent={"strategy": "none"}),
+        whole_parents=True,
     )
     assert set(chunks.column("parent_chunk_id").to_pylist()) == {"d0", "d1"}
 
 
 def test_a_child_of_two_overlapping_parents_belongs_to_the_first() -> None:
     text = "abcdefghij"
-    cut = parent.cutter(windows.window_cutter(Size(3)), windows.window_cutter(Size(6, 3)))
+    cut = cutter("parent", child=windows(3), parent=windows(6, 3))
     [pieces] = cut([text])
     assert [(p.start, p.end, p.parent) for p in pieces] == [
         (0, 3, (0, 6)),
@@ -104,7 +108,7 @@ def test_top_k_counts_parents_and_the_best_child_stands_for_each(judge: str) -> 
 
 def test_evidence_is_judged_on_the_span_of_the_parent() -> None:
     text = "One went home. Two went away. Three stayed here. Four slept."
-    cut = parent.cutter(ONE, windows.sentence_cutter(2, 0, "en"))
+    cut = cutter("parent", child=ONE, parent={"strategy": "sentences", "sentences": 2})
     chunks = cut_documents(documents(text), cut)
     qrels = QRELS.from_rows(
         [

@@ -11,14 +11,21 @@ from hypothesis import strategies as st
 from semantic_text_splitter import TextSplitter
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from rag_assets.chunking import markdown, recursive
-from rag_assets.chunking.chunker import Size
+from rag_assets.chunking.chunker import Piece, cut_documents, trimmed
+from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.chunking.markdown import headings, sections
-from rag_assets.chunking.pieces import Piece, cut_documents, indexed_texts, trimmed
-from rag_assets.chunking.recursive import LINE, PARAGRAPH, SENTENCE, WORD, TokenStarts, edges
+from rag_assets.chunking.recursive import (
+    LINE,
+    PARAGRAPH,
+    SENTENCE,
+    WORD,
+    TokenStarts,
+    edges,
+    token_cutter,
+)
 from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
 from rag_assets.testing.chunkers import documents
-from tests.chunking.chunk_checks import TEXTS
+from tests.chunking.chunk_checks import TEXTS, cutter
 
 TEXT = "The first paragraph has words.\n\nThe second one, too. And a sentence more.\n\nThird."
 
@@ -26,7 +33,7 @@ TEXT = "The first paragraph has words.\n\nThe second one, too. And a sentence mo
 @pytest.mark.parametrize(("capacity", "overlap"), [(5, 0), (8, 3), (40, 10)])
 def test_no_chunk_has_more_tokens(capacity: int, overlap: int) -> None:
     tokenizer = load_tokenizer(DEFAULT_MODEL)
-    [pieces] = recursive.cutter(Size(capacity, overlap, DEFAULT_MODEL))([TEXT])
+    [pieces] = cutter("recursive", max_tokens=capacity, overlap=overlap)([TEXT])
     counts = [
         len(tokenizer.encode(TEXT[p.start : p.end], add_special_tokens=False).ids) for p in pieces
     ]
@@ -35,7 +42,7 @@ def test_no_chunk_has_more_tokens(capacity: int, overlap: int) -> None:
 
 
 def test_characters_cut_at_paragraphs_and_sentences() -> None:
-    [pieces] = recursive.cutter(Size(31))([TEXT])
+    [pieces] = cutter("recursive", max_characters=31)([TEXT])
     assert [TEXT[p.start : p.end] for p in pieces] == [
         "The first paragraph has words.",
         "The second one, too.",
@@ -45,13 +52,13 @@ def test_characters_cut_at_paragraphs_and_sentences() -> None:
 
 def test_characters_are_code_points() -> None:
     text = "\u4eca\u5929\U0001f600\u0301 " * 4
-    [pieces] = recursive.cutter(Size(5))([text])
+    [pieces] = cutter("recursive", max_characters=5)([text])
     assert max(p.end - p.start for p in pieces) <= 5
     assert len(pieces) == 4
 
 
 def test_overlap_repeats_the_end_of_the_chunk_before() -> None:
-    [pieces] = recursive.cutter(Size(12, 5))(["aaaa bbbb cccc dddd eeee"])
+    [pieces] = cutter("recursive", max_characters=12, overlap=5)(["aaaa bbbb cccc dddd eeee"])
     assert all(b.start < a.end for a, b in pairwise(pieces))
 
 
@@ -89,7 +96,7 @@ STARTS = {name: TokenStarts(tokenizer) for name, tokenizer in TOKENIZERS.items()
 
 
 def chunks(text: str, name: str, capacity: int, overlap: int = 0) -> list[Piece]:
-    [pieces] = recursive.token_cutter(STARTS[name], capacity, overlap)([text])
+    [pieces] = token_cutter(STARTS[name], capacity, overlap)([text])
     return list(pieces)
 
 
@@ -213,7 +220,7 @@ Run it.
 
 
 def cut(text: str, capacity: int = 1_000, max_level: int = 6) -> list[tuple[str, tuple[str, ...]]]:
-    [pieces] = markdown.cutter(Size(capacity), max_level=max_level)([text])
+    [pieces] = cutter("markdown", max_characters=capacity, max_level=max_level)([text])
     return [(text[p.start : p.end], p.headings) for p in pieces]
 
 
@@ -278,7 +285,7 @@ def test_fenced_code_that_fits_stays_whole() -> None:
 
 def test_what_is_indexed() -> None:
     table = documents("# Guide\n\nHello.\n\n## Use\n\nRun it.\n", title="Guide")
-    chunks = cut_documents(table, markdown.cutter(Size(100), max_level=6))
+    chunks = cut_documents(table, cutter("markdown", max_characters=100))
     assert chunks.column("heading_path").to_pylist() == ["Guide", "Guide > Use"]
     assert indexed_texts(chunks, headings=True) == [
         "Guide\n# Guide\n\nHello.",

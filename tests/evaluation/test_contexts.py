@@ -13,9 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.chunking import parent, windows
-from rag_assets.chunking.chunker import Size
-from rag_assets.chunking.pieces import cut_documents
+from rag_assets.chunking.chunker import cut_documents
 from rag_assets.evaluation.budget import budget_metrics, within_budget
 from rag_assets.evaluation.contexts_stage import contexts, expanded_contexts, of_retriever
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
@@ -23,6 +21,7 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.returned_texts import ReturnedTexts
 from rag_assets.evaluation.units import context_column, unit_spans, with_neighbours
 from rag_assets.schemas import DOCUMENTS
+from tests.chunking.chunk_checks import cutter
 from tests.evaluation.answer_text import holds
 from tests.labels.health.tables import chunks, qrels
 from tests.made_tables import by_query, context_table, document_judgments, query_table, run_table
@@ -44,12 +43,11 @@ def words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-SMALL = windows.window_cutter(Size(14))
-LARGE = windows.window_cutter(Size(20))
+SMALL, LARGE = ({"strategy": "fixed", "max_characters": size, "overlap": 0} for size in (14, 20))
 
 
 def test_without_parents_it_is_the_chunk_and_no_title() -> None:
-    chunks = cut_documents(documents(), SMALL)
+    chunks = cut_documents(documents(), cutter(**SMALL))
     table = contexts(chunks, {}, words)
     assert table["n_tokens"].to_pylist() == [len(t.split()) for t in chunks["text"].to_pylist()]
     assert table["unit_id"].equals(chunks["chunk_id"])
@@ -57,7 +55,7 @@ def test_without_parents_it_is_the_chunk_and_no_title() -> None:
 
 
 def test_with_parents_it_is_the_parent() -> None:
-    chunks = cut_documents(documents(), parent.cutter(SMALL, LARGE))
+    chunks = cut_documents(documents(), cutter("parent", child=SMALL, parent=LARGE))
     rows = contexts(chunks, TEXTS, words).to_pylist()
     assert [row["chunk_id"] for row in rows] == chunks["chunk_id"].to_pylist()
     assert len({row["unit_id"] for row in rows}) < len(rows)
@@ -71,10 +69,8 @@ def test_with_parents_it_is_the_parent() -> None:
 @pytest.mark.parametrize("judge", ["document", "chunk", "evidence"])
 def test_a_fusion_of_chunks_and_of_their_parents(judge: str) -> None:
     """The same chunk stands for itself in one input, and for its parent in the other."""
-    alone = cut_documents(documents(), windows.window_cutter(Size(14)))
-    inside = cut_documents(
-        documents(), parent.cutter(windows.window_cutter(Size(14)), windows.whole_texts)
-    )
+    alone = cut_documents(documents(), cutter(**SMALL))
+    inside = cut_documents(documents(), cutter("parent", child=SMALL, parent={"strategy": "none"}))
     shared = "a#0-14"
     assert shared in alone["chunk_id"].to_pylist()
     assert shared in inside["chunk_id"].to_pylist()

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking.parent import ParentChunking
-from rag_assets.chunking.pieces import cut_documents
+from rag_assets.chunking.chunker import cut_documents
 from rag_assets.chunking.recursive import RecursiveChunking
-from rag_assets.chunking.semantic import SemanticChunking
+from rag_assets.chunking.sentences import SemanticChunking
+from rag_assets.chunking.windows import ParentChunking
 from rag_assets.experiment.load import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES

@@ -8,7 +8,7 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking.pieces import Piece
+from rag_assets.chunking.chunker import Piece
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.measure import JudgedRanking, Measure, RankingMeasure
 from rag_assets.evaluation.measures import KIND, MEASURE_TYPES

@@ -9,8 +9,8 @@ from typing import NamedTuple, NoReturn
 
 import pyarrow as pa
 
-from rag_assets.chunking.chunker import Chunker
-from rag_assets.chunking.pieces import cut_documents, indexed_texts
+from rag_assets.chunking.chunker import Chunker, cut_documents
+from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.labels.health.near_duplicates import Pair, near_duplicates
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL

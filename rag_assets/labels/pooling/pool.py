@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.chunking.pieces import trimmed
+from rag_assets.chunking.chunker import trimmed
 
 Spans = Mapping[str, tuple[str, int, int]]
 """Unit id -> its document and its span in the text of that document."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.chunking.pieces import indexed_texts
+from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.chunking.stage import (
     chunks_key,
     current_chunk_texts,
